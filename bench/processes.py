@@ -1,0 +1,159 @@
+"""The programs that a measurement starts: the gateway, the yardstick, the load generator."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+START_LIMIT_S: Final = 60.0
+
+
+class Broken(Exception):
+    """A measurement that cannot be made; the text says why."""
+
+
+def build_loadgen(shared: Path, cache: Path) -> Path:
+    """Build the load generator outside the tree, unless it stands there already; return the program."""
+    source = shared / "bench" / "loadgen"
+    if not (source / "Cargo.toml").is_file():
+        raise Broken(f"no load generator in {source}; say where with --shared or --loadgen")
+    target = cache / "loadgen"
+    command = ["cargo", "build", "--release", "--locked", "--quiet"]
+    command += ["--manifest-path", str(source / "Cargo.toml"), "--target-dir", str(target)]
+    subprocess.run(command, check=True)
+    return target / "release" / "loadgen"
+
+
+class Server(ABC):
+    """Something that speaks STOMP on ``port`` in the process ``pid``."""
+
+    name = ""
+    is_gateway = False
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.port = 0
+        self.pid = 0
+        self.start_ms = 0.0  # from the start of the process to the first accepted connection
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it; return once it accepts connections."""
+
+    def _launched(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / "log").open("ab") as log:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=log
+            )
+        self._process = process
+        self.pid = process.pid
+        return process
+
+    def _await_port(self, began: float) -> None:
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                self.start_ms = (time.monotonic() - began) * 1000
+                return
+            except OSError:
+                assert self._process is not None
+                if self._process.poll() is not None or time.monotonic() - began > START_LIMIT_S:
+                    raise Broken(f"{self.name} does not accept connections; see {self.home / 'log'}") from None
+                time.sleep(0.005)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise Broken(f"{self.name} did not stop on {number.name}") from None
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+            self._process = None
+
+
+class Gateway(Server):
+    """``penstock run`` on a data directory of its own."""
+
+    name = "penstock"
+    is_gateway = True
+
+    def start(self) -> None:
+        command = [sys.executable, "-P", "-m", "gateway", "run", "--json", "--data", str(self.home / "data")]
+        command += ["--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+        began = time.monotonic()
+        process = self._launched(command, {"PYTHONPATH": str(ROOT)})
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            process.wait(START_LIMIT_S)
+            raise Broken(f"the gateway ended before it listened; see {self.home / 'log'}")
+        port = urlsplit(json.loads(line)["listeners"]["stomp"]).port
+        assert port is not None, f"no port in {line!r}"
+        self.port = port
+        self._await_port(began)
+
+
+class Ceiling(Server):
+    """The featureless prototype of the same shape: the yardstick of what this machine carries at this moment."""
+
+    name = "ceiling"
+
+    def __init__(self, home: Path, shared: Path) -> None:
+        super().__init__(home)
+        self._script = shared / "bench" / "ceiling" / "server.py"
+
+    def start(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.home.mkdir(parents=True, exist_ok=True)
+        environment = {"CEILING_LOG": str(self.home / "ceiling.log"), "PYTHONDONTWRITEBYTECODE": "1"}
+        began = time.monotonic()
+        self._launched([sys.executable, str(self._script), "core", str(self.port), "sync"], environment)
+        self._await_port(began)
+
+
+def load(loadgen: Path, server: Server, destination: str, messages: int, arguments: list[str]) -> dict[str, Any]:
+    """Run the load generator once against ``server``; return its report."""
+    command = [str(loadgen), "--proto", "stomp", "--url", f"127.0.0.1:{server.port}", "--dest", destination]
+    command += ["--messages", str(messages), "--watch-pid", str(server.pid), "--json", *arguments]
+    began = time.monotonic()
+    done = subprocess.run(command, text=True, capture_output=True, timeout=1800, check=False)
+    wall_s = time.monotonic() - began
+    if not done.stdout.strip():
+        raise Broken(f"the load generator failed: {done.stderr.strip()[:500]}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    report["wall_s"] = round(wall_s, 3)
+    others_s = report["machine_busy_s"] - report.get("watched_cpu_s", 0.0) - report["loadgen_cpu_s"]
+    report["other_cores"] = round(others_s / wall_s, 2)
+    if report["errors"]:
+        raise Broken(f"{server.name}: {'; '.join(report['errors'])[:500]}")
+    return report
+
+
+def memory_mib(pid: int) -> dict[str, float]:
+    """Return resident memory of a process now and at its peak, in MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return {
+        "now": round(int(fields["VmRSS"].split()[0]) / 1024, 1),
+        "peak": round(int(fields["VmHWM"].split()[0]) / 1024, 1),
+    }

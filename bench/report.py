@@ -1,0 +1,116 @@
+"""From results to a Markdown table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.measure import median
+from bench.scenarios import SCENARIOS, Scenario
+
+Rows = list[tuple[str, str, str, str]]
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return all that was measured: a line for the machine, a table of medians against what is to be reached."""
+    machine = results["machine"]
+    lines = [
+        f"Penstock {results['commit']}, {results['date']}; {machine['processors']} x {machine['processor']}, "
+        f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']}; "
+        f"medians of {results['runs']} runs; the load generator runs on the same machine.",
+        "",
+        "| | measured | to reach | |",
+        "|---|---|---|---|",
+    ]
+    for what, measured, wanted, verdict in _rows(results):
+        lines.append(f"| {what} | {measured} | {wanted} | {verdict} |")
+    noisy = sum(
+        report["is_noisy"]
+        for servers in results["scenarios"].values()
+        for reports in servers.values()
+        for report in reports
+    )
+    lines += ["", f"Bare write + fdatasync of 1 KiB: {_disk(results)}."]
+    if noisy:
+        lines.append(f"{noisy} runs kept although other programs used more than 0.4 cores meanwhile (`is_noisy`).")
+    return "\n".join(lines) + "\n"
+
+
+def _rows(results: dict[str, Any]) -> Rows:
+    rows: Rows = []
+    for scenario in SCENARIOS:
+        if scenario.name in results["scenarios"]:
+            rows += _scenario_rows(scenario, results["scenarios"][scenario.name], results["disk"])
+    if results.get("backlog"):
+        rows += _backlog_rows(results["backlog"])
+    if results.get("idle"):
+        start_ms, memory = median(results["idle"]["start_ms"]), median(results["idle"]["memory_mib"])
+        rows.append(("start to first accepted connection", f"{start_ms:.0f} ms", "1000 ms", _verdict(start_ms <= 1000)))
+        rows.append(("idle memory", f"{memory:.0f} MiB", "80 MiB", _verdict(memory <= 80)))
+    return rows
+
+
+def _scenario_rows(scenario: Scenario, servers: dict[str, list[dict[str, Any]]], disk: list[dict[str, float]]) -> Rows:
+    reports = servers["penstock"]
+    delivered = median([report["consumed_per_s"] for report in reports])
+    cpu_us = median([report["watched_cpu_s"] / max(1, report["received"]) * 1e6 for report in reports])
+    title = f"{scenario.name}: {scenario.title}"
+    rows: Rows = []
+    if scenario.delivered_per_s or not (scenario.p50_ms or scenario.confirm_disk_ratio):
+        wanted = f"{scenario.delivered_per_s:,}/s" if scenario.delivered_per_s else ""
+        measured = f"{delivered:,.0f}/s, {cpu_us:.1f} us of processor a delivery"
+        rows.append((title, measured, wanted, _verdict(delivered >= scenario.delivered_per_s) if wanted else ""))
+    lost = sum(report["lost"] + report["duplicates"] + report["out_of_order"] for report in reports)
+    if lost:
+        rows.append((f"{scenario.name}: lost, repeated or out of order", str(lost), "0", _verdict(False)))
+    if "ceiling" in servers:
+        ceiling = median([report["consumed_per_s"] for report in servers["ceiling"]])
+        wanted = f"{scenario.ceiling_ratio:.0%}" if scenario.ceiling_ratio else ""
+        ratio = f"{delivered / ceiling:.0%} of {ceiling:,.0f}/s"
+        verdict = _verdict(delivered >= scenario.ceiling_ratio * ceiling) if wanted else ""
+        rows.append((f"{scenario.name}: of the ceiling", ratio, wanted, verdict))
+    if scenario.confirm_disk_ratio:
+        p50_us = median([report["confirm_us"]["p50"] for report in reports])
+        disk_us = median([run["p50_us"] for run in disk])
+        measured = f"p50 {p50_us:.0f} us, {p50_us / disk_us:.1f} times the disk"
+        verdict = _verdict(p50_us <= scenario.confirm_disk_ratio * disk_us)
+        rows.append((title, measured, f"{scenario.confirm_disk_ratio} times", verdict))
+    if scenario.p50_ms:
+        p50, p99 = (median([report["latency_us"][key] / 1000 for report in reports]) for key in ("p50", "p99"))
+        verdict = _verdict(p50 <= scenario.p50_ms and p99 <= scenario.p99_ms)
+        wanted = f"p50 {scenario.p50_ms:.0f} ms, p99 {scenario.p99_ms:.0f} ms"
+        rows.append((f"{title}, end to end", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms", wanted, verdict))
+    return rows
+
+
+def _backlog_rows(backlog: dict[str, Any]) -> Rows:
+    count = f"{backlog['messages']:,}"
+    fill, drain = backlog["fill"], backlog["drain"]
+    first, last = (sum(half) / 5 for half in (backlog["fill_tenths_per_s"][:5], backlog["fill_tenths_per_s"][5:]))
+    peak = max(fill["memory_mib"]["peak"], drain["memory_mib"]["peak"])
+    slowest_ms = max(backlog["restart_ms"].values())
+    tenths = " ".join(f"{rate / 1000:.0f}" for rate in backlog["fill_tenths_per_s"])
+    drained = drain["consumed_per_s"]
+    return [
+        (
+            f"backlog of {count}: fill",
+            f"{fill['produced_per_s']:,}/s; thousands in each tenth: {tenths}",
+            "does not fall",
+            _verdict(last >= 0.9 * first),
+        ),
+        ("backlog: peak memory", f"{peak:.0f} MiB", "300 MiB", _verdict(peak <= 300)),
+        (
+            "backlog: restart to first delivery",
+            ", ".join(f"after {how} {ms:.0f} ms" for how, ms in backlog["restart_ms"].items()),
+            "3000 ms",
+            _verdict(slowest_ms <= 3000),
+        ),
+        ("backlog: drain", f"{drained:,}/s", "50,000/s", _verdict(drained >= 50_000)),
+    ]
+
+
+def _disk(results: dict[str, Any]) -> str:
+    return ", ".join(f"p50 {run['p50_us']} us, p99 {run['p99_us']} us" for run in results["disk"])
+
+
+def _verdict(holds: bool) -> str:
+    return "reached" if holds else "MISSED"

@@ -1,0 +1,113 @@
+"""Measure the gateway: ``python -m bench.run`` from the root of the project; bench/README.md explains it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from bench.measure import Bench
+from bench.processes import ROOT, Broken, build_loadgen
+from bench.report import markdown
+from bench.scenarios import SCENARIOS
+
+SPECIAL: Final = ("backlog", "idle")
+
+
+def arguments() -> argparse.Namespace:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-bench"
+    names = [scenario.name for scenario in SCENARIOS] + list(SPECIAL)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="SCENARIO", help=f"of {' '.join(names)} (default: all)")
+    parser.add_argument("--runs", type=int, default=5, help="measured runs of each (default: 5)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of a load run, about (default: 5)")
+    parser.add_argument("--backlog", type=int, default=1_000_000, help="messages of the backlog (default: 1,000,000)")
+    parser.add_argument("--settle", type=float, default=15.0, help="seconds until idle memory is read (default: 15)")
+    parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="holds bench/loadgen and ceiling")
+    parser.add_argument("--loadgen", type=Path, help="a load generator that is built already")
+    parser.add_argument("--cache", type=Path, default=cache, help=f"for builds and stores (default: {cache})")
+    parser.add_argument("--no-ceiling", action="store_true", help="without the yardstick beside it")
+    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="where the results go")
+    chosen = parser.parse_args()
+    unknown = set(chosen.names) - set(names)
+    if unknown:
+        parser.error(f"no scenario {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    return chosen
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def commit() -> str:
+    """Return the commit measured, with a mark if the tree has changes beside it."""
+
+    def git(*command: str) -> str:
+        return subprocess.run(["git", *command], cwd=ROOT, text=True, capture_output=True, check=False).stdout.strip()
+
+    name = git("rev-parse", "--short", "HEAD") or "uncommitted"
+    return f"{name}-changed" if git("status", "--porcelain", "--", ":!bench/results") else name
+
+
+def machine() -> dict[str, Any]:
+    models = [
+        line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "processors": os.cpu_count(),
+        "processor": models[0] if models else platform.machine(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def measure(chosen: argparse.Namespace) -> dict[str, Any]:
+    loadgen = chosen.loadgen or build_loadgen(chosen.shared, chosen.cache)
+    bench = Bench(loadgen, chosen.shared, chosen.cache / "stores", chosen.seconds, chosen.runs, say)
+    wanted = chosen.names or [scenario.name for scenario in SCENARIOS] + list(SPECIAL)
+    results: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "commit": commit(),
+        "machine": machine(),
+        "runs": chosen.runs,
+        "disk": [bench.disk()],
+        "scenarios": {},
+    }
+    for scenario in SCENARIOS:
+        if scenario.name in wanted:
+            results["scenarios"][scenario.name] = bench.scenario(scenario, not chosen.no_ceiling)
+            results["disk"].append(bench.disk())
+    if "backlog" in wanted:
+        results["backlog"] = bench.backlog(chosen.backlog)
+    if "idle" in wanted:
+        results["idle"] = bench.idle(chosen.settle)
+    return results
+
+
+def main() -> int:
+    chosen = arguments()
+    try:
+        results = measure(chosen)
+    except (Broken, subprocess.CalledProcessError, FileNotFoundError) as error:
+        say(f"bench: {error}")
+        return 1
+    chosen.results.mkdir(parents=True, exist_ok=True)
+    name = f"{results['date'][:10]}-{results['commit']}"
+    table = markdown(results)
+    (chosen.results / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
+    (chosen.results / f"{name}.md").write_text(table)
+    print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Settings as frozen values: what they mean, where they come from, which one applies."""

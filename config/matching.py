@@ -1,0 +1,170 @@
+"""Which settings apply to a destination: wildcard match, order of precedence, field-wise merge.
+
+Patterns consist of elements separated by ``.``; ``*`` stands for exactly one element, ``>`` as the last element for
+any number of further ones, none included (``orders.>`` matches ``orders``), as in ActiveMQ; ``#`` is HornetQ's word
+for ``>``.
+
+All entries that match are merged field by field, also within ``redelivery`` and ``prefetch``: for each field the most
+specific entry that sets it wins.  More specific is, in this order: an exact name; fewer wildcards from the left (the
+first element that differs decides: a literal before ``*`` before ``>``); the longer literal prefix; the entry that
+stands later in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from config.policies import DEFAULT_ADDRESS_SETTINGS, AddressSettings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Settings = TypeVar("Settings", bound=DataclassInstance)
+
+# Kinds of destination, as bits: an entry may apply to both.  The same numbers as in engine.destination, which lies
+# above this room (a test holds the two together).
+QUEUE: Final = 1
+TOPIC: Final = 2
+BOTH: Final = QUEUE | TOPIC
+
+ONE: Final = "*"
+REST: Final = ">"
+
+CACHED_NAMES_MAX: Final = 10_000
+
+_LITERAL_RANK: Final = 0
+_ONE_RANK: Final = 1
+_REST_RANK: Final = 2
+_RANKS: Final = {ONE: _ONE_RANK, REST: _REST_RANK}
+
+
+class InvalidPattern(ValueError):
+    """A pattern that cannot be what its author meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """An address pattern, parsed; ``elements`` of which only the last may be ``>``."""
+
+    text: str
+    elements: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern:
+        """Raises: InvalidPattern."""
+        elements = tuple(REST if element == "#" else element for element in text.split("."))
+        for position, element in enumerate(elements):
+            if element == "":
+                raise InvalidPattern("has an empty element; elements are separated by one '.'")
+            if element == REST and position != len(elements) - 1:
+                raise InvalidPattern("has '>' or '#' before its end; it stands for the rest, so it must come last")
+            if len(element) > 1 and not {"*", ">", "#"}.isdisjoint(element):
+                raise InvalidPattern(f"has a wildcard within the element {element!r}; a wildcard stands alone")
+        return cls(text, elements)
+
+    @property
+    def is_exact(self) -> bool:
+        return ONE not in self.elements and self.elements[-1] != REST
+
+    def matches(self, elements: tuple[str, ...]) -> bool:
+        """Say whether the name that consists of ``elements`` matches."""
+        own = self.elements
+        if own[-1] == REST:
+            own = own[:-1]
+            if len(elements) < len(own):
+                return False
+        elif len(elements) != len(own):
+            return False
+        return all(mine in (ONE, other) for mine, other in zip(own, elements, strict=False))
+
+    def specificity(self) -> tuple[int, ...]:
+        """Return a key by which the more specific of two patterns that match one name sorts later.
+
+        Negated ranks, because later is better; the final literal rank makes ``a.*`` better than ``a.*.>``.  It needs
+        no look at the literal prefix: of two patterns that match one name, the longer prefix has a literal where the
+        other has its first wildcard.
+        """
+        return (*(-_RANKS.get(element, _LITERAL_RANK) for element in self.elements), _LITERAL_RANK)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressEntry:
+    """What one entry of ``addresses`` sets: dotted attribute path of AddressSettings -> value.
+
+    sources: the same paths -> where the value stands (``file:line``).
+    """
+
+    pattern: Pattern
+    kinds: int
+    values: Mapping[str, object]
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One effective value and where it came from."""
+
+    value: object
+    source: str
+
+
+def with_values(settings: Settings, values: Mapping[str, object]) -> Settings:
+    """Return ``settings`` with ``values`` set; keys are dotted attribute paths into nested dataclasses."""
+    changes: dict[str, Any] = {}
+    nested: dict[str, dict[str, object]] = {}
+    for path, value in values.items():
+        name, _, rest = path.partition(".")
+        if rest:
+            nested.setdefault(name, {})[rest] = value
+        else:
+            changes[name] = value
+    for name, inner in nested.items():
+        changes[name] = with_values(getattr(settings, name), inner)
+    return replace(settings, **changes)
+
+
+class AddressMatcher:
+    """Answers what applies to a destination; entries are given in the order of the file."""
+
+    __slots__ = ("_cache", "_cached_names_max", "_entries")
+
+    def __init__(self, entries: Iterable[AddressEntry], cached_names_max: int = CACHED_NAMES_MAX) -> None:
+        # sorted() is stable: of two equally specific entries the later one stays later, and wins.
+        self._entries = sorted(entries, key=lambda entry: (entry.pattern.is_exact, entry.pattern.specificity()))
+        self._cached_names_max = cached_names_max
+        self._cache: dict[tuple[int, str], AddressSettings] = {}
+
+    @property
+    def cached_count(self) -> int:
+        return len(self._cache)
+
+    def settings_for(self, kind: int, name: str) -> AddressSettings:
+        """Return the effective settings of a destination.  kind: QUEUE or TOPIC."""
+        key = (kind, name)
+        settings = self._cache.get(key)
+        if settings is None:
+            values: dict[str, object] = {}
+            for entry in self._matching(kind, name):
+                values.update(entry.values)
+            settings = with_values(DEFAULT_ADDRESS_SETTINGS, values) if values else DEFAULT_ADDRESS_SETTINGS
+            if len(self._cache) >= self._cached_names_max:
+                del self._cache[next(iter(self._cache))]
+            self._cache[key] = settings
+        return settings
+
+    def explain(self, kind: int, name: str) -> dict[str, Setting]:
+        """Return each value that some entry sets for this destination, with where it came from.
+
+        What is not there is built in.
+        """
+        explained: dict[str, Setting] = {}
+        for entry in self._matching(kind, name):
+            for path, value in entry.values.items():
+                explained[path] = Setting(value, entry.sources.get(path, entry.pattern.text))
+        return explained
+
+    def _matching(self, kind: int, name: str) -> list[AddressEntry]:
+        elements = tuple(name.split("."))
+        return [entry for entry in self._entries if entry.kinds & kind and entry.pattern.matches(elements)]

@@ -1,0 +1,104 @@
+"""Everything that can be set for one gateway, frozen; the defaults run without any file.
+
+Names, units and defaults stand here; which texts are accepted and in which range, in ``schema.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal
+
+from config.matching import AddressEntry
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+SECOND_MS: Final = 1_000
+HOUR_MS: Final = 3_600 * SECOND_MS
+
+Flush = Literal["sync", "async"]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a listener binds.  ``port`` 0 picks a free one."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    stomp: Endpoint = field(default_factory=lambda: Endpoint("tcp", "127.0.0.1", 61613))
+    http: Endpoint = field(default_factory=lambda: Endpoint("http", "127.0.0.1", 8161))
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long consumed messages stay readable; whichever limit is reached first.  Live messages always stay."""
+
+    time_ms: int = 72 * HOUR_MS
+    bytes: int = 10 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    flush: Flush = "sync"
+    flush_interval_ms: int = 500  # of flush async: what a power cut may take, at most
+    segment_bytes: int = 64 * MIB
+    retention: Retention = field(default_factory=Retention)
+
+
+@dataclass(frozen=True, slots=True)
+class StompLimits:
+    """What one STOMP connection may ask for, and how long it may take."""
+
+    header_count: int = 1_000
+    header_line_bytes: int = 10 * KIB
+    body_bytes: int = 100 * MIB
+    frame_time_ms: int = 30 * SECOND_MS  # from a frame's first octet to its last
+    connect_time_ms: int = 30 * SECOND_MS  # from accept to a valid CONNECT
+    connections: int = 10_000  # of all clients together
+    transactions: int = 16  # open at a time
+    transaction_actions: int = 10_000
+    transaction_bytes: int = 64 * MIB
+    unread_output_bytes: int = 1 * MIB  # beyond it, the peer is not read
+    block_park_bytes: int = 1 * MIB  # SENDs that wait, of a connection that only sends
+    block_park_max_bytes: int = 16 * MIB  # the same, of a connection that also receives
+
+
+@dataclass(frozen=True, slots=True)
+class StompConfig:
+    default_persistent: bool = False  # of a SEND without ``persistent``; ActiveMQ's default, not JMS's
+    strict_headers: bool = False  # an unknown ``activemq.*`` header is an ERROR
+    heart_beat_grace: float = 2.0  # times the agreed interval, until a silent peer is given up
+    limits: StompLimits = field(default_factory=StompLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """One gateway.
+
+    server_name: what CONNECTED calls the server.
+    memory_limit_bytes: non-persistent messages and pending topic deliveries together; then producers wait.
+    users: login -> SCRAM verifiers, all of the same password; none at all means loopback only, any credentials.
+    addresses: in the order of the file.
+    sources: dotted key as written -> ``file:line`` or the flag that set it; what is not there is the default.
+    """
+
+    server_name: str = "Penstock"
+    data_directory: str = "data"
+    listeners: Listeners = field(default_factory=Listeners)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    memory_limit_bytes: int = 256 * MIB
+    stomp: StompConfig = field(default_factory=StompConfig)
+    users: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    addresses: tuple[AddressEntry, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,0 +1,240 @@
+"""Settings from a YAML file, each with its file and line; every problem of the file is reported, not only the first.
+
+The text is composed into nodes and no further: nodes carry their line, keep repeated keys, and hold scalars as they
+were written, so that ``off`` or ``010`` mean what our own kinds of value say and not what YAML 1.1 makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import yaml
+
+from config.errors import Problem
+from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, Pattern
+from config.schema import ADDRESS, SERVER, Leaf, Tree, parse_text, unknown_key
+from config.values import AddressPattern, Choice, Kind, UserName, Verifier
+
+# The same nodes from libyaml and from pure Python; the former is faster and not always there.
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NULL_TAG: Final = "tag:yaml.org,2002:null"
+_KIND_BITS: Final = {"queue": QUEUE, "topic": TOPIC, "both": BOTH}
+
+
+@dataclass(slots=True)
+class Document:
+    """What a file sets: dotted attribute path of ServerConfig -> value, and the parts that are no single values.
+
+    sources: dotted key as written -> ``file:line``.
+    """
+
+    values: dict[str, object] = field(default_factory=dict)
+    users: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    addresses: list[AddressEntry] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read(source: str, content: bytes) -> Document:
+    """Return what ``content`` sets.  source: the name of the file, for texts."""
+    reader = _Reader(source)
+    try:
+        # With a byte order mark as some editors write it.
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        reader.report_at(content.count(b"\n", 0, error.start) + 1, "", "not UTF-8, the only encoding that is read")
+        return reader.document
+    try:
+        root = yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        reader.report_at(mark.line + 1 if mark else 0, "", f"not YAML: {said}")
+        return reader.document
+    except yaml.YAMLError as error:  # characters that YAML excludes: has a position, no mark
+        position = getattr(error, "position", 0)
+        reader.report_at(text.count("\n", 0, position) + 1, "", "not YAML: a character that YAML does not allow")
+        return reader.document
+    if root is not None:
+        reader.read_server(root)
+    return reader.document
+
+
+class _Reader:
+    """Walks the nodes by the tables of ``config.schema``."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.document = Document()
+
+    def report_at(self, line: int, element: str, text: str) -> None:
+        self.document.problems.append(Problem(self._source, line, element, text))
+
+    def read_server(self, root: yaml.Node) -> None:
+        accepted = (*SERVER, "users", "addresses")
+        for key, node in self._entries(root, "", accepted):
+            if key == "users":
+                self._read_users(node)
+            elif key == "addresses":
+                self._read_addresses(node)
+            else:
+                self._read_one(key, node, SERVER[key], self.document.values, self.document.sources, key)
+
+    def _read_one(
+        self,
+        element: str,
+        node: yaml.Node,
+        at: Leaf | Tree,
+        values: dict[str, object],
+        sources: dict[str, str],
+        source_key: str,
+    ) -> None:
+        """Read one value or a mapping of them.  element: for texts; source_key: for ``sources``."""
+        if isinstance(at, Leaf):
+            try:
+                values[at.path] = self._value(node, at.kind)
+                sources[source_key] = self._place(node)
+            except ValueError as error:
+                self._report(node, element, str(error))
+            return
+        for key, inner in self._entries(node, element, tuple(at)):
+            self._read_one(f"{element}.{key}", inner, at[key], values, sources, f"{source_key}.{key}")
+
+    def _read_users(self, node: yaml.Node) -> None:
+        for name, user in self._entries(node, "users", None):
+            element = f"users.{name}"
+            try:
+                parse_text(UserName(), name)
+            except ValueError as error:
+                self._report(user, element, str(error))
+            if isinstance(user, yaml.ScalarNode) and user.value:
+                # Not repeated: it is most likely a password.
+                self._report(user, element, "a text, allowed is a mapping with the key verifiers")
+                continue
+            verifiers: list[str] = []
+            problem_count = len(self.document.problems)
+            for _, listed in self._entries(user, element, ("verifiers",)):
+                verifiers = self._verifiers(listed, f"{element}.verifiers")
+            if verifiers:
+                self.document.users[name] = tuple(verifiers)
+                self.document.sources[element] = self._place(user)
+            elif len(self.document.problems) == problem_count:
+                # Dropping such a user silently could leave none, and with none everybody may log in.
+                self._report(user, element, "has no verifiers; 'penstock user hash NAME' prints them")
+
+    def _verifiers(self, node: yaml.Node, element: str) -> list[str]:
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            self._report(node, element, "is none, allowed is a list of at least one verifier")
+            return []
+        verifiers: list[str] = []
+        kind = Verifier()
+        for at, listed in enumerate(node.value):
+            try:
+                if not isinstance(listed, yaml.ScalarNode):
+                    raise ValueError
+                verifier = kind.parse(listed.value)
+            except ValueError as error:
+                # What was seen is not repeated: it may be a password put in the wrong place.
+                why = f"{error}, " if str(error) else "is none, "
+                self._report(listed, f"{element}[{at}]", f"{why}allowed is {kind.allowed}")
+                continue
+            if any(verifier.split("$")[0] == other.split("$")[0] for other in verifiers):
+                self._report(listed, f"{element}[{at}]", f"a second verifier for {verifier.split('$')[0]}")
+            else:
+                verifiers.append(verifier)
+        return verifiers
+
+    def _read_addresses(self, node: yaml.Node) -> None:
+        if not isinstance(node, yaml.SequenceNode):
+            self._report(
+                node, "addresses", f"{self._seen(node)}, allowed is a list of entries as in '- match: orders.>'"
+            )
+            return
+        for at, entry in enumerate(node.value):
+            self._read_address(entry, f"addresses[{at}]")
+
+    def _read_address(self, node: yaml.Node, element: str) -> None:
+        pattern: Pattern | None = None
+        kinds = BOTH
+        values: dict[str, object] = {}
+        sources: dict[str, str] = {}
+        problem_count = len(self.document.problems)
+        for key, inner in self._entries(node, element, ("match", "kind", *ADDRESS)):
+            inner_element = f"{element}.{key}"
+            if key not in ("match", "kind"):
+                self._read_one(inner_element, inner, ADDRESS[key], values, sources, key)
+                continue
+            try:
+                if key == "kind":
+                    kinds = _KIND_BITS[str(self._value(inner, Choice(*_KIND_BITS)))]
+                else:
+                    parsed = self._value(inner, AddressPattern())
+                    assert isinstance(parsed, Pattern), f"AddressPattern gave {type(parsed)}"
+                    pattern = parsed
+            except ValueError as error:
+                self._report(inner, inner_element, str(error))
+        if pattern is not None:
+            by_path = {_path_of(key): place for key, place in sources.items()}
+            self.document.addresses.append(AddressEntry(pattern, kinds, values, by_path))
+        elif len(self.document.problems) == problem_count:
+            self._report(node, element, "lacks 'match', the name or pattern that the entry is for")
+
+    def _entries(
+        self, node: yaml.Node, element: str, accepted: Collection[str] | None
+    ) -> Iterator[tuple[str, yaml.Node]]:
+        """Yield the sound entries of a mapping and report the others.  accepted: None for any key."""
+        if isinstance(node, yaml.ScalarNode) and node.tag == _NULL_TAG and accepted is not None:
+            return  # ``stomp:`` with everything below it commented out
+        if not isinstance(node, yaml.MappingNode):
+            keys = f" with the keys {', '.join(accepted)}" if accepted is not None else ""
+            self._report(node, element, f"{self._seen(node)}, allowed is a mapping{keys}")
+            return
+        first_lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._report(key_node, element, f"{self._seen(key_node)} as a key, allowed is a name")
+                continue
+            key = str(key_node.value)
+            inner_element = f"{element}.{key}" if element else key
+            if key in first_lines:
+                self._report(key_node, inner_element, f"repeated key, first on line {first_lines[key]}")
+                continue
+            first_lines[key] = key_node.start_mark.line + 1
+            if accepted is not None and key not in accepted:
+                self._report(key_node, inner_element, str(unknown_key(key, accepted)))
+                continue
+            yield key, value_node
+
+    def _value(self, node: yaml.Node, kind: Kind) -> object:
+        if not isinstance(node, yaml.ScalarNode):
+            raise ValueError(f"{self._seen(node)}, allowed is {kind.allowed}")
+        if node.tag != _NULL_TAG:
+            return parse_text(kind, node.value)
+        if node.value == "" or not kind.takes_null:  # a key with nothing behind it is more often forgotten than meant
+            raise ValueError(f"{self._seen(node)}, allowed is {kind.allowed}")
+        return parse_text(kind, "null")
+
+    def _seen(self, node: yaml.Node) -> str:
+        if isinstance(node, yaml.MappingNode):
+            return "a mapping"
+        if isinstance(node, yaml.SequenceNode):
+            return "a list"
+        return repr(node.value) if node.value else "nothing"
+
+    def _place(self, node: yaml.Node) -> str:
+        return f"{self._source}:{node.start_mark.line + 1}"
+
+    def _report(self, node: yaml.Node, element: str, text: str) -> None:
+        self.report_at(node.start_mark.line + 1, element, text)
+
+
+def _path_of(key: str) -> str:
+    """Return the attribute path of a dotted key of ADDRESS that is known to be there."""
+    at: Leaf | Tree = ADDRESS
+    for name in key.split("."):
+        assert not isinstance(at, Leaf), f"{key} goes on below a value"
+        at = at[name]
+    assert isinstance(at, Leaf), f"{key} names no value"
+    return at.path

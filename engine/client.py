@@ -1,0 +1,47 @@
+"""A connection as the engine sees it: the narrow port for hot outputs, implemented by each protocol's session."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from engine.message import Message
+
+if TYPE_CHECKING:
+    from engine.consumer import Consumer
+    from engine.delivery import Delivery
+
+
+class Client(ABC):
+    """One connection.  Its methods are called by the engine in the middle of a turn and must not call back into it.
+
+    is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
+    """
+
+    __slots__ = ("client_number", "consumers", "is_output_full", "is_awaiting")
+
+    def __init__(self) -> None:
+        self.client_number = 0
+        self.consumers: dict[int, Consumer] = {}
+        self.is_output_full = False
+        self.is_awaiting = False
+
+    @abstractmethod
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        """Hand over one message that the client settles; give ``delivery`` its ``key``."""
+
+    @abstractmethod
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        """Hand over one message that needs no answer (automatic acknowledgement)."""
+
+    @abstractmethod
+    def release_confirmations(self, offset: int) -> bool:
+        """Let go of the confirmations that waited for ``offset``; return True while others wait."""
+
+    @abstractmethod
+    def admit(self) -> None:
+        """A gate has opened: take up what was parked."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, str]:
+        """Return who this is (address, client id, login), for consumer records and ``why``."""

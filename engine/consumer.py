@@ -1,0 +1,93 @@
+"""One subscription: acknowledgement mode, window, and the ledger of what it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine import gates
+from engine.client import Client
+from engine.delivery import Delivery
+from engine.ports import ACKNOWLEDGED, CAUSE_NONE
+from engine.settlement import SettlementBatch
+from engine.window import Window
+
+if TYPE_CHECKING:
+    from engine.queue import Queue
+
+AUTO: Final = 0
+CLIENT: Final = 1  # an acknowledgement covers everything handed over before
+INDIVIDUAL: Final = 2
+
+ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVIDUAL}
+
+
+class Consumer:
+    """A window onto one queue, or onto one topic subscription's queue.
+
+    ledger: what it holds unsettled, by tag, in the order of the hand-over.
+    furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
+    is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
+    adapter: the protocol session's own object for this subscription, never looked at here.
+    """
+
+    __slots__ = (
+        "consumer_id",
+        "client",
+        "queue",
+        "ack_mode",
+        "window",
+        "ledger",
+        "furthest_tag",
+        "is_started",
+        "is_listed",
+        "is_closed",
+        "acknowledged_count",
+        "batch",
+        "name",
+        "adapter",
+    )
+
+    def __init__(
+        self, consumer_id: int, client: Client, queue: Queue, ack_mode: int, window: Window, name: str
+    ) -> None:
+        self.consumer_id = consumer_id
+        self.client = client
+        self.queue = queue
+        self.ack_mode = ack_mode
+        self.window = window
+        self.ledger: dict[int, Delivery] = {}
+        self.furthest_tag = 0
+        self.is_started = False
+        self.is_listed = False
+        self.is_closed = False
+        self.acknowledged_count = 0
+        self.batch = SettlementBatch(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
+        self.name = name
+        self.adapter: object = None
+
+    def gate(self) -> int:
+        """Return what holds this consumer now, gates.OPEN for nothing."""
+        if self.is_closed:
+            return gates.CLOSED
+        if self.window.is_full:
+            return gates.WINDOW_FULL
+        if self.client.is_output_full:
+            return gates.SOCKET_PAUSED
+        if self.queue.mask:
+            return gates.OPEN
+        if self.queue.has_backlog():
+            return gates.PAGING
+        return gates.DELAYED if self.queue.delayed_count else gates.NOTHING_WAITING
+
+    def describe_gate(self) -> str:
+        """Return the gate in words, for ``stat`` and ``why``; "" if nothing holds it."""
+        gate = self.gate()
+        if gate == gates.OPEN:
+            return ""
+        if gate == gates.WINDOW_FULL:
+            window = self.window
+            return (
+                f"{gates.GATE_NAMES[gate]}: {window.in_flight} of {window.limit} in flight, "
+                f"resumes at {window.resume_at}"
+            )
+        return gates.GATE_NAMES[gate]

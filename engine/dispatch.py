@@ -1,0 +1,137 @@
+"""Who is next: hands the messages of a queue to its consumers in turn while their windows are open."""
+
+from __future__ import annotations
+
+from engine.consumer import AUTO, Consumer
+from engine.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
+from engine.lane import PAGE_BYTES, PAGE_MESSAGES
+from engine.memory import MemoryBudget
+from engine.ports import Store
+from engine.queue import Queue
+from engine.settlement import SettlementBatch
+
+
+class Dispatcher:
+    """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
+
+    settling: batches with something to flush at the end of the turn.  next_tag: number of the next hand-over.
+    """
+
+    __slots__ = ("store", "memory", "settling", "next_tag", "wall_ms", "expired")
+
+    def __init__(self, store: Store, memory: MemoryBudget) -> None:
+        self.store = store
+        self.memory = memory
+        self.settling: list[tuple[SettlementBatch, Consumer | None]] = []
+        self.next_tag = 1
+        self.wall_ms = 0
+        self.expired: list[Delivery] = []
+
+    def run(self, queue: Queue) -> None:
+        """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
+        rotation = queue.rotation
+        wall_ms = self.wall_ms
+        in_flight_state = advance(READY, DISPATCH)
+        while rotation and queue.mask:
+            lane = queue.lanes[queue.mask.bit_length() - 1]
+            assert lane is not None, "the mask names a lane that is not there"
+            delivery = lane.next_ready()
+            if delivery is None:
+                continue
+            message = delivery.message
+            if message.expires_ms and message.expires_ms <= wall_ms:
+                self.expire(delivery, queue)
+                continue
+            consumer = rotation[0]
+            delivery.consumer = consumer
+            client = consumer.client
+            queue.delivered_count += 1
+            if consumer.ack_mode == AUTO:
+                delivery.state = in_flight_state
+                client.deliver_settled(consumer, message, delivery.is_redelivered, delivery.failed_attempts + 1)
+                self.settle_automatically(delivery, consumer, queue)
+                if client.is_output_full:
+                    consumer.is_listed = False
+                    rotation.popleft()
+                elif len(rotation) > 1:
+                    rotation.rotate(-1)
+                continue
+            delivery.state = in_flight_state
+            tag = self.next_tag
+            self.next_tag = tag + 1
+            delivery.tag = tag
+            consumer.ledger[tag] = delivery
+            queue.in_flight_count += 1
+            client.deliver(consumer, delivery)
+            if consumer.window.take() or client.is_output_full:
+                consumer.is_listed = False
+                rotation.popleft()
+            elif len(rotation) > 1:
+                rotation.rotate(-1)
+        if queue.consumers:
+            self.ask_for_pages(queue)
+
+    def ask_for_pages(self, queue: Queue) -> None:
+        for lane in queue.used_lanes:
+            if lane.next_load < lane.tail and lane.wants_page():
+                lane.is_loading = True
+                self.store.request(
+                    queue.destination_id,
+                    lane.priority,
+                    lane.next_load,
+                    min(PAGE_MESSAGES, lane.tail - lane.next_load),
+                    PAGE_BYTES,
+                )
+
+    def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
+        """Count a delivery as acknowledged that never took a place in the window."""
+        delivery.state = advance(delivery.state, ACKNOWLEDGE)
+        consumer.acknowledged_count += 1
+        self._gone(delivery, consumer, queue)
+
+    def acknowledge(self, delivery: Delivery) -> None:
+        """Settle a delivery as accepted; its place in the window is free unless a transaction freed it before."""
+        consumer = delivery.consumer
+        assert consumer is not None, "an acknowledged delivery is with a consumer"
+        was_in_flight = delivery.state == IN_FLIGHT
+        delivery.state = advance(delivery.state, ACKNOWLEDGE)
+        tag = delivery.tag
+        consumer.ledger.pop(tag, None)
+        if tag > consumer.furthest_tag:
+            consumer.furthest_tag = tag
+        consumer.acknowledged_count += 1
+        queue = delivery.lane.queue
+        if was_in_flight:
+            self.free_place(consumer, queue)
+        self._gone(delivery, consumer, queue)
+
+    def free_place(self, consumer: Consumer, queue: Queue) -> None:
+        """Give one place of the window back."""
+        queue.in_flight_count -= 1
+        if consumer.window.give_back():
+            queue.list_consumer(consumer)
+
+    def _gone(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
+        queue.depth -= 1
+        queue.acknowledged_count += 1
+        message = delivery.message
+        if message.queue_offset >= 0 and queue.is_logged:
+            if consumer.batch.add(message):
+                self.settling.append((consumer.batch, consumer))
+        else:
+            self.memory.release(message)
+
+    def expire(self, delivery: Delivery, queue: Queue) -> None:
+        """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
+        delivery.state = advance(delivery.state, EXPIRE)
+        queue.expired_count += 1
+        if queue.settings.expiry_address is not None:
+            self.expired.append(delivery)
+            return
+        queue.depth -= 1
+        message = delivery.message
+        if message.queue_offset >= 0 and queue.is_logged:
+            if queue.expired_batch.add(message):
+                self.settling.append((queue.expired_batch, None))
+        else:
+            self.memory.release(message)

@@ -1,0 +1,73 @@
+"""What can go wrong inside: one hierarchy, each class with a stable ``condition`` word and a ``scope``.
+
+``condition`` is what clients and metrics may rely on; ``scope`` is the least that must die.  Each protocol adapter
+has one table from condition to its wire form.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PenstockError(Exception):
+    """Root of every error that Penstock raises on purpose."""
+
+    condition: ClassVar[str] = "internal-error"
+    scope: ClassVar[str] = "connection"
+
+
+class EngineError(PenstockError):
+    """A request that the engine refuses; the rest of the connection is sound."""
+
+    scope: ClassVar[str] = "request"
+
+
+class InvalidDestination(EngineError):
+    condition: ClassVar[str] = "invalid-destination"
+
+
+class InvalidOption(EngineError):
+    condition: ClassVar[str] = "invalid-option"
+
+
+class DestinationInUse(EngineError):
+    condition: ClassVar[str] = "destination-in-use"
+
+
+class MessageTooLarge(EngineError):
+    condition: ClassVar[str] = "message-too-large"
+
+
+class NotAllowed(EngineError):
+    condition: ClassVar[str] = "not-allowed"
+
+
+class TransactionError(EngineError):
+    """Unknown, repeated or over its limits."""
+
+    condition: ClassVar[str] = "transaction-error"
+
+
+class StoreError(PenstockError):
+    """The disk refused, or what is on it cannot be trusted."""
+
+    condition: ClassVar[str] = "store-error"
+    scope: ClassVar[str] = "store"
+
+
+class StoreLocked(StoreError):
+    """Another process holds the directory; the text names its pid."""
+
+    condition: ClassVar[str] = "store-locked"
+
+
+class StoreCorrupt(StoreError):
+    """Corruption in the middle of the log, or a file of an unknown version; the text names the position."""
+
+    condition: ClassVar[str] = "store-corrupt"
+
+
+class RangeGone(StoreError):
+    """A range of the log that retention has dropped; the text names it and what is left."""
+
+    condition: ClassVar[str] = "range-gone"

@@ -1,0 +1,88 @@
+"""One message: JMS headers that the engine needs, everything else in its native encoding.
+
+A message belongs to exactly one destination; a dead letter is a new message that names its origin.  ``headers`` and
+``body`` are what the sender's protocol wrote and are never re-encoded for a receiver of the same protocol.
+``annotations`` are headers that the broker added (why it was dead-lettered, where it came from): lines
+``name:value\\n`` in UTF-8 with the escapes of STOMP 1.2, whatever the native encoding is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Encodings of ``headers`` and ``body``.
+STOMP: Final = 1  # headers: lines ``name:value\n`` with the escapes of STOMP 1.2
+AMQP_1_0: Final = 2
+
+# Flags, kept with the message in the log and in its consume-queue entry.
+PERSISTENT: Final = 1  # JMSDeliveryMode
+TEXT: Final = 2  # body is text in UTF-8: TextMessage, else BytesMessage
+PLAIN: Final = 4  # headers and annotations hold no escape: the same octets in every version of STOMP
+DEAD_LETTER: Final = 8  # moved here by the engine; annotations name the origin
+IN_TRANSACTION: Final = 16  # counts only once the transaction's commit record is in the log
+
+DEFAULT_PRIORITY: Final = 4
+NOT_LOGGED: Final = -1
+
+
+class Message:
+    """An immutable message, but for the places that the store assigns at append.
+
+    expires_ms: wall clock, 0 is never.  store_time_ms: wall clock of the append, never decreasing in a log.
+    log_offset: octets from the start of the commit log, NOT_LOGGED for a message that is only in memory.
+    queue_offset: index of its entry in the consume queue of (destination, priority).
+    serial: for a message that is not logged, its number since this start.
+    holders: how many deliveries keep it in memory where nothing on disk could bring it back (engine.memory).
+    wire: cache of the protocol adapters (an encoded form shared by several deliveries), never looked at here.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "encoding",
+        "flags",
+        "priority",
+        "tag_hash",
+        "group_hash",
+        "expires_ms",
+        "annotations",
+        "headers",
+        "body",
+        "size",
+        "store_time_ms",
+        "log_offset",
+        "queue_offset",
+        "serial",
+        "holders",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        destination_id: int,
+        encoding: int,
+        flags: int,
+        priority: int,
+        tag_hash: int,
+        group_hash: int,
+        expires_ms: int,
+        annotations: bytes,
+        headers: bytes,
+        body: bytes,
+    ) -> None:
+        self.destination_id = destination_id
+        self.encoding = encoding
+        self.flags = flags
+        self.priority = priority
+        self.tag_hash = tag_hash
+        self.group_hash = group_hash
+        self.expires_ms = expires_ms
+        self.annotations = annotations
+        self.headers = headers
+        self.body = body
+        self.size = len(annotations) + len(headers) + len(body)
+        self.store_time_ms = 0
+        self.log_offset = NOT_LOGGED
+        self.queue_offset = -1
+        self.serial = 0
+        self.holders = 0
+        self.wire: bytes | None = None

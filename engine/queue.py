@@ -1,0 +1,144 @@
+"""A queue: competing consumers over lanes of messages, one lane a priority."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from config.policies import AddressSettings
+from engine.consumer import Consumer
+from engine.destination import uri
+from engine.lane import Lane
+from engine.message import Message
+from engine.ports import CAUSE_EXPIRED, EXPIRED
+from engine.settlement import SettlementBatch
+
+PRIORITY_COUNT: Final = 10
+
+
+class Queue:
+    """Messages in order of priority, then position, and the consumers that take turns on them.
+
+    is_logged: settlements go to the log; False for the queue of a topic subscription, which only memory holds.
+    mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
+    one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
+    dispatch at the end of this turn.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "kind",
+        "name",
+        "settings",
+        "is_logged",
+        "lanes",
+        "used_lanes",
+        "mask",
+        "consumers",
+        "rotation",
+        "is_dirty",
+        "dirty_queues",
+        "has_expiring",
+        "depth",
+        "delayed_count",
+        "in_flight_count",
+        "enqueued_count",
+        "delivered_count",
+        "acknowledged_count",
+        "redelivered_count",
+        "dead_lettered_count",
+        "expired_count",
+        "expired_batch",
+    )
+
+    def __init__(
+        self,
+        destination_id: int,
+        kind: int,
+        name: str,
+        settings: AddressSettings,
+        is_logged: bool,
+        dirty_queues: list[Queue],
+    ) -> None:
+        self.destination_id = destination_id
+        self.kind = kind
+        self.name = name
+        self.settings = settings
+        self.is_logged = is_logged
+        self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
+        self.used_lanes: list[Lane] = []
+        self.mask = 0
+        self.consumers: dict[int, Consumer] = {}
+        self.rotation: deque[Consumer] = deque()
+        self.is_dirty = False
+        self.dirty_queues = dirty_queues
+        self.has_expiring = False
+        self.depth = 0
+        self.delayed_count = 0
+        self.in_flight_count = 0
+        self.enqueued_count = 0
+        self.delivered_count = 0
+        self.acknowledged_count = 0
+        self.redelivered_count = 0
+        self.dead_lettered_count = 0
+        self.expired_count = 0
+        self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
+
+    def uri(self) -> str:
+        """Return ``queue://NAME``, or ``topic://NAME`` for a topic subscription's queue."""
+        return uri(self.kind, self.name)
+
+    def lane(self, priority: int) -> Lane:
+        """Return the lane of ``priority``, made at its first use."""
+        lane = self.lanes[priority]
+        if lane is None:
+            lane = Lane(self, priority)
+            self.lanes[priority] = lane
+            self.used_lanes.append(lane)
+        return lane
+
+    def enqueue(self, message: Message) -> None:
+        """Take one message: behind all others of its priority."""
+        lane = self.lanes[message.priority]
+        if lane is None:
+            lane = self.lane(message.priority)
+        if self.is_logged and message.queue_offset >= 0:
+            lane.add_logged(message)
+        else:
+            lane.add_volatile(message)
+        self.depth += 1
+        self.enqueued_count += 1
+        if message.expires_ms:
+            self.has_expiring = True
+
+    def has_backlog(self) -> bool:
+        """Say whether entries wait on disk that are not in memory."""
+        for lane in self.used_lanes:
+            if lane.next_load < lane.tail:
+                return True
+        return False
+
+    def mark_dirty(self) -> None:
+        """Have this queue dispatched at the end of the turn."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.dirty_queues.append(self)
+
+    def start_consumer(self, consumer: Consumer) -> None:
+        """Let a new consumer take its first turn."""
+        if not consumer.is_closed:
+            consumer.is_started = True
+            self.list_consumer(consumer)
+
+    def list_consumer(self, consumer: Consumer) -> None:
+        """Let ``consumer`` take its turn, last of all, if nothing holds it."""
+        if consumer.is_listed or not consumer.is_started or consumer.window.is_full or consumer.client.is_output_full:
+            return
+        consumer.is_listed = True
+        self.rotation.append(consumer)
+        self.mark_dirty()
+
+    def unlist_consumer(self, consumer: Consumer) -> None:
+        if consumer.is_listed:
+            consumer.is_listed = False
+            self.rotation.remove(consumer)

@@ -1,0 +1,43 @@
+"""Settled entries of one loop turn, merged into ranges: one record a consumer and turn instead of one a message."""
+
+from __future__ import annotations
+
+from engine.message import Message
+from engine.ports import Range, Store
+
+
+class SettlementBatch:
+    """What one consumer (or the engine itself) settled on one queue with one outcome since the last flush."""
+
+    __slots__ = ("destination_id", "record_id", "outcome", "cause", "ranges", "priority", "first", "following")
+
+    def __init__(self, destination_id: int, outcome: int, cause: int) -> None:
+        self.destination_id = destination_id
+        self.record_id = 0
+        self.outcome = outcome
+        self.cause = cause
+        self.ranges: list[Range] = []
+        self.priority = 0
+        self.first = 0
+        self.following = -1  # -1: nothing settled since the last flush
+
+    def add(self, message: Message) -> bool:
+        """Take one entry; return True if the batch was empty and must be flushed at the end of the turn."""
+        offset = message.queue_offset
+        if offset == self.following and message.priority == self.priority:
+            self.following = offset + 1
+            return False
+        was_empty = self.following < 0
+        if not was_empty:
+            self.ranges.append(Range(self.priority, self.first, self.following - self.first))
+        self.priority = message.priority
+        self.first = offset
+        self.following = offset + 1
+        return was_empty
+
+    def flush(self, store: Store) -> None:
+        """Append the settlement record."""
+        self.ranges.append(Range(self.priority, self.first, self.following - self.first))
+        store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self.ranges)
+        self.ranges = []
+        self.following = -1

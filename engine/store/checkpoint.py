@@ -1,0 +1,148 @@
+"""The checkpoint file: where recovery starts and where readers stop.  Layout: format.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.store import format as layout
+from engine.store.files import File, Files, read_fully, write_fully
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What one slot says; ``consume_queue_offset`` and ``first_offset`` are explained in format.py."""
+
+    generation: int
+    is_clean: bool
+    durable_offset: int
+    durable_time_ms: int
+    next_sequence: int
+    consume_queue_offset: int
+    first_offset: int
+    start_count: int
+
+
+def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """Return one slot."""
+    octets = layout.CHECKPOINT.pack(
+        layout.CHECKPOINT_MAGIC,
+        layout.FORMAT_VERSION,
+        layout.CLEAN_STOP if checkpoint.is_clean else 0,
+        checkpoint.generation,
+        checkpoint.durable_offset,
+        checkpoint.durable_time_ms,
+        checkpoint.next_sequence,
+        checkpoint.consume_queue_offset,
+        checkpoint.first_offset,
+        checkpoint.start_count,
+    )
+    return (octets + layout.CRC.pack(crc32c(octets))).ljust(layout.CHECKPOINT_SLOT_BYTES, b"\0")
+
+
+def unpack_checkpoint(octets: bytes, path: str) -> Checkpoint | None:
+    """Return the newer of the slots in the file's octets; None if none of them is whole.
+
+    Raises: StoreCorrupt for a whole slot of another version.
+    """
+    newest: Checkpoint | None = None
+    size = layout.CHECKPOINT.size
+    for start in (0, layout.CHECKPOINT_SLOT_BYTES):
+        body = octets[start : start + size]
+        if len(octets) < start + size + layout.CRC.size or not body.startswith(layout.CHECKPOINT_MAGIC):
+            continue
+        if layout.CRC.unpack_from(octets, start + size)[0] != crc32c(body):
+            continue
+        _, version, flags, generation, durable, time_ms, sequence, entries, first, starts = layout.CHECKPOINT.unpack(
+            body
+        )
+        if version != layout.FORMAT_VERSION:
+            raise StoreCorrupt(
+                f"{path}, position {start + 8}: version {version} of the format, "
+                f"version {layout.FORMAT_VERSION} is the only one known here"
+            )
+        if newest is None or generation > newest.generation:
+            is_clean = flags & layout.CLEAN_STOP != 0
+            newest = Checkpoint(generation, is_clean, durable, time_ms, sequence, entries, first, starts)
+    return newest
+
+
+class CheckpointFile:
+    """The open checkpoint file, and what the next slot is to say.
+
+    The slots are written alternately, so that one is always whole.
+    """
+
+    __slots__ = (
+        "path",
+        "durable_offset",
+        "durable_time_ms",
+        "next_sequence",
+        "consume_queue_offset",
+        "first_offset",
+        "start_count",
+        "_files",
+        "_directory",
+        "_file",
+        "_generation",
+        "_next_slot",
+    )
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self.path = f"{directory}/{layout.CHECKPOINT_FILE}"
+        self.durable_offset = 0
+        self.durable_time_ms = 0
+        self.next_sequence = 0
+        self.consume_queue_offset = 0
+        self.first_offset = 0
+        self.start_count = 0
+        self._files = files
+        self._directory = directory
+        self._file: File | None = None
+        self._generation = 0
+        self._next_slot = 0
+
+    def load(self) -> Checkpoint | None:
+        """Open the file, make it if it is missing; return what it says."""
+        if not self._files.exists(self.path):
+            self._file = self._files.create(self.path)
+            return None
+        self._file = self._files.open(self.path)
+        octets = read_fully(self._file, 2 * layout.CHECKPOINT_SLOT_BYTES, 0)
+        found = unpack_checkpoint(octets, self.path)
+        if found is not None:
+            self._generation = found.generation
+            in_first_slot = unpack_checkpoint(octets[: layout.CHECKPOINT_SLOT_BYTES], self.path)
+            self._next_slot = 1 if in_first_slot == found else 0
+        return found
+
+    def publish(self, is_clean: bool = False) -> None:
+        """Write the values into the older slot; not synced."""
+        assert self._file is not None
+        values = Checkpoint(
+            self._generation + 1,
+            is_clean,
+            self.durable_offset,
+            self.durable_time_ms,
+            self.next_sequence,
+            self.consume_queue_offset,
+            self.first_offset,
+            self.start_count,
+        )
+        write_fully(self._file, pack_checkpoint(values), self._next_slot * layout.CHECKPOINT_SLOT_BYTES)
+        self._generation += 1
+        self._next_slot = 1 - self._next_slot
+
+    def sync(self) -> None:
+        """Make what was published, and the file itself, survive a power cut."""
+        assert self._file is not None
+        self._file.fsync()
+        self._files.sync_directory(self._directory)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,369 @@
+"""The commit log's writing end: records are given their offsets here and collected into batches.
+
+Nothing here waits for the disk or reads it.  A record's offset is final the moment it is appended; that its octets
+reach the disk is the affair of group_commit.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.message import IN_TRANSACTION, Message
+from engine.ports import FILE_LANE, Clock, Job, Workers
+from engine.store import format as layout
+from engine.store.files import File, Files
+from engine.store.segment import NEW_SUFFIX, PREPARED_SUFFIX, SUFFIX, Segment, make_segment_file, segment_name
+from engine.store.state import EntryBlock, Lane, StoreState
+
+MESSAGE: Final = layout.MESSAGE
+MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
+PACK_HEAD: Final = layout.MESSAGE_HEAD.pack
+PACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.pack
+PACK_ENTRY: Final = layout.ENTRY.pack
+PADDING: Final = [bytes(-size & 7) for size in range(8)]
+COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
+
+
+class Chunk:
+    """The octets of a batch, or of the part of it that fell into one segment, until they are known to be durable.
+
+    end, next_sequence, store_time_ms: the log as it is just past the chunk.
+    """
+
+    __slots__ = ("segment", "offset", "octets", "end", "next_sequence", "store_time_ms")
+
+    def __init__(
+        self, segment: Segment, offset: int, octets: bytes, end: int, next_sequence: int, store_time_ms: int
+    ) -> None:
+        self.segment = segment
+        self.offset = offset
+        self.octets = octets
+        self.end = end
+        self.next_sequence = next_sequence
+        self.store_time_ms = store_time_ms
+
+
+class Closing:
+    """The consume-queue entries of all records below ``end``, a segment's base, that are not in the files yet."""
+
+    __slots__ = ("end", "blocks")
+
+    def __init__(self, end: int, blocks: list[EntryBlock]) -> None:
+        self.end = end
+        self.blocks = blocks
+
+
+class CommitLog:
+    """Segments in order, the last of them open for records.
+
+    end: offset of the next record; limit: of the end of the current segment's room.
+    closings: filled by each roll, taken by the consume queues.
+    """
+
+    __slots__ = (
+        "segments",
+        "current",
+        "end",
+        "limit",
+        "sequence",
+        "store_time_ms",
+        "closings",
+        "state",
+        "_files",
+        "_directory",
+        "_segment_bytes",
+        "_store_id",
+        "_clock",
+        "_workers",
+        "_parts",
+        "_parts_offset",
+        "_chunks",
+        "_transaction_flag",
+        "_transaction_sequence",
+        "_prepared",
+        "_attempted_base",
+        "_is_closed",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        segment_bytes: int,
+        store_id: str,
+        clock: Clock,
+        workers: Workers,
+        state: StoreState,
+        segments: list[Segment],
+        end: int,
+        sequence: int,
+        store_time_ms: int,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._store_id = store_id
+        self._clock = clock
+        self._workers = workers
+        self.state = state
+        self.segments = segments
+        self.current = segments[-1]
+        self.end = end
+        self.limit = self.current.limit()
+        self.sequence = sequence
+        self.store_time_ms = store_time_ms
+        self.closings: list[Closing] = []
+        self._parts: list[bytes] = []
+        self._parts_offset = end
+        self._chunks: list[Chunk] = []
+        self._transaction_flag = 0
+        self._transaction_sequence = 0
+        self._prepared: Segment | None = None
+        self._attempted_base = -1
+        self._is_closed = False
+
+    def append(self, message: Message, lane: Lane) -> None:
+        """Add a message to the batch and to its consume queue."""
+        annotations = message.annotations
+        headers = message.headers
+        body = message.body
+        size = MESSAGE_HEAD_BYTES + message.size
+        offset = self.end
+        end = offset + ((size + 7) & ~7)
+        if end > self.limit:
+            self.roll(end - offset)
+            offset = self.end
+            end = offset + ((size + 7) & ~7)
+        sequence = self.sequence
+        time_ms = self.store_time_ms
+        flags = message.flags | self._transaction_flag
+        queue_offset = lane.tail
+        head = PACK_HEAD(
+            MESSAGE,
+            message.encoding,
+            flags,
+            message.destination_id,
+            offset,
+            sequence,
+            time_ms,
+            len(annotations),
+            len(headers),
+            len(body),
+            message.priority,
+            0,
+            0,
+            message.tag_hash,
+            message.group_hash,
+            message.expires_ms,
+            queue_offset,
+        )
+        crc = crc32c(head)
+        if annotations:
+            crc = crc32c(annotations, crc)
+        crc = crc32c(body, crc32c(headers, crc))
+        self._parts += (PACK_SIZE_AND_CRC(size, crc), head, annotations, headers, body, PADDING[size & 7])
+        lane.entries += PACK_ENTRY(
+            offset,
+            size,
+            flags & 255,
+            message.priority,
+            MESSAGE,
+            0,
+            message.tag_hash,
+            message.group_hash,
+            message.expires_ms,
+            time_ms,
+        )
+        lane.tail = queue_offset + 1
+        self.sequence = sequence + 1
+        self.end = end
+        message.log_offset = offset
+        message.queue_offset = queue_offset
+        message.store_time_ms = time_ms
+
+    def append_record(self, record_type: int, destination_id: int, payload: bytes) -> None:
+        """Add a record that is not a message; the system queue lists it."""
+        size = layout.RECORD_HEADER_BYTES + len(payload)
+        room = layout.padded(size)
+        if self.end + room > self.limit:
+            self.roll(room)
+        flags = self._transaction_flag
+        offset = self.end
+        record = layout.pack_record(
+            record_type, flags, destination_id, offset, self.sequence, self.store_time_ms, payload
+        )
+        self._parts += (record, PADDING[size & 7])
+        system = self.state.system
+        system.entries += PACK_ENTRY(
+            offset, size, flags & 255, 0, record_type, 0, destination_id, 0, 0, self.store_time_ms
+        )
+        system.tail += 1
+        self.sequence += 1
+        self.end = offset + room
+
+    def begin(self, reserve_bytes: int) -> None:
+        """Start a transaction that takes at most ``reserve_bytes``, so that it fits into one segment."""
+        assert not self._transaction_flag, "transactions do not nest"
+        room = reserve_bytes + COMMIT_BYTES
+        if self.end + room > self.limit:
+            self.roll(room)
+        self._transaction_flag = IN_TRANSACTION
+        self._transaction_sequence = self.sequence
+
+    def commit(self) -> None:
+        """Close the transaction; an empty one leaves no trace."""
+        assert self._transaction_flag, "no transaction is open"
+        self._transaction_flag = 0
+        count = self.sequence - self._transaction_sequence
+        if count:
+            self.append_record(layout.COMMIT, 0, layout.COMMIT_FIXED.pack(self._transaction_sequence, count, 0))
+
+    def is_in_transaction(self) -> bool:
+        """Return whether a transaction has begun and is not committed."""
+        return self._transaction_flag != 0
+
+    def roll(self, room: int) -> None:
+        """Go on in a new segment that holds a snapshot and then at least ``room`` octets more."""
+        assert not self._transaction_flag, "a transaction is larger than what was reserved for it"
+        self._cut_chunk()
+        base = self.limit
+        blocks = [block for lane in self.state.all_lanes() if (block := lane.close_entries()) is not None]
+        self.closings.append(Closing(base, blocks))
+        snapshot = self.state.snapshot(self.sequence)
+        capacity = layout.padded(layout.RECORD_HEADER_BYTES + len(snapshot)) + room
+        segment = self._prepared
+        self._prepared = None
+        if segment is not None and (segment.base != base or segment.capacity < capacity):
+            self._discard(segment)
+            segment = None
+        if segment is None:
+            segment = Segment(self._directory, base, max(capacity, self._segment_bytes), False)
+        self.segments.append(segment)
+        self.current = segment
+        self.end = base
+        self.limit = segment.limit()
+        self._parts_offset = base
+        self.append_record(layout.SNAPSHOT, 0, snapshot)
+
+    def _cut_chunk(self) -> None:
+        parts = self._parts
+        if parts:
+            self._chunks.append(
+                Chunk(self.current, self._parts_offset, b"".join(parts), self.end, self.sequence, self.store_time_ms)
+            )
+            self._parts = []
+            self._parts_offset = self.end
+
+    def take_chunks(self) -> list[Chunk]:
+        """Return what was appended since the last call."""
+        assert not self._transaction_flag, "a batch ends inside a transaction"
+        self._cut_chunk()
+        chunks = self._chunks
+        if chunks:
+            self._chunks = []
+        return chunks
+
+    def put_on_disk(self, segment: Segment) -> None:
+        """Make sure that ``segment`` has its file, open."""
+        if segment.is_on_disk:
+            if segment.file is None:
+                segment.file = self._files.open(segment.path())
+            return
+        path = f"{self._directory}/{segment_name(segment.base)}"
+        if segment.file is not None:
+            # The file is synced, and recovery knows the other name too: nothing to wait for.
+            self._files.rename(path + PREPARED_SUFFIX, path + SUFFIX)
+        else:
+            created_ms = self._clock.wall_ms()
+            file = make_segment_file(self._files, path + NEW_SUFFIX, segment, created_ms, self._store_id)
+            try:
+                self._files.rename(path + NEW_SUFFIX, path + SUFFIX)
+                self._files.sync_directory(self._directory)
+            except OSError:
+                file.close()
+                raise
+            segment.file = file
+        segment.is_on_disk = True
+
+    def prepare_ahead(self) -> None:
+        """Have a worker make the next segment once half of the current one is used; tried once."""
+        if self._attempted_base != self.limit and self.end > self.limit - self.current.capacity // 2:
+            self._attempted_base = self.limit
+            segment = Segment(self._directory, self.limit, self._segment_bytes, False)
+            self._workers.submit(
+                PrepareJob(self, self._files, segment, self._clock.wall_ms(), self._store_id), FILE_LANE
+            )
+
+    def segment_prepared(self, segment: Segment, file: File | None) -> None:
+        """Take the next segment; if it was not made, the one who needs it tries again and tells of the error."""
+        if file is None:
+            return
+        segment.file = file
+        if self._is_closed:
+            segment.close()  # the directory may be another process's by now; the next start removes the file
+        elif segment.base != self.limit:
+            self._discard(segment)
+        else:
+            self._prepared = segment
+
+    def _discard(self, segment: Segment) -> None:
+        segment.close()
+        try:
+            self._files.unlink(f"{self._directory}/{segment_name(segment.base)}{PREPARED_SUFFIX}")
+        except OSError:
+            pass  # the next start of the store removes it
+
+    def replace(self, old: Segment, new: Segment) -> None:
+        """Put ``new``, made after a failed sync, in the place of ``old`` or of its end."""
+        place = self.segments.index(old)
+        if new.base > old.base:
+            old.sealed_end = new.base
+            self.segments.insert(place + 1, new)
+        else:
+            self.segments[place] = new
+        if self.current is old:
+            self.current = new
+        for chunk in self._chunks:
+            if chunk.segment is old:
+                chunk.segment = new
+        old.close()
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._is_closed = True
+        if self._prepared is not None:
+            self._discard(self._prepared)
+            self._prepared = None
+        for segment in self.segments:
+            segment.close()
+
+
+class PrepareJob(Job):
+    """Makes the file of the next segment, whose room takes the disk a while."""
+
+    __slots__ = ("_log", "_files", "_segment", "_created_ms", "_store_id", "_file")
+
+    def __init__(self, log: CommitLog, files: Files, segment: Segment, created_ms: int, store_id: str) -> None:
+        self._log = log
+        self._files = files
+        self._segment = segment
+        self._created_ms = created_ms
+        self._store_id = store_id
+        self._file: File | None = None
+
+    def run(self) -> None:
+        directory = self._segment.directory
+        path = f"{directory}/{segment_name(self._segment.base)}{PREPARED_SUFFIX}"
+        try:
+            self._file = make_segment_file(self._files, path, self._segment, self._created_ms, self._store_id)
+            self._files.sync_directory(directory)
+        except OSError:
+            # Not fatal: the segment is made again when it is needed, and an error then counts.
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def finish(self) -> None:
+        self._log.segment_prepared(self._segment, self._file)

@@ -1,0 +1,163 @@
+"""Every on-disk layout: octets <-> values.  ``docs/log-format.md`` is this page in words.
+
+All integers are little-endian.  Records start at multiples of 8 and follow each other without gaps other than the
+padding to the next multiple of 8.
+
+Record header, 40 octets:
+
+    at  size  field
+     0     4  size         octets of the record with this header, without padding; 0: the segment ends here
+     4     4  crc          CRC-32C of octets 8 to ``size``
+     8     1  type         MESSAGE, SETTLEMENT, ...
+     9     1  encoding     of a message: engine.message.STOMP, AMQP_1_0; else 0
+    10     2  flags        engine.message.PERSISTENT, ...
+    12     4  destination  number of the destination, 0 for none
+    16     8  offset       log offset of this record
+    24     8  sequence     number of the record in the log, from 1, without gaps
+    32     8  store time   wall clock, ms, never decreasing
+
+Message, 40 octets after the header, then annotations, headers, body, contiguous:
+
+    40     4  annotations length
+    44     4  headers length
+    48     4  body length
+    52     1  priority     0 to 9
+    53     1  -            0
+    54     2  -            0
+    56     4  tag hash     CRC-32C of JMSType, 0 for none
+    60     4  group hash   CRC-32C of JMSXGroupID, 0 for none
+    64     8  expires      wall clock, ms, 0 for never
+    72     8  queue offset index of its entry in the consume queue of (destination, priority)
+    80        annotations, headers, body
+
+Settlement and failed attempts, 24 octets after the header, then ranges of 16:
+
+    40     4  subscription 0: the queue itself
+    44     4  consumer     number of the consumer's metadata record, 0 for the engine itself
+    48     1  outcome      of a settlement: engine.ports.ACKNOWLEDGED, ...; else 0
+    49     1  cause        engine.ports.CAUSE_...
+    50     2  -            0
+    52     4  range count
+    56     8  due          of failed attempts: wall ms before which they wait, 0 for none; else 0
+    64        ranges: first (8), count (4), priority (1), - (1), delivery count (2)
+
+Consume-queue entry, 40 octets:
+
+     0     8  log offset
+     8     4  size         of the record, without padding
+    12     1  flags        low octet of the message's flags
+    13     1  priority
+    14     1  type         of the record, for the system queue (destination 0)
+    15     1  -            0
+    16     4  tag hash     for the system queue: the destination that the record concerns
+    20     4  group hash
+    24     8  expires
+    32     8  store time
+
+Commit, 16 octets after the header:
+
+    40     8  sequence of the transaction's first record
+    48     4  number of its records, this one not counted
+    52     4  -            0
+
+Destination, consumer and snapshot records carry compact JSON in UTF-8 after the header.  Snapshot:
+
+    {"sequence": its own, "next_consumer": number, "system_tail": entries of the system queue,
+     "destinations": [{"id", "kind", "name",
+         "lanes": [{"priority", "tail", "cursor", "settled": [[first, count], ...],
+                    "attempts": [[queue offset, delivery count, due ms], ...]}, ...]}, ...]}
+
+Segment file: 4096 octets of header, then the log; log offset o stands at 4096 + (o - base):
+
+     0     8  magic        ``PENSTKLG``
+     8     4  version
+    12     4  flags        CONTINUATION
+    16     8  base         log offset of the first record
+    24     8  capacity     octets of log that the file can hold
+    32     8  created      wall clock, ms
+    40    16  store id     ASCII, zero-padded
+    56     4  crc          CRC-32C of octets 0 to 56
+   512     8  end          seal: the segment holds no record at or above this offset; all zero: not sealed
+   520     8  sequence     seal: number of the next record
+   528     4  crc          CRC-32C of octets 512 to 528
+
+Checkpoint: two slots of 512 octets, written alternately; the valid one with the higher generation counts:
+
+     0     8  magic        ``PENSTKCP``
+     8     4  version
+    12     4  flags        CLEAN_STOP
+    16     8  generation
+    24     8  durable offset
+    32     8  durable store time
+    40     8  next sequence, at the durable offset
+    48     8  consume-queue offset: entries of records below it are on the disk
+    56     8  first offset, the oldest that is kept
+    64     8  start count
+    72     4  crc          CRC-32C of octets 0 to 72
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+FORMAT_VERSION: Final = 1
+
+# Record types.
+MESSAGE: Final = 1
+SETTLEMENT: Final = 2
+ATTEMPTS: Final = 3
+COMMIT: Final = 4
+DESTINATION: Final = 5
+CONSUMER: Final = 6
+SNAPSHOT: Final = 7
+SUBSCRIPTION: Final = 8  # durable subscriptions: room kept
+SCHEDULE: Final = 9  # room kept
+
+RECORD_HEADER: Final = Struct("<IIBBHIQQq")
+RECORD_HEADER_BYTES: Final = 40
+RECORD_REST: Final = Struct("<BBHIQQq")  # the header without size and crc: what the checksum covers first
+MESSAGE_FIXED: Final = Struct("<IIIBBHIIqQ")
+MESSAGE_FIXED_BYTES: Final = 40
+MESSAGE_HEAD_BYTES: Final = RECORD_HEADER_BYTES + MESSAGE_FIXED_BYTES
+# Both in one call, without size and crc: what the checksum covers first.
+MESSAGE_HEAD: Final = Struct("<BBHIQQqIIIBBHIIqQ")
+SIZE_AND_CRC: Final = Struct("<II")
+SETTLEMENT_FIXED: Final = Struct("<IIBBHIq")
+SETTLEMENT_FIXED_BYTES: Final = 24
+RANGE: Final = Struct("<QIBBH")
+RANGE_BYTES: Final = 16
+ENTRY: Final = Struct("<QIBBBBIIqq")
+ENTRY_BYTES: Final = 40
+ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends where the next multiple of this begins
+COMMIT_FIXED: Final = Struct("<QII")
+
+SEGMENT_MAGIC: Final = b"PENSTKLG"
+SEGMENT_HEADER: Final = Struct("<8sIIQQq16s")  # crc apart
+SEGMENT_HEADER_BYTES: Final = 4096  # where the log begins in the file
+CONTINUATION: Final = 1  # flag: made after a failed sync, opens without a snapshot
+SEAL: Final = Struct("<QQ")  # crc apart
+SEAL_POSITION: Final = 512
+CHECKPOINT_MAGIC: Final = b"PENSTKCP"
+CHECKPOINT: Final = Struct("<8sIIQQqQQQQ")  # crc apart
+CHECKPOINT_SLOT_BYTES: Final = 512
+CLEAN_STOP: Final = 1  # flag
+CRC: Final = Struct("<I")
+
+SYSTEM_QUEUE: Final = 0  # destination number of the consume queue of all records that are not messages
+ALIGNMENT: Final = 8
+
+
+def padded(size: int) -> int:
+    """Return ``size`` rounded up to the alignment of records."""
+    return (size + 7) & ~7
+
+
+def pack_record(
+    record_type: int, flags: int, destination_id: int, offset: int, sequence: int, store_time_ms: int, payload: bytes
+) -> bytes:
+    """Return a record that is not a message, without the padding that follows it."""
+    rest = RECORD_REST.pack(record_type, 0, flags, destination_id, offset, sequence, store_time_ms)
+    return SIZE_AND_CRC.pack(RECORD_HEADER_BYTES + len(payload), crc32c(payload, crc32c(rest))) + rest + payload

@@ -1,0 +1,45 @@
+"""Whether the disk does what it is told: the one place that says ``store_failed`` and ``store_healed``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.ports import StoreListener
+
+LOG: Final = 0
+CHECKPOINT: Final = 1
+CONSUME_QUEUE: Final = 2
+
+
+class Health:
+    """The parts of the store that fail at present, each with the reason that the system gave."""
+
+    __slots__ = ("_listener", "_reasons")
+
+    def __init__(self) -> None:
+        self._listener: StoreListener | None = None
+        self._reasons: dict[int, str] = {}
+
+    def attach(self, listener: StoreListener) -> None:
+        """Tell ``listener`` from now on."""
+        self._listener = listener
+
+    def is_good(self) -> bool:
+        """Return whether nothing fails."""
+        return not self._reasons
+
+    def is_failing(self, part: int) -> bool:
+        """Return whether ``part`` fails."""
+        return part in self._reasons
+
+    def fail(self, part: int, reason: str) -> None:
+        """Note that ``part`` failed; told once until everything is well again."""
+        was_good = not self._reasons
+        self._reasons[part] = reason
+        if was_good and self._listener is not None:
+            self._listener.store_failed(reason)
+
+    def heal(self, part: int) -> None:
+        """Note that ``part`` works again, if it did not."""
+        if self._reasons.pop(part, None) is not None and not self._reasons and self._listener is not None:
+            self._listener.store_healed()

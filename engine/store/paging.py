@@ -1,0 +1,303 @@
+"""Pages of a backlog: entries, then their records in large sequential reads, on a worker.
+
+The worker opens files of its own, so that the writer never waits for it and retention may drop a file while it is
+being read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt, StoreError
+from engine.message import Message
+from engine.ports import Job, StoreListener
+from engine.store import format as layout
+from engine.store.consume_queue import file_name, lane_directory
+from engine.store.files import File, Files, describe, read_fully
+from engine.store.segment import Segment
+
+READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
+GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than begun anew after them
+
+MESSAGE: Final = layout.MESSAGE
+MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
+ENTRY_BYTES: Final = layout.ENTRY_BYTES
+UNPACK_HEAD: Final = layout.MESSAGE_HEAD.unpack_from
+UNPACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.unpack_from
+
+
+class SegmentMap:
+    """Where each log offset is to be read; made anew whenever a segment comes or goes."""
+
+    __slots__ = ("bases", "limits", "paths", "editions")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.bases = [segment.base for segment in segments]
+        self.limits = [segment.limit() for segment in segments]
+        self.paths = [segment.path() for segment in segments]
+        self.editions = [segment.edition for segment in segments]
+
+
+class OpenFiles:
+    """Files that were read last, by path; at most ``limit`` of them stay open.  For one thread.
+
+    dropped: paths that retention has removed; any thread may add to it.
+    """
+
+    __slots__ = ("dropped", "_files", "_limit", "_open")
+
+    def __init__(self, files: Files, limit: int) -> None:
+        self.dropped: set[str] = set()
+        self._files = files
+        self._limit = limit
+        self._open: OrderedDict[str, tuple[File, int]] = OrderedDict()
+
+    def get(self, path: str, edition: int) -> File:
+        """Return the file, opened anew if it is not the edition that is open."""
+        known = self._open.get(path)
+        if known is not None:
+            if known[1] == edition:
+                self._open.move_to_end(path)
+                return known[0]
+            self.forget(path)
+        file = self._files.open_to_read(path)
+        self._open[path] = (file, edition)
+        if len(self._open) > self._limit:
+            _, (oldest, _) = self._open.popitem(last=False)
+            oldest.close()
+        return file
+
+    def forget(self, path: str) -> None:
+        """Close a file, so that the room of one that was dropped is free."""
+        known = self._open.pop(path, None)
+        if known is not None:
+            known[0].close()
+
+    def close(self) -> None:
+        """Close all."""
+        for file, _ in self._open.values():
+            file.close()
+        self._open.clear()
+
+
+class PageJob(Job):
+    """One ``Store.request``: entries ``first`` to ``end``; ``memory`` holds those from ``memory_first`` on."""
+
+    __slots__ = (
+        "_listener",
+        "_open_files",
+        "_root",
+        "_map",
+        "_destination_id",
+        "_priority",
+        "_asked_first",
+        "_first",
+        "_end",
+        "_memory_first",
+        "_memory",
+        "_limit_bytes",
+        "_messages",
+        "_next",
+        "_reason",
+    )
+
+    def __init__(
+        self,
+        listener: StoreListener,
+        open_files: OpenFiles,
+        root: str,
+        segment_map: SegmentMap,
+        destination_id: int,
+        priority: int,
+        asked_first: int,
+        first: int,
+        end: int,
+        memory_first: int,
+        memory: bytes,
+        limit_bytes: int,
+    ) -> None:
+        self._listener = listener
+        self._open_files = open_files
+        self._root = root
+        self._map = segment_map
+        self._destination_id = destination_id
+        self._priority = priority
+        self._asked_first = asked_first
+        self._first = first
+        self._end = end
+        self._memory_first = memory_first
+        self._memory = memory
+        self._limit_bytes = limit_bytes
+        self._messages: list[Message] = []
+        self._next = first
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._read()
+        except OSError as error:
+            self._reason = describe(error, str(error.filename or "a file of the store"))
+        except StoreError as error:
+            self._reason = str(error)
+
+    def finish(self) -> None:
+        if self._reason:
+            self._listener.page_failed(self._destination_id, self._priority, self._asked_first, self._reason)
+        else:
+            self._listener.page_loaded(
+                self._destination_id, self._priority, self._asked_first, self._next, self._messages
+            )
+
+    def _read(self) -> None:
+        octets = self._entries()
+        entries = [(entry[0], entry[1]) for entry in layout.ENTRY.iter_unpack(octets)]
+        count = len(entries)
+        left = self._limit_bytes
+        at = 0
+        while at < count and (left > 0 or not self._messages):
+            offset, size = entries[at]
+            place = bisect_right(self._map.bases, offset) - 1
+            if size == 0 or place < 0:  # dropped with its record, before or after the queue was rebuilt
+                at += 1
+                continue
+            limit = self._map.limits[place]
+            end = offset + size
+            until = at + 1
+            wanted = size
+            while until < count and wanted < left:
+                next_offset, next_size = entries[until]
+                next_end = next_offset + next_size
+                if next_end > limit or next_end - offset > READ_BYTES or next_offset - end > GAP_BYTES:
+                    break
+                if next_offset < end:
+                    break
+                end = next_end
+                wanted += next_size
+                until += 1
+            left -= self._read_records(place, offset, end, entries, at, until, left)
+            at = self._next - self._first
+        self._next = self._first + at
+
+    def _entries(self) -> bytes:
+        parts: list[bytes] = []
+        entry = self._first
+        file_end = min(self._end, self._memory_first)
+        directory = lane_directory(self._root, self._destination_id, self._priority)
+        while entry < file_end:
+            in_file = entry % layout.ENTRIES_PER_FILE
+            count = min(file_end - entry, layout.ENTRIES_PER_FILE - in_file)
+            path = f"{directory}/{file_name(entry - in_file)}"
+            octets = read_fully(self._open_files.get(path, 0), count * ENTRY_BYTES, in_file * ENTRY_BYTES)
+            if len(octets) < count * ENTRY_BYTES:
+                raise StoreCorrupt(f"{path}: entry {entry + len(octets) // ENTRY_BYTES} is missing")
+            parts.append(octets)
+            entry += count
+        parts.append(self._memory)
+        return b"".join(parts)
+
+    def _read_records(
+        self, place: int, offset: int, end: int, entries: list[tuple[int, int]], at: int, until: int, left: int
+    ) -> int:
+        """Read the records of entries ``at`` to ``until`` in one go; return the octets of their messages."""
+        path = self._map.paths[place]
+        self._next = self._first + until
+        try:
+            file = self._open_files.get(path, self._map.editions[place])
+        except FileNotFoundError:
+            if path not in self._open_files.dropped:
+                raise
+            return 0  # retention was faster
+        position = layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
+        octets = read_fully(file, end - offset, position)
+        destination_id = self._destination_id
+        priority = self._priority
+        messages = self._messages
+        length = len(octets)
+        view = memoryview(octets)
+        taken = 0
+        number = at
+        while number < until:
+            entry_offset, size = entries[number]
+            start = entry_offset - offset
+            stop = start + size
+            if stop > length or size < MESSAGE_HEAD_BYTES:
+                raise _corrupt(path, position + start, entry_offset, "the file ends before the record does")
+            record_size, crc = UNPACK_SIZE_AND_CRC(octets, start)
+            if record_size != size or crc32c(view[start + 8 : stop]) != crc:
+                raise _corrupt(path, position + start, entry_offset, "its checksum does not match")
+            (
+                record_type,
+                encoding,
+                flags,
+                record_destination,
+                record_offset,
+                _,
+                time_ms,
+                annotations_length,
+                headers_length,
+                body_length,
+                record_priority,
+                _,
+                _,
+                tag_hash,
+                group_hash,
+                expires_ms,
+                queue_offset,
+            ) = UNPACK_HEAD(octets, start + 8)
+            if (
+                queue_offset != self._first + number
+                or record_type != MESSAGE
+                or record_destination != destination_id
+                or record_priority != priority
+                or record_offset != entry_offset
+            ):
+                raise _corrupt(path, position + start, entry_offset, "it is not the one that its entry names")
+            at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
+            at_body = at_headers + headers_length
+            message = Message(
+                destination_id,
+                encoding,
+                flags,
+                priority,
+                tag_hash,
+                group_hash,
+                expires_ms,
+                octets[start + MESSAGE_HEAD_BYTES : at_headers],
+                octets[at_headers:at_body],
+                octets[at_body : at_body + body_length],
+            )
+            message.log_offset = entry_offset
+            message.queue_offset = queue_offset
+            message.store_time_ms = time_ms
+            messages.append(message)
+            taken += message.size
+            number += 1
+            if taken >= left:
+                self._next = self._first + number
+                break
+        return taken
+
+
+def _corrupt(path: str, position: int, offset: int, what: str) -> StoreCorrupt:
+    return StoreCorrupt(f"{path}, position {position}: the record at log offset {offset} is damaged: {what}")
+
+
+class ForgetJob(Job):
+    """Lets go of files that were dropped."""
+
+    __slots__ = ("_open_files", "_paths")
+
+    def __init__(self, open_files: OpenFiles, paths: list[str]) -> None:
+        self._open_files = open_files
+        self._paths = paths
+
+    def run(self) -> None:
+        for path in self._paths:
+            self._open_files.forget(path)
+
+    def finish(self) -> None:
+        pass

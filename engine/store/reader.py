@@ -1,0 +1,534 @@
+"""Read-only view of a store's directory, also while a gateway writes to it: no lock is taken and nothing is changed.
+
+A reader stops at the offset that the gateway last published in the checkpoint: what lies below survives a power cut.
+A store that nobody holds and that was not stopped cleanly ends at its last whole record, the place at which the next
+start will cut it, so that an export of a crashed store misses nothing that a later gateway would deliver.
+
+Spark workers load this module from a zip that holds little else, hence the short list of imports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from engine.errors import RangeGone, StoreCorrupt, StoreError
+from engine.message import IN_TRANSACTION
+from engine.store import format as layout
+
+CHECKPOINT_TRIES: Final = 20
+CHECKPOINT_WAIT_S: Final = 0.005
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+LOCK_TABLE: Final = "/proc/locks"
+KINDS: Final = {"queue": 1, "topic": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the gateway published last.  Entries of records below ``consume_queue_offset`` are on the disk."""
+
+    generation: int
+    is_clean: bool
+    durable_offset: int
+    durable_time_ms: int
+    next_sequence: int
+    consume_queue_offset: int
+    first_offset: int
+    start_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of the log; it holds records from ``base`` up to at most ``limit``.
+
+    span_end: where the next segment begins; above ``limit`` if this one was sealed early.
+    """
+
+    path: Path
+    base: int
+    limit: int
+    span_end: int
+    is_continuation: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationInfo:
+    """``kind`` is engine.destination.QUEUE or TOPIC."""
+
+    destination_id: int
+    kind: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a reader stops.  ``is_published``: at the checkpoint, else at the last whole record of a crashed store."""
+
+    offset: int
+    time_ms: int
+    is_published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFile:
+    """One file of a consume queue: its first entry's index and how many entries fit its size."""
+
+    path: Path
+    first: int
+    count: int
+
+
+class Record:
+    """One record; ``data`` is all of it, header included, without padding."""
+
+    __slots__ = ("offset", "type", "encoding", "flags", "destination_id", "sequence", "store_time_ms", "data")
+
+    def __init__(
+        self,
+        offset: int,
+        record_type: int,
+        encoding: int,
+        flags: int,
+        destination_id: int,
+        sequence: int,
+        store_time_ms: int,
+        data: memoryview,
+    ) -> None:
+        self.offset = offset
+        self.type = record_type
+        self.encoding = encoding
+        self.flags = flags
+        self.destination_id = destination_id
+        self.sequence = sequence
+        self.store_time_ms = store_time_ms
+        self.data = data
+
+    def end(self) -> int:
+        """Return the offset at which the next record starts, unless the segment ends here."""
+        return self.offset + layout.padded(len(self.data))
+
+
+class StoreReader:
+    """The store in ``directory`` as it stood when the reader was made; ``end`` fixes how far it may be read.
+
+    Raises: StoreError if there is no store, StoreCorrupt for a version or a file that this reader does not know.
+    """
+
+    def __init__(self, directory: str | Path, lock_table: str = LOCK_TABLE) -> None:
+        self.directory = Path(directory)
+        self._lock_table = lock_table
+        self.store_id = _store_id(self.directory)
+        self.checkpoint: Checkpoint | None
+        self.segments: list[Segment]
+        self._end: End | None = None
+        self._destinations: dict[int, DestinationInfo] | None = None
+        self._load()
+
+    def _load(self) -> None:
+        # The segments after the checkpoint, so that every offset below the durable one has its file in the list;
+        # once more if retention has moved on in between.
+        while True:
+            self.checkpoint = read_checkpoint(self.directory / "checkpoint")
+            self.segments = list_segments(self.directory / "commitlog", self.store_id)
+            if self.checkpoint is None or not self.segments or self.segments[0].base <= self.checkpoint.first_offset:
+                return
+            again = read_checkpoint(self.directory / "checkpoint")
+            if again == self.checkpoint:
+                return
+
+    @property
+    def first_offset(self) -> int:
+        """The oldest offset that is kept."""
+        kept = self.segments[0].base if self.segments else 0
+        return max(kept, self.checkpoint.first_offset) if self.checkpoint is not None else kept
+
+    @property
+    def entries_offset(self) -> int:
+        """Consume queues are complete below; from here on the log itself has to be scanned."""
+        return self.checkpoint.consume_queue_offset if self.checkpoint is not None else self.first_offset
+
+    def end(self) -> End:
+        """Return where to stop; the first answer stays, so that one reader is one consistent view."""
+        if self._end is None:
+            self._end = self._find_end()
+        return self._end
+
+    def _find_end(self) -> End:
+        while True:
+            checkpoint = self.checkpoint
+            if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock", self._lock_table)):
+                return End(checkpoint.durable_offset, checkpoint.durable_time_ms, True)
+            if checkpoint is None and is_held(self.directory / "lock", self._lock_table):
+                # A gateway that has just made the store has published nothing yet: nothing is durable.
+                return End(self.first_offset, 0, True)
+            end = self._last_whole_record()
+            # A gateway may have started meanwhile; then what it has published since is the truth.
+            if read_checkpoint(self.directory / "checkpoint") == checkpoint and not is_held(
+                self.directory / "lock", self._lock_table
+            ):
+                return end
+            self._load()
+
+    def _last_whole_record(self) -> End:
+        checkpoint = self.checkpoint
+        start = checkpoint.durable_offset if checkpoint is not None else self.first_offset
+        end, time_ms = start, checkpoint.durable_time_ms if checkpoint is not None else 0
+        sequence = checkpoint.next_sequence if checkpoint is not None else 0
+        is_open = False
+        last = start
+        for record in self._scan(start, None, sequence=sequence, verify=True, is_tail=True):
+            last = record.end()
+            is_open = record.flags & IN_TRANSACTION != 0 and record.type != layout.COMMIT
+            if not is_open:
+                end, time_ms = last, record.store_time_ms
+        if last > start:
+            self._make_durable(start, last)
+        return End(end, time_ms, False)
+
+    def _make_durable(self, start: int, stop: int) -> None:
+        """Sync what a killed gateway wrote but did not sync: an export must not hold what a power cut takes back."""
+        for segment in self.segments:
+            if segment.limit > start and segment.base < stop:
+                descriptor = os.open(segment.path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def destinations(self) -> dict[int, DestinationInfo]:
+        """Return every destination known at the end, by number."""
+        if self._destinations is None:
+            found: dict[int, DestinationInfo] = {}
+            end = self.end().offset
+            for record in self._metadata(end):
+                if record.type == layout.SNAPSHOT:
+                    listed = _json_payload(record)["destinations"]
+                elif record.type == layout.DESTINATION:
+                    listed = [_json_payload(record)]
+                else:
+                    continue
+                for described in listed:
+                    info = _destination(described)
+                    found.setdefault(info.destination_id, info)
+            self._destinations = found
+        return self._destinations
+
+    def _metadata(self, end: int) -> Iterator[Record]:
+        """Yield the snapshot of the segment where the consume queues end, and the records after it.
+
+        That snapshot tells of everything before it.  Continuations open with none: their predecessor's is older.
+        """
+        start = self.first_offset
+        for segment in self.segments:
+            if not segment.is_continuation and segment.base <= min(self.entries_offset, end):
+                start = max(start, segment.base)
+        if start == end and start > self.first_offset:
+            # The consume queues end where the log does, at the base of a segment that holds nothing yet.
+            start = max(s.base for s in self.segments if not s.is_continuation and s.base < end)
+        yield from self.scan(start, end, verify=False)
+
+    def check_range(self, start: int, stop: int) -> None:
+        """Raise RangeGone if any of ``start`` to ``stop`` has been dropped, ValueError if it is not there yet."""
+        end = self.end().offset
+        if start < self.first_offset:
+            gone_to = min(stop, self.first_offset)
+            raise RangeGone(
+                f"log offsets {start} to {gone_to} of store {self.store_id} are gone: "
+                f"retention has dropped them, {self.first_offset} to {end} are left"
+            )
+        if stop > end:
+            raise ValueError(f"log offset {stop} is not in store {self.store_id} yet: it can be read up to {end}")
+        if start > stop:
+            raise ValueError(f"the range ends before it starts: {start} to {stop}")
+
+    def scan(self, start: int, stop: int, *, verify: bool = True) -> Iterator[Record]:
+        """Yield every record from ``start`` to ``stop``; offsets and sequence are always checked, CRC on request.
+
+        start: any offset; a record that begins before it is left out.
+        Raises: RangeGone, StoreCorrupt with the position.
+        """
+        self.check_range(start, stop)
+        return self._scan(start, stop, sequence=0, verify=verify, is_tail=False)
+
+    def _scan(self, start: int, stop: int | None, *, sequence: int, verify: bool, is_tail: bool) -> Iterator[Record]:
+        """Walk the log.  A tail ends at the first octets that are no whole record; elsewhere they are corruption."""
+        # Only a segment's base, and an offset the gateway published, are sure to begin a record.
+        offset = start if is_tail else self._segment_at(start).base if self.segments else start
+        for number, segment in enumerate(self.segments):
+            if segment.limit <= offset or (stop is not None and segment.base >= stop):
+                continue
+            if number and segment.base > offset and self.segments[number - 1].span_end < segment.base:
+                if is_tail:
+                    return
+                raise RangeGone(
+                    f"log offsets {self.segments[number - 1].span_end} to {segment.base} of store {self.store_id} "
+                    f"are gone: the file of that segment is missing"
+                )
+            offset = max(offset, segment.base)
+            limit = segment.limit if stop is None else min(segment.limit, stop)
+            for record in _scan_segment(segment, offset, limit, start, verify, is_tail):
+                if sequence and record.sequence != sequence:
+                    if is_tail:
+                        return
+                    raise StoreCorrupt(
+                        f"{segment.path.name}: record at log offset {record.offset} has sequence number "
+                        f"{record.sequence} where {sequence} follows"
+                    )
+                sequence = record.sequence + 1
+                if record.offset >= start:
+                    yield record
+            offset = segment.limit
+        checkpoint = self.checkpoint
+        if sequence and checkpoint is not None and stop == checkpoint.durable_offset:
+            # Zeros in the middle of a segment look like its end; the count tells.
+            if sequence != checkpoint.next_sequence:
+                raise StoreCorrupt(
+                    f"the log up to {stop} ends with sequence number {sequence - 1}, "
+                    f"the checkpoint says {checkpoint.next_sequence - 1}"
+                )
+
+    def _segment_at(self, offset: int) -> Segment:
+        """Return the segment that holds ``offset``, the last one for what is past all of them."""
+        found = self.segments[0]
+        for segment in self.segments:
+            if segment.base <= offset:
+                found = segment
+        return found
+
+
+def lanes(directory: Path, destination_id: int) -> list[int]:
+    """Return the priorities that the destination has consume queues for."""
+    try:
+        names = os.listdir(directory / "consumequeue" / str(destination_id))
+    except FileNotFoundError:
+        return []
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def entry_files(directory: Path, destination_id: int, priority: int) -> list[EntryFile]:
+    """Return the files of one consume queue by their first entry; trust entries below ``entries_offset`` only."""
+    folder = directory / "consumequeue" / str(destination_id) / str(priority)
+    found: list[EntryFile] = []
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return found
+    for name in names:
+        if name.endswith(".cq") and name[:-3].isdigit():
+            path = folder / name
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:  # retention was faster
+                continue
+            found.append(EntryFile(path, int(name[:-3]), size // layout.ENTRY_BYTES))
+    found.sort(key=lambda file: file.first)
+    return found
+
+
+def scan_piece(segment: Segment, start: int, stop: int) -> Iterator[Record]:
+    """Yield the records of one segment from ``start``, which begins one, to ``stop``; no checksums.
+
+    Raises: RangeGone if the file is gone, StoreCorrupt.
+    """
+    return _scan_segment(segment, start, stop, start, False, False)
+
+
+def _scan_segment(
+    segment: Segment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
+) -> Iterator[Record]:
+    """Yield the records of one file from ``start``, which begins one, up to ``limit``."""
+    try:
+        descriptor = os.open(segment.path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise RangeGone(
+            f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
+        ) from None
+    try:
+        unpack = layout.RECORD_HEADER.unpack_from
+        chunk = memoryview(b"")
+        chunk_offset = offset = start
+        while offset < limit:
+            at = offset - chunk_offset
+            if at + layout.RECORD_HEADER_BYTES > len(chunk):
+                chunk, chunk_offset, at = _read(descriptor, segment, offset, CHUNK_BYTES), offset, 0
+                if len(chunk) < layout.RECORD_HEADER_BYTES:
+                    return  # the file was cut to what it holds
+            size, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = unpack(chunk, at)
+            if size == 0:
+                return
+            flaw = ""
+            if own != offset:
+                flaw = f"names log offset {own}"
+            elif size < layout.RECORD_HEADER_BYTES or offset + size > segment.limit:
+                flaw = f"gives a size of {size} octets, {segment.limit - offset} are left in its segment"
+            else:
+                if at + size > len(chunk):
+                    chunk, chunk_offset, at = _read(descriptor, segment, offset, max(CHUNK_BYTES, size)), offset, 0
+                data = chunk[at : at + size]
+                if len(data) < size:
+                    flaw = f"is cut after {len(data)} of {size} octets"
+                elif verify and offset >= wanted and crc32c(data[8:]) != crc:
+                    flaw = "fails its checksum"
+            if flaw:
+                if is_tail:
+                    return
+                raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} {flaw}")
+            yield Record(offset, kind, encoding, flags, destination_id, sequence, time_ms, data)
+            offset += layout.padded(size)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, segment: Segment, offset: int, size: int) -> memoryview:
+    size = min(size, segment.limit - offset)
+    return memoryview(os.pread(descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - segment.base))
+
+
+def _store_id(directory: Path) -> str:
+    try:
+        described = json.loads((directory / "store.json").read_bytes())
+    except FileNotFoundError:
+        raise StoreError(f"{directory} is not a store: it has no store.json") from None
+    except ValueError as error:
+        raise StoreCorrupt(f"{directory / 'store.json'}: {error}") from None
+    if described.get("format") != layout.FORMAT_VERSION:
+        raise StoreCorrupt(
+            f"{directory / 'store.json'}: format {described.get('format')}, this program reads {layout.FORMAT_VERSION}"
+        )
+    return str(described["store_id"])
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """Return the newer valid slot; None if there is no checkpoint or neither slot is valid.
+
+    The gateway overwrites the older slot while we read, so one bad look is no proof.
+    """
+    for attempt in range(CHECKPOINT_TRIES):
+        if attempt:
+            time.sleep(CHECKPOINT_WAIT_S)
+        try:
+            octets = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        slots = [_slot(octets, at) for at in (0, layout.CHECKPOINT_SLOT_BYTES)]
+        valid = [slot for slot in slots if slot is not None]
+        if valid:
+            return max(valid, key=lambda slot: slot.generation)
+    return None
+
+
+def _slot(octets: bytes, at: int) -> Checkpoint | None:
+    body = octets[at : at + layout.CHECKPOINT.size]
+    if len(octets) < at + layout.CHECKPOINT.size + layout.CRC.size:
+        return None
+    (crc,) = layout.CRC.unpack_from(octets, at + layout.CHECKPOINT.size)
+    magic, version, flags, generation, durable, time_ms, sequence, entries, first, starts = layout.CHECKPOINT.unpack(
+        body
+    )
+    if magic != layout.CHECKPOINT_MAGIC or crc32c(body) != crc:
+        return None
+    if version != layout.FORMAT_VERSION:
+        raise StoreCorrupt(f"checkpoint of version {version}, this program reads {layout.FORMAT_VERSION}")
+    return Checkpoint(generation, flags & layout.CLEAN_STOP != 0, durable, time_ms, sequence, entries, first, starts)
+
+
+def list_segments(folder: Path, store_id: str) -> list[Segment]:
+    """Return the segments by base; a file that is being made (no valid header yet) is left out.
+
+    Raises: StoreCorrupt for a file of another store, version or name.
+    """
+    heads: list[tuple[int, int, int, bool, Path]] = []
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
+    except FileNotFoundError:
+        return []
+    for name in names:
+        path = folder / name
+        try:
+            with open(path, "rb", buffering=0) as file:
+                octets = file.read(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size)
+        except FileNotFoundError:  # retention was faster
+            continue
+        head = octets[: layout.SEGMENT_HEADER.size]
+        if len(octets) < layout.SEAL_POSITION or _crc_at(octets, layout.SEGMENT_HEADER.size) != crc32c(head):
+            continue
+        magic, version, flags, base, capacity, _, owner = layout.SEGMENT_HEADER.unpack(head)
+        if magic != layout.SEGMENT_MAGIC or version != layout.FORMAT_VERSION:
+            raise StoreCorrupt(f"{path}: version {version}, this program reads {layout.FORMAT_VERSION}")
+        if base != int(name[:-4]) or owner.rstrip(b"\0") != store_id.encode("ascii"):
+            raise StoreCorrupt(f"{path}: its header names base {base} of store {owner!r}")
+        limit = base + capacity
+        seal = octets[layout.SEAL_POSITION :]
+        if len(seal) == layout.SEAL.size + layout.CRC.size and any(seal):
+            if _crc_at(seal, layout.SEAL.size) == crc32c(seal[: layout.SEAL.size]):
+                limit = layout.SEAL.unpack_from(seal)[0]
+        is_continuation = flags & layout.CONTINUATION != 0
+        span_end = limit if is_continuation else base + capacity
+        heads.append((base, limit, span_end, is_continuation, path))
+    segments: list[Segment] = []
+    for number, (base, limit, span_end, is_continuation, path) in enumerate(heads):
+        if number + 1 < len(heads):
+            next_base = heads[number + 1][0]
+            limit, span_end = min(limit, next_base), min(span_end, next_base)
+        segments.append(Segment(path, base, limit, span_end, is_continuation))
+    return segments
+
+
+def _crc_at(octets: bytes, at: int) -> int:
+    return int(layout.CRC.unpack_from(octets, at)[0])
+
+
+def is_held(lock: Path, lock_table: str = LOCK_TABLE) -> bool:
+    """Return whether a gateway holds the directory, without touching the lock: trying it could keep one from starting.
+
+    The kernel's table of locks says so; where there is none, a living process with the pid in the file counts.
+    """
+    try:
+        status = os.stat(lock)
+        text = lock.read_text("ascii").strip()
+    except FileNotFoundError:
+        return False
+    pid = int(text) if text.isdigit() else 0
+    try:
+        with open(lock_table, encoding="ascii") as table:
+            # 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
+            rows = [line.split() for line in table]
+    except OSError:
+        return pid != 0 and _is_alive(pid)
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    inode = f":{status.st_ino}"
+    for row in rows:
+        if len(row) > 5 and row[1] == "FLOCK" and row[3] == "WRITE":
+            # Some file systems show another device number than stat does; then the pid tells.
+            if row[5] == device or (row[5].endswith(inode) and row[4] == str(pid)):
+                return True
+    return False
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _json_payload(record: Record) -> dict[str, Any]:
+    payload = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+    if not isinstance(payload, dict):
+        raise StoreCorrupt(f"record at log offset {record.offset} holds no JSON object")
+    return payload
+
+
+def _destination(described: dict[str, Any]) -> DestinationInfo:
+    kind = described["kind"]
+    return DestinationInfo(int(described["id"]), KINDS[kind] if isinstance(kind, str) else int(kind), described["name"])

@@ -1,0 +1,137 @@
+"""One preallocated file of the commit log.  Layout: format.py.
+
+A segment is made under another name and renamed into place when its header is on the disk, so that a file with the
+name of a segment always has a whole header.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.store import format as layout
+from engine.store.files import File, Files, read_fully, write_fully
+
+SUFFIX: Final = ".log"
+# Made ahead of need.  Its rename may be lost in a power cut, so recovery treats it as a segment that was in use.
+PREPARED_SUFFIX: Final = ".log.prepared"
+# Made at the moment of need, and renamed and synced before anything is written to it.
+NEW_SUFFIX: Final = ".log.new"
+
+NOT_SEALED: Final = -1
+
+
+def segment_name(base: int) -> str:
+    """Return a segment's file name without its suffix."""
+    return f"{base:020d}"
+
+
+class Segment:
+    """A segment's place in the log.  ``file`` is None while nothing has to be written to it.
+
+    sealed_end: its records end here, before its capacity; NOT_SEALED for most.
+    edition: grows when another file takes the same name, so that a reader opens the new one.
+    """
+
+    __slots__ = ("directory", "base", "capacity", "is_continuation", "file", "is_on_disk", "sealed_end", "edition")
+
+    def __init__(self, directory: str, base: int, capacity: int, is_continuation: bool) -> None:
+        self.directory = directory
+        self.base = base
+        self.capacity = capacity
+        self.is_continuation = is_continuation
+        self.file: File | None = None
+        self.is_on_disk = False
+        self.sealed_end = NOT_SEALED
+        self.edition = 0
+
+    def path(self) -> str:
+        """Return where the segment's file is."""
+        return f"{self.directory}/{segment_name(self.base)}{SUFFIX}"
+
+    def limit(self) -> int:
+        """Return the log offset just past the room that the segment has."""
+        return self.base + self.capacity
+
+    def write(self, octets: bytes, offset: int) -> None:
+        """Write ``octets`` at log offset ``offset``."""
+        assert self.file is not None
+        write_fully(self.file, octets, layout.SEGMENT_HEADER_BYTES + offset - self.base)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+def make_segment_file(files: Files, path: str, segment: Segment, created_ms: int, store_id: str) -> File:
+    """Make the file of ``segment`` under ``path`` with its header and all its room; synced, its name is not.
+
+    On an error of the disk nothing is left behind.
+    """
+    file = files.create(path)
+    try:
+        file.preallocate(layout.SEGMENT_HEADER_BYTES + segment.capacity)
+        flags = layout.CONTINUATION if segment.is_continuation else 0
+        write_fully(file, pack_header(flags, segment.base, segment.capacity, created_ms, store_id), 0)
+        file.fsync()
+    except OSError:
+        file.close()
+        try:
+            files.unlink(path)
+        except OSError:
+            pass  # the error that counts is the first one; the next attempt uses the same name
+        raise
+    return file
+
+
+def pack_header(flags: int, base: int, capacity: int, created_ms: int, store_id: str) -> bytes:
+    """Return the first octets of a segment file."""
+    octets = layout.SEGMENT_HEADER.pack(
+        layout.SEGMENT_MAGIC, layout.FORMAT_VERSION, flags, base, capacity, created_ms, store_id.encode("ascii")
+    )
+    return octets + layout.CRC.pack(crc32c(octets))
+
+
+def seal(file: File, end: int, next_sequence: int) -> None:
+    """Note in a segment's header that its records end at ``end``; not synced."""
+    octets = layout.SEAL.pack(end, next_sequence)
+    write_fully(file, octets + layout.CRC.pack(crc32c(octets)), layout.SEAL_POSITION)
+
+
+def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]:
+    """Read the header of the segment file ``name``; return the segment, its file still closed, and the store's id.
+
+    Raises: StoreCorrupt when the file is not a segment, is damaged or of another version.
+    """
+    path = f"{directory}/{name}"
+    file = files.open_to_read(path)
+    try:
+        octets = read_fully(file, layout.SEGMENT_HEADER_BYTES, 0)
+    finally:
+        file.close()
+    size = layout.SEGMENT_HEADER.size
+    if not octets.startswith(layout.SEGMENT_MAGIC) or len(octets) < layout.SEGMENT_HEADER_BYTES:
+        raise StoreCorrupt(f"{path}, position 0: no segment header, it begins with {layout.SEGMENT_MAGIC.decode()}")
+    _, version, flags, base, capacity, _, store_id = layout.SEGMENT_HEADER.unpack_from(octets)
+    if version != layout.FORMAT_VERSION:
+        raise StoreCorrupt(
+            f"{path}, position 8: version {version} of the format, "
+            f"version {layout.FORMAT_VERSION} is the only one known here"
+        )
+    if layout.CRC.unpack_from(octets, size)[0] != crc32c(octets[:size]):
+        raise StoreCorrupt(f"{path}, position {size}: the checksum of the segment header does not match")
+    if not name.startswith(segment_name(base)):
+        raise StoreCorrupt(f"{path}, position 16: the header says base {base}, the name of the file another one")
+    segment = Segment(directory, base, capacity, flags & layout.CONTINUATION != 0)
+    segment.is_on_disk = True
+    octets = octets[layout.SEAL_POSITION : layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size]
+    if any(octets):
+        end, _ = layout.SEAL.unpack_from(octets)
+        if layout.CRC.unpack_from(octets, layout.SEAL.size)[0] != crc32c(octets[: layout.SEAL.size]):
+            raise StoreCorrupt(f"{path}, position {layout.SEAL_POSITION}: the checksum of the seal does not match")
+        segment.sealed_end = end
+    return segment, store_id.rstrip(b"\0").decode("ascii", "replace")

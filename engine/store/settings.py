@@ -1,0 +1,46 @@
+"""What can be set about a store: names with their units, defaults and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+SYNC: Final = "sync"  # confirmed once it survives a power cut
+ASYNC: Final = "async"  # confirmed once it is written; synced at an interval
+
+SEGMENT_BYTES_MIN: Final = 4096
+SEGMENT_BYTES_MAX: Final = 1 << 30  # consume-queue entries of the last segment are kept in memory
+
+HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Settings of one store.
+
+    retention_bytes: of the commit log; consumed segments beyond it are dropped before their time.
+    """
+
+    segment_bytes: int = 64 << 20
+    flush: str = SYNC
+    flush_interval_ms: int = 500  # flush "async" only
+    retry_interval_ms: int = 500  # after a failed write or sync
+    retention_time_ms: int = 72 * HOUR_MS
+    retention_bytes: int = 10 << 30
+    retention_interval_ms: int = 30_000
+    page_open_files: int = 64  # segments and consume-queue files kept open to read backlogs
+
+    def __post_init__(self) -> None:
+        if self.flush not in (SYNC, ASYNC):
+            raise ValueError(f"flush is {self.flush!r}, accepted are {SYNC!r} and {ASYNC!r}")
+        if not SEGMENT_BYTES_MIN <= self.segment_bytes <= SEGMENT_BYTES_MAX or self.segment_bytes % 8:
+            raise ValueError(
+                f"segment_bytes is {self.segment_bytes}, accepted are multiples of 8 "
+                f"from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"
+            )
+        for name in ("flush_interval_ms", "retry_interval_ms", "retention_interval_ms", "page_open_files"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
+        for name in ("retention_time_ms", "retention_bytes"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, it must not be negative")

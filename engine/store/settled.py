@@ -1,0 +1,95 @@
+"""Which entries of one consume queue are settled: a cursor and, above it, one bit an entry."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PAGE_SHIFT: Final = 12
+PAGE_ENTRIES: Final = 1 << PAGE_SHIFT
+PAGE_MASK: Final = PAGE_ENTRIES - 1
+FULL_PAGE: Final = (1 << PAGE_ENTRIES) - 1  # one object for all full pages: they cost a reference each
+
+
+class SettledEntries:
+    """A set of entries that fills up from below.
+
+    Everything below ``cursor`` is in it.  Entries settled in order only move the cursor; others are bits in pages of
+    PAGE_ENTRIES, which go as soon as the cursor has passed them.
+    """
+
+    __slots__ = ("cursor", "_pages")
+
+    def __init__(self, cursor: int) -> None:
+        self.cursor = cursor
+        self._pages: dict[int, int] = {}
+
+    def add(self, first: int, count: int) -> None:
+        """Put ``count`` entries from ``first`` on into the set; those already in it stay."""
+        end = first + count
+        cursor = self.cursor
+        if first <= cursor:
+            if end > cursor:
+                self.cursor = end
+                if self._pages:
+                    self._pass_pages(cursor)
+            return
+        pages = self._pages
+        page = first >> PAGE_SHIFT
+        last_page = (end - 1) >> PAGE_SHIFT
+        while page <= last_page:
+            low = max(first - (page << PAGE_SHIFT), 0)
+            high = min(end - (page << PAGE_SHIFT), PAGE_ENTRIES)
+            bits = pages.get(page, 0) | (((1 << (high - low)) - 1) << low)
+            pages[page] = FULL_PAGE if bits == FULL_PAGE else bits
+            page += 1
+
+    def _pass_pages(self, old_cursor: int) -> None:
+        """Move the cursor over the bits it has reached, and drop the pages below it."""
+        pages = self._pages
+        cursor = self.cursor
+        page = cursor >> PAGE_SHIFT
+        for passed in [number for number in pages if number < page]:
+            del pages[passed]
+        while True:
+            bits = pages.get(page)
+            if bits is None:
+                break
+            rest = bits >> (cursor & PAGE_MASK)
+            ones = (~rest & (rest + 1)).bit_length() - 1
+            cursor += ones
+            if cursor >> PAGE_SHIFT == page:
+                break
+            del pages[page]
+            page += 1
+        self.cursor = cursor
+
+    def contains(self, entry: int) -> bool:
+        """Return whether ``entry`` is in the set."""
+        return entry < self.cursor or bool(self._pages.get(entry >> PAGE_SHIFT, 0) >> (entry & PAGE_MASK) & 1)
+
+    def runs(self) -> list[tuple[int, int]]:
+        """Return (first, count) of everything above the cursor, ascending, with gaps in between."""
+        runs: list[tuple[int, int]] = []
+        first = end = -1
+        for page in sorted(self._pages):
+            base = page << PAGE_SHIFT
+            bits = self._pages[page]
+            position = 0
+            if base < self.cursor:  # bits that the cursor has passed stay until the page goes
+                position = self.cursor - base
+                bits >>= position
+            while bits:
+                zeros = (bits & -bits).bit_length() - 1
+                bits >>= zeros
+                ones = (~bits & (bits + 1)).bit_length() - 1
+                bits >>= ones
+                start = base + position + zeros
+                if start != end:
+                    if count := end - first:
+                        runs.append((first, count))
+                    first = start
+                end = start + ones
+                position += zeros + ones
+        if end > first:
+            runs.append((first, end - first))
+        return runs

@@ -1,0 +1,77 @@
+"""A topic: every subscription gets its own delivery of each message published while it is there."""
+
+from __future__ import annotations
+
+from config.policies import AddressSettings
+from engine.consumer import AUTO
+from engine.destination import TOPIC, uri
+from engine.memory import MemoryBudget
+from engine.message import Message
+from engine.queue import Queue
+
+
+class Topic:
+    """Fan-out to subscriptions, each a queue of its own with exactly one consumer, held in memory.
+
+    A persistent message is in the log even if nobody subscribes; a subscription only ever holds references.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "kind",
+        "name",
+        "settings",
+        "subscriptions",
+        "enqueued_count",
+        "delivered_count",
+        "acknowledged_count",
+        "redelivered_count",
+        "dead_lettered_count",
+        "expired_count",
+    )
+
+    def __init__(self, destination_id: int, name: str, settings: AddressSettings) -> None:
+        self.destination_id = destination_id
+        self.kind = TOPIC
+        self.name = name
+        self.settings = settings
+        self.subscriptions: dict[int, Queue] = {}
+        self.enqueued_count = 0
+        self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves
+        self.acknowledged_count = 0
+        self.redelivered_count = 0
+        self.dead_lettered_count = 0
+        self.expired_count = 0
+
+    def uri(self) -> str:
+        return uri(TOPIC, self.name)
+
+    def publish(self, message: Message, memory: MemoryBudget) -> None:
+        """Give ``message`` to each subscription: straight to the socket where nothing waits, else behind what does."""
+        self.enqueued_count += 1
+        for queue in self.subscriptions.values():
+            if queue.rotation and not queue.mask and not message.expires_ms:
+                consumer = queue.rotation[0]
+                if consumer.ack_mode == AUTO and not consumer.client.is_output_full:
+                    consumer.client.deliver_settled(consumer, message, False, 1)
+                    queue.enqueued_count += 1
+                    queue.delivered_count += 1
+                    queue.acknowledged_count += 1
+                    consumer.acknowledged_count += 1
+                    continue
+            memory.hold(message)
+            queue.enqueue(message)
+            if queue.rotation:
+                queue.mark_dirty()
+
+    def add(self, number: int, queue: Queue) -> None:
+        self.subscriptions[number] = queue
+
+    def remove(self, number: int) -> None:
+        """End a subscription; its counts stay with the topic."""
+        queue = self.subscriptions.pop(number)
+        self.delivered_count += queue.delivered_count
+        self.acknowledged_count += queue.acknowledged_count
+        self.redelivered_count += queue.redelivered_count
+        self.dead_lettered_count += queue.dead_lettered_count
+        self.expired_count += queue.expired_count

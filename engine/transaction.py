@@ -1,0 +1,105 @@
+"""Work held back until COMMIT.  Nothing of it is visible before; ABORT leaves nothing behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.client import Client
+from engine.delivery import HOLD, UNHOLD, Delivery, advance
+from engine.errors import TransactionError
+from engine.message import Message
+from engine.queue import Queue
+from engine.topic import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionLimits:
+    """Of one connection and of one transaction; beyond them the client gets an error that names the limit."""
+
+    open_count: int = 16
+    action_count: int = 10_000
+    size_bytes: int = 64 * 1024 * 1024
+
+
+class Transaction:
+    """Sends, acknowledgements and refusals of one client, in the order they were made.
+
+    An acknowledged delivery is HELD: its place in the window is free, so that a transaction may be larger than the
+    window (ActiveMQ prefetchExtension), and it stays in the consumer's ledger until COMMIT.
+    """
+
+    __slots__ = ("client", "name", "limits", "sends", "accepted", "refused", "action_count", "size_bytes")
+
+    def __init__(self, client: Client, name: str, limits: TransactionLimits) -> None:
+        self.client = client
+        self.name = name
+        self.limits = limits
+        self.sends: list[tuple[Queue | Topic, Message]] = []
+        self.accepted: list[Delivery] = []
+        self.refused: list[Delivery] = []
+        self.action_count = 0
+        self.size_bytes = 0
+
+    def add_send(self, destination: Queue | Topic, message: Message) -> None:
+        """Raises: TransactionError past the limits."""
+        self._count(1, message.size)
+        self.sends.append((destination, message))
+
+    def add_accepted(self, deliveries: list[Delivery]) -> None:
+        """Raises: TransactionError past the limits."""
+        self._count(len(deliveries), 0)
+        for delivery in deliveries:
+            self._hold(delivery)
+        self.accepted.extend(deliveries)
+
+    def add_refused(self, deliveries: list[Delivery]) -> None:
+        """Raises: TransactionError past the limits."""
+        self._count(len(deliveries), 0)
+        for delivery in deliveries:
+            self._hold(delivery)
+        self.refused.extend(deliveries)
+
+    def undo(self) -> list[Delivery]:
+        """Forget everything; return the deliveries that were held and are with their consumers again.
+
+        Those of a consumer that has closed meanwhile stay HELD: the broker gives them back to their queue.
+        """
+        held = self.accepted + self.refused
+        for delivery in held:
+            consumer = delivery.consumer
+            assert consumer is not None, "a held delivery is with a consumer"
+            if not consumer.is_closed:
+                delivery.state = advance(delivery.state, UNHOLD)
+                consumer.window.retake()
+                delivery.lane.queue.in_flight_count += 1
+                if consumer.window.is_full:
+                    delivery.lane.queue.unlist_consumer(consumer)
+        self.sends = []
+        self.accepted = []
+        self.refused = []
+        return held
+
+    def _hold(self, delivery: Delivery) -> None:
+        consumer = delivery.consumer
+        assert consumer is not None, "a delivery in flight is with a consumer"
+        delivery.state = advance(delivery.state, HOLD)
+        if delivery.tag > consumer.furthest_tag:
+            consumer.furthest_tag = delivery.tag
+        queue = delivery.lane.queue
+        queue.in_flight_count -= 1
+        if consumer.window.give_back():
+            queue.list_consumer(consumer)
+
+    def _count(self, actions: int, size_bytes: int) -> None:
+        limits = self.limits
+        if self.action_count + actions > limits.action_count:
+            raise TransactionError(
+                f"transaction {self.name!r} has {self.action_count + actions} actions, the limit is {limits.action_count}"
+            )
+        if self.size_bytes + size_bytes > limits.size_bytes:
+            raise TransactionError(
+                f"transaction {self.name!r} holds {self.size_bytes + size_bytes} octets of messages, "
+                f"the limit is {limits.size_bytes}"
+            )
+        self.action_count += actions
+        self.size_bytes += size_bytes

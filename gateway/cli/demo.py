@@ -1,0 +1,332 @@
+"""``penstock demo``: the whole main job once, on generated orders, with every number checked.
+
+A gateway of its own takes orders over STOMP; a worker at prefetch 1 is killed half-way and another takes over; orders
+that nobody can read end in the dead-letter queue; Spark exports everything and reads the Parquet back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from gateway.cli import exit_codes
+from gateway.cli.blocking_client import BlockingClient, ConnectionLost, Refused
+from gateway.cli.demo_worker import UNREADABLE, Done
+from gateway.cli.stat import StatError, fetch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from tqdm import tqdm
+
+    from gateway.cli.parsers import Subparsers
+
+MAXIMUM_REDELIVERIES: Final = 2
+CONFIGURATION: Final = f"""\
+# Refused orders come back twice, soon, and then go to the dead-letter queue.
+addresses:
+  - match: "orders.>"
+    redelivery:
+      maximum-redeliveries: {MAXIMUM_REDELIVERIES}
+      initial-redelivery-delay-ms: 50
+      redelivery-delay-ms: 100
+"""
+# How many orders go where; nobody consumes the audit.
+ORDERS: Final = {"orders.eu": 15_000, "orders.us": 15_000, "orders.audit": 20_000}
+CONSUMED: Final = ("orders.eu", "orders.us")
+DEAD_LETTER_QUEUE: Final = "ActiveMQ.DLQ"
+UNREADABLE_EVERY: Final = 1_000  # of the consumed orders
+STEP_LIMIT_S: Final = 300.0
+
+
+class DemoFailed(Exception):
+    """A step that did not do what it should; the text says which."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One destination, as its clients saw it.  exported: by delivery state, as Spark read it back."""
+
+    sent: int = 0
+    acknowledged: int = 0
+    redelivered: int = 0
+    dead_lettered: int = 0
+    exported: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def exported_count(self) -> int:
+        return sum(self.exported.values())
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "demo",
+        help="do the whole main job once on generated orders",
+        description="Start a gateway on free ports, send 50,000 orders, consume part of them with a worker that is "
+        "killed half-way and one that takes over, dead-letter some, export all to Parquet, read it back, compare.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", metavar="DIR", help="keep store and Parquet files there (default: a temporary one)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        import pyspark  # noqa: F401
+    except ModuleNotFoundError as error:
+        print(f"penstock demo needs Spark: pip install 'penstock[spark]' (missing: {error.name})", file=sys.stderr)
+        return exit_codes.FAILED
+    with ExitStack() as stack:
+        if arguments.data is None:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-demo-")))
+        else:
+            home = Path(arguments.data)
+            if home.exists() and any(home.iterdir()):
+                print(f"penstock: {home} is not empty; the demo counts what it finds there", file=sys.stderr)
+                return exit_codes.USAGE
+            home.mkdir(parents=True, exist_ok=True)
+        try:
+            rows, problems = _demonstrate(home, stack)
+        except (DemoFailed, ConnectionLost, Refused, StatError, TimeoutError) as error:
+            print(f"penstock: demo: {error}", file=sys.stderr)
+            return exit_codes.FAILED
+    print(table(rows))
+    for problem in problems:
+        print(f"penstock: demo: {problem}", file=sys.stderr)
+    if not problems:
+        print("Every number agrees: clients, gateway and Parquet.")
+    return exit_codes.FAILED if problems else exit_codes.OK
+
+
+def _demonstrate(home: Path, stack: ExitStack) -> tuple[dict[str, Row], list[str]]:
+    gateway = _Gateway(home)
+    stack.callback(gateway.kill)
+    print(f"Gateway {gateway.pid} listens on {gateway.stomp} and {gateway.http}, its store is {home / 'data'}")
+    rows = {name: Row() for name in ORDERS}
+    _send(gateway, rows)
+    _consume(gateway, rows)
+    document = fetch(gateway.http, None)
+    rows[DEAD_LETTER_QUEUE] = Row(sent=sum(row.dead_lettered for row in rows.values()))
+    exported = _export(home)
+    problems = disagreements(rows, document["destinations"])
+    for (name, state), count in exported.items():
+        rows.setdefault(name, Row()).exported[state] = count
+    problems += export_disagreements(rows)
+    status = gateway.stop()
+    if status != exit_codes.OK:
+        problems.append(f"the gateway ended with exit status {status}; see {gateway.log}")
+    return rows, problems
+
+
+class _Gateway:
+    """``penstock run`` in a process of its own, on free ports."""
+
+    def __init__(self, home: Path) -> None:
+        configuration = home / "penstock.yaml"
+        configuration.write_text(CONFIGURATION)
+        self.log = home / "gateway.log"
+        command = [sys.executable, "-P", "-m", "gateway", "run", "--json", "--config", str(configuration)]
+        command += ["--data", str(home / "data"), "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self.kill()
+            raise DemoFailed(f"the gateway did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
+        said = json.loads(line)
+        self.pid = int(said["pid"])
+        self.stomp: str = said["listeners"]["stomp"]
+        self.http: str = said["listeners"]["http"]
+        parts = urlsplit(self.stomp)
+        assert parts.hostname is not None and parts.port is not None, f"no host and port in {line!r}"
+        self.host, self.port = parts.hostname, parts.port
+
+    def stop(self) -> int:
+        self._process.terminate()
+        try:
+            return self._process.wait(STEP_LIMIT_S)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def orders() -> Iterator[tuple[str, bytes]]:
+    """Yield destination and body of every order; the destinations take turns as long as they last."""
+    left = dict(ORDERS)
+    number = 0
+    while any(left.values()):
+        for name in left:
+            if not left[name]:
+                continue
+            left[name] -= 1
+            number += 1
+            if name in CONSUMED and left[name] % UNREADABLE_EVERY == 0:
+                yield f"/queue/{name}", UNREADABLE + b" order %d" % number
+            else:
+                order = {"order": number, "customer": f"C{number % 997:03}", "amount": number * 7919 % 100_000 / 100}
+                yield f"/queue/{name}", json.dumps(order).encode()
+
+
+def _send(gateway: _Gateway, rows: dict[str, Row]) -> None:
+    from tqdm import tqdm
+
+    client = BlockingClient(gateway.host, gateway.port)
+    sent = [destination.removeprefix("/queue/") for destination, _ in orders()]
+    with tqdm(total=len(sent), desc="sending", unit="msg") as bar:
+        for index in client.publish(orders()):
+            rows[sent[index]].sent += 1
+            bar.update()
+    client.close()
+
+
+def _consume(gateway: _Gateway, rows: dict[str, Row]) -> None:
+    """Let two workers have everything in CONSUMED, the first until it has half of it and is killed."""
+    from tqdm import tqdm
+
+    total = sum(ORDERS[name] for name in CONSUMED)
+    unreadable = sum(ORDERS[name] // UNREADABLE_EVERY for name in CONSUMED)
+    with tqdm(total=total - unreadable, desc="consuming", unit="msg") as bar:
+        first = _work(gateway, bar, hold_after=total // 2, acknowledge=total, dead_letter=unreadable)
+        if not first.is_holding:
+            raise DemoFailed(f"the first worker ended by itself: {first}")
+        bar.write(f"First worker killed after {first.acknowledged_count} orders, another takes over", file=sys.stderr)
+        second = _work(
+            gateway,
+            bar,
+            hold_after=-1,
+            acknowledge=total - unreadable - first.acknowledged_count,
+            dead_letter=unreadable - first.dead_lettered_count,
+        )
+    for done in (first, second):
+        for name in CONSUMED:
+            rows[name].acknowledged += done.acknowledged.get(f"/queue/{name}", 0)
+            rows[name].redelivered += done.redelivered.get(f"/queue/{name}", 0)
+            rows[name].dead_lettered += done.dead_lettered.get(f"/queue/{name}", 0)
+
+
+def _work(gateway: _Gateway, bar: tqdm[None], hold_after: int, acknowledge: int, dead_letter: int) -> Done:
+    """Run one worker to its end, or kill it where it holds; return the last it said."""
+    command = [sys.executable, "-P", "-m", "gateway.cli.demo_worker", gateway.host, str(gateway.port)]
+    command += [str(MAXIMUM_REDELIVERIES), str(hold_after), str(acknowledge), str(dead_letter)]
+    command += [f"/queue/{name}" for name in CONSUMED]
+    done = Done()
+    before = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        watchdog = threading.Timer(STEP_LIMIT_S, process.kill)
+        watchdog.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                done = Done(**json.loads(line))
+                bar.update(done.acknowledged_count - before)
+                before = done.acknowledged_count
+                if done.is_holding:
+                    process.kill()
+        finally:
+            watchdog.cancel()
+            if process.poll() is None and not done.is_holding:
+                process.wait(STEP_LIMIT_S)
+    if process.returncode != 0 and not done.is_holding:
+        raise DemoFailed(f"a worker ended with exit status {process.returncode} after {done}")
+    return done
+
+
+def _export(home: Path) -> dict[tuple[str, str], int]:
+    """Export all queues and read the Parquet back; return messages by destination and delivery state."""
+    from gateway.cli.export import ProgressBar
+    from spark_bridge import session
+    from spark_bridge.export import Request, export
+
+    target = home / "parquet"
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-spark-") as scratch:
+        print("Starting Spark", file=sys.stderr)
+        spark = session.start("local[2]", Path(scratch))
+        try:
+            export(Request(home / "data", ">", target), ProgressBar(), spark)
+            return _read_back(spark, target)
+        finally:
+            spark.stop()
+
+
+def _read_back(spark: SparkSession, target: Path) -> dict[tuple[str, str], int]:
+    from tqdm import tqdm
+
+    counts: dict[tuple[str, str], int] = {}
+    files = sorted(str(path) for path in target.rglob("*.parquet"))
+    with tqdm(total=len(files), desc="reading back", unit="file") as bar:
+        for file in files:
+            messages = spark.read.parquet(file)
+            for row in messages.groupBy("destination_name", "delivery_state").count().collect():
+                key = (row["destination_name"], row["delivery_state"])
+                counts[key] = counts.get(key, 0) + row["count"]
+            bar.update()
+    return counts
+
+
+def disagreements(rows: dict[str, Row], destinations: list[dict[str, object]]) -> list[str]:
+    """Return where the gateway's counters are not what its clients saw."""
+    by_name = {str(each["name"]): each for each in destinations if each["kind"] == "queue"}
+    problems: list[str] = []
+    for name, row in rows.items():
+        stats = by_name.get(name)
+        if stats is None:
+            problems.append(f"the gateway does not know {name}")
+            continue
+        expected = {
+            "enqueued": row.sent,
+            "acknowledged": row.acknowledged,
+            "redelivered": row.redelivered,
+            "dead_lettered": row.dead_lettered,
+            "depth": row.sent - row.acknowledged - row.dead_lettered,
+        }
+        problems += [
+            f"{name}: {key} is {stats[key]} for the gateway, {count} for its clients"
+            for key, count in expected.items()
+            if stats[key] != count
+        ]
+    return problems
+
+
+def export_disagreements(rows: dict[str, Row]) -> list[str]:
+    """Return where the Parquet files do not hold what the clients saw."""
+    problems: list[str] = []
+    for name, row in rows.items():
+        pending = row.sent - row.acknowledged - row.dead_lettered
+        states = {"acknowledged": row.acknowledged, "dead-lettered": row.dead_lettered, "pending": pending}
+        expected = {state: count for state, count in states.items() if count}
+        if row.exported != expected:
+            problems.append(f"{name}: exported are {row.exported}, expected {expected}")
+    if sum(rows[name].sent for name in ORDERS) != sum(ORDERS.values()):
+        problems.append(f"not every order was sent: {[rows[name].sent for name in ORDERS]}")
+    return problems
+
+
+def table(rows: dict[str, Row]) -> str:
+    lines = [("destination", "sent", "acknowledged", "redelivered", "dead-lettered", "exported")]
+    for name, row in rows.items():
+        counts = (row.sent, row.acknowledged, row.redelivered, row.dead_lettered, row.exported_count)
+        lines.append((name, *(f"{count:,}" for count in counts)))  # type: ignore[arg-type]
+    widths = [max(len(line[column]) for line in lines) for column in range(6)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )

@@ -1,0 +1,81 @@
+"""Finds the command and runs it.
+
+Each command is a module with ``add_parser(subparsers)``, which adds one parser, and ``run(arguments) -> int``, which
+returns an exit code.  Only the module that is asked for is loaded: ``penstock run`` must not wait for the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import Any, Final
+
+from config.errors import ConfigError
+from gateway.cli import exit_codes
+
+# In the order of the help.
+MODULES: Final = {
+    "run": "gateway.cli.run",
+    "check-config": "gateway.cli.check_config",
+    "user": "gateway.cli.user",
+    "send": "gateway.cli.send",
+    "receive": "gateway.cli.receive",
+    "stat": "gateway.cli.stat",
+    "export": "gateway.cli.export",
+    "demo": "gateway.cli.demo",
+}
+
+
+def execute(argv: list[str]) -> int:
+    """Run the command in ``argv`` (without the program's name); return its exit code."""
+    names = [argv[0]] if argv and argv[0] in MODULES else list(MODULES)
+    modules = {name: importlib.import_module(MODULES[name]) for name in names}
+    parser = _parser()
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in modules.values():
+        module.add_parser(subparsers)
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as stop:  # after --help, --version, or a usage error that argparse has written
+        return stop.code if isinstance(stop.code, int) else exit_codes.USAGE
+    try:
+        code = modules[arguments.command].run(arguments)
+        sys.stdout.flush()
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has had enough (``| head``).  Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.FAILED
+    assert isinstance(code, int), f"{arguments.command} returned {type(code)}"
+    return code
+
+
+class _Version(argparse.Action):
+    """``--version``; looked up only when asked for, since that reads the installation's metadata."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("penstock")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        print(f"penstock {number}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock",
+        description="A JMS-compatible message gateway: STOMP in, one commit log, STOMP out, Parquet by Spark.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    return parser

@@ -1,0 +1,23 @@
+"""What the exit codes mean; the same for every command.  ``penstock --help`` and docs/configuration.md list them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OK: Final = 0
+FAILED: Final = 1  # anything that has no code of its own, an ERROR from the gateway among it
+USAGE: Final = 2  # command line or configuration
+STORE: Final = 3  # the store is locked by another process, or corrupt
+UNREACHABLE: Final = 4  # no connection, login refused, or connection lost
+INCOMPLETE: Final = 5  # fewer messages than asked for
+INTERRUPTED: Final = 130  # Ctrl-C, as shells report it
+
+HELP: Final = """\
+exit codes:
+  0    done
+  1    failed, the text on standard error says why
+  2    wrong usage or configuration
+  3    the store is locked by another process, or corrupt
+  4    the gateway cannot be reached, refused the login, or the connection was lost
+  5    fewer messages than asked for with --count
+  130  interrupted"""

@@ -1,0 +1,91 @@
+"""``penstock export``: destinations to Parquet with Spark, without a word to the gateway."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gateway.cli import exit_codes
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+    from spark_bridge.export import Result
+
+NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "export",
+        help="export destinations to Parquet",
+        description="Add every persistent message that is new since the last export to a directory of Parquet files, "
+        "partitioned by destination and date. Reads the store's files, also while a gateway runs; takes no message "
+        "from any consumer.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)")
+    parser.add_argument(
+        "--destination", metavar="PATTERN", required=True, help="for example orders.eu, 'orders.>', 'queue://orders.*'"
+    )
+    parser.add_argument("--to", metavar="DIR", required=True, help="directory of the Parquet files")
+    parser.add_argument("--master", default="local[2]", help="Spark master (default: %(default)s)")
+    parser.add_argument(
+        "--skip-gone", action="store_true", help="go on where retention has dropped what was not exported yet"
+    )
+    parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        from spark_bridge import export
+    except ModuleNotFoundError as error:
+        print("penstock: " + NEEDS_SPARK.format(error.name), file=sys.stderr)
+        return exit_codes.FAILED
+    from engine.errors import PenstockError, StoreError
+    from spark_bridge.export import Request
+    from spark_bridge.offsets import TargetError
+    from spark_bridge.session import SessionFailed
+
+    request = Request(
+        Path(arguments.data),
+        arguments.destination,
+        Path(arguments.to),
+        arguments.master,
+        arguments.skip_gone,
+        not arguments.no_verify,
+    )
+    try:
+        result = export.export(request, shows_progress=sys.stderr.isatty())
+    except StoreError as error:
+        return _fail(error, exit_codes.STORE)
+    except (TargetError, ValueError) as error:
+        return _fail(error, exit_codes.USAGE)
+    except (PenstockError, SessionFailed, OSError) as error:
+        return _fail(error, exit_codes.FAILED)
+    print(json.dumps(asdict(result)) if arguments.json else summary(result, arguments.to))
+    return exit_codes.OK
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"penstock: {error}", file=sys.stderr)
+    return code
+
+
+def summary(result: Result, target: str) -> str:
+    """Return the result for the eye."""
+    until = datetime.fromtimestamp(result.to_time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    if not result.manifest:
+        return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
+    return (
+        f"{result.rows} messages of {result.destination} in {result.files} files, "
+        f"{result.bytes / 1024 / 1024:.1f} MiB, added to {target}\n"
+        f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}\n"
+        f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark"
+    )

@@ -1,0 +1,126 @@
+"""``penstock receive DEST``: take messages and print them."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+from typing import TYPE_CHECKING, Final
+
+from gateway.cli import exit_codes
+from gateway.cli.parsers import add_connection_arguments
+
+if TYPE_CHECKING:
+    from gateway.cli.client import Received, StompClient
+    from gateway.cli.parsers import Subparsers
+
+# Without --follow, --count and --timeout: what is there is taken as all there is after so long a silence.
+IDLE_TIME_S: Final = 1.0
+PREFETCH_MAX: Final = 1_000
+_SUBSCRIPTION_ID: Final = "receive"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "receive",
+        help="receive messages",
+        description="Print one message per line (with --json headers and all) and acknowledge each once it is "
+        "printed. Without --follow and --count, end when nothing has come for --timeout.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("destination", metavar="DEST", help="NAME or queue://NAME, topic://NAME, /queue/NAME")
+    parser.add_argument("--follow", action="store_true", help="wait for more until interrupted")
+    parser.add_argument("--count", type=int, metavar="N", help="end after N messages")
+    parser.add_argument(
+        "--prefetch", type=int, metavar="N", help="how many may be on the way (default: --count, at most 1000)"
+    )
+    parser.add_argument(
+        "--ack",
+        choices=("auto", "client", "client-individual"),
+        default="client-individual",
+        help="acknowledgement mode; auto may lose what was not printed yet (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help=f"end when nothing has come for so long (default: {IDLE_TIME_S:g}; with --follow or --count none)",
+    )
+    add_connection_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document per line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    for name, value, minimum in (("count", arguments.count, 1), ("prefetch", arguments.prefetch, 0)):
+        if value is not None and value < minimum:
+            print(f"penstock: --{name} is {value}, allowed is {minimum} or more", file=sys.stderr)
+            return exit_codes.USAGE
+    timeout_s = arguments.timeout
+    if timeout_s is None and not arguments.follow and arguments.count is None:
+        timeout_s = IDLE_TIME_S
+    prefetch = arguments.prefetch
+    if prefetch is None:
+        # Not more than we are going to take: the rest is for other consumers.
+        prefetch = min(arguments.count or PREFETCH_MAX, PREFETCH_MAX)
+
+    from gateway.cli.client import ClientError, StompClient, destination_header
+
+    try:
+        client = StompClient(arguments.url, arguments.user)
+        client.connect()
+        client.subscribe(
+            destination_header(arguments.destination),
+            _SUBSCRIPTION_ID,
+            arguments.ack,
+            {"activemq.prefetchSize": str(prefetch)},
+        )
+        received_count = _receive(client, arguments, timeout_s)
+        # In order, so that the last acknowledgement has arrived.
+        client.disconnect()
+    except ClientError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return error.exit_code
+    if arguments.count is not None and received_count < arguments.count:
+        print(f"penstock: {received_count} of {arguments.count} messages came", file=sys.stderr)
+        return exit_codes.INCOMPLETE
+    return exit_codes.OK
+
+
+def _receive(client: StompClient, arguments: argparse.Namespace, timeout_s: float | None) -> int:
+    """Return how many messages came.  Raises: ClientError."""
+    from gateway.cli.client import Received
+
+    count = 0
+    while arguments.count is None or count < arguments.count:
+        try:
+            event = client.next_event(timeout_s)
+        except KeyboardInterrupt:
+            break  # the end that --follow has; what was printed stays acknowledged
+        if event is None:
+            break
+        client.raise_failure(event)
+        if not isinstance(event, Received):
+            continue
+        sys.stdout.buffer.write(as_json(event) if arguments.json else event.body)
+        sys.stdout.buffer.write(b"\n")
+        sys.stdout.buffer.flush()
+        if arguments.ack != "auto":
+            client.acknowledge(event.headers["ack"])
+        count += 1
+    return count
+
+
+def as_json(message: Received) -> bytes:
+    """Return one message as JSON: ``body`` if it is UTF-8, else ``body_base64``."""
+    document: dict[str, object] = {
+        "destination": message.headers.get("destination", ""),
+        "message_id": message.headers.get("message-id", ""),
+        "headers": dict(message.headers),
+    }
+    try:
+        document["body"] = message.body.decode("utf-8")
+    except UnicodeDecodeError:
+        document["body_base64"] = base64.b64encode(message.body).decode("ascii")
+    return json.dumps(document).encode("ascii")

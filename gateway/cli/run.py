@@ -1,0 +1,47 @@
+"""``penstock run``: the gateway itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from config.loader import load_config
+from engine.errors import StoreError
+from gateway.cli import exit_codes
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+# Flag -> key of the configuration that it stands above.
+_FLAGS = {"data": "data", "stomp": "listeners.stomp", "http": "listeners.http"}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="start the gateway",
+        description="Start the gateway and serve until SIGTERM or SIGINT, then drain and exit.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", metavar="FILE", help="settings in YAML (docs/configuration.md)")
+    parser.add_argument("--data", metavar="DIR", help="directory of the store (default: data)")
+    parser.add_argument("--stomp", metavar="URI", help="STOMP listener (default: tcp://127.0.0.1:61613); port 0: any")
+    parser.add_argument("--http", metavar="URI", help="HTTP listener (default: http://127.0.0.1:8161); port 0: any")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON once every listener accepts")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    flags = {key: (text, f"--{flag}") for flag, key in _FLAGS.items() if (text := getattr(arguments, flag)) is not None}
+    config = load_config(arguments.config, flags)
+    from gateway.app import serve
+
+    try:
+        return serve(config, arguments.json)
+    except StoreError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.STORE
+    except OSError as error:  # an address in use, a directory that cannot be made
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.FAILED

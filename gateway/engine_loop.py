@@ -1,0 +1,87 @@
+"""Sole owner of the Broker: collects what arrives in one turn of the event loop, ends the turn, lets answers go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from engine.broker import Broker
+from engine.ports import Clock, Job, Store, Timers, TimerTarget
+from gateway.workers import JobSink
+
+if TYPE_CHECKING:
+    from gateway.connection import Connection
+
+LAZY_SYNC_S: Final = 0.05  # what nobody waits for is synced this long after it was written
+
+
+class LoopTimers(Timers):
+    """Timers of the event loop; each opens a turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self._loop = loop
+        self._clock = clock
+        self.engine_loop: EngineLoop | None = None
+
+    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
+        delay_s = max(0, when_ms - self._clock.monotonic_ms()) / 1000
+        self._loop.call_later(delay_s, self._fire, target, key)
+
+    def _fire(self, target: TimerTarget, key: int) -> None:
+        if self.engine_loop is not None:
+            self.engine_loop.open_turn()
+        target.timer_fired(key)
+
+
+class EngineLoop(JobSink):
+    """Turns: from the first input after the last turn to the end of the event loop's current round.
+
+    now_ms: monotonic time of this turn's beginning.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, store: Store, clock: Clock) -> None:
+        self.broker = broker
+        self.store = store
+        self.clock = clock
+        self.now_ms = clock.monotonic_ms()
+        self.touched: list[Connection] = []
+        self._loop = loop
+        self._is_open = False
+        self._is_sync_armed = False
+
+    def open_turn(self) -> None:
+        """Call before each input; the first of a turn takes the time."""
+        if self._is_open:
+            return
+        self._is_open = True
+        self.now_ms = self.clock.monotonic_ms()
+        self.broker.begin_turn()
+        self._loop.call_soon(self.end_turn)
+
+    def end_turn(self) -> None:
+        """Dispatch, write, let everything leave that may."""
+        self._is_open = False
+        broker = self.broker
+        store = self.store
+        offset = broker.end_turn()
+        confirmed_offset = store.confirmed_offset()
+        touched = self.touched
+        if touched:
+            self.touched = []
+            for connection in touched:
+                connection.flush(offset, confirmed_offset)
+        if broker.awaiting:
+            store.sync()
+        elif store.durable_offset() < store.written_offset() and not self._is_sync_armed:
+            self._is_sync_armed = True
+            self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
+        if broker.dirty_queues:
+            self.open_turn()
+
+    def job_done(self, job: Job) -> None:
+        self.open_turn()
+        job.finish()
+
+    def _sync_lazily(self) -> None:
+        self._is_sync_armed = False
+        self.store.sync()

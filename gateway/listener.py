@@ -1,0 +1,111 @@
+"""Accepts STOMP over TCP, counts connections, gives each a session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from config.model import Endpoint, ServerConfig
+from engine.broker import Broker
+from engine.transaction import TransactionLimits
+from gateway.connection import Connection, ConnectionHost
+from gateway.engine_loop import EngineLoop
+from gateway.security import Security
+from protocols.connection import ProtocolConnection
+from protocols.stomp.codec import VERSION_1_2, Limits, encode
+from protocols.stomp.frames import ERROR
+from protocols.stomp.session import StompSession
+from protocols.stomp.settings import SessionSettings
+
+BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
+
+log: Final = logging.getLogger("penstock.listener")
+
+
+class StompListener(ConnectionHost):
+    """endpoint: where it accepts, with the port that was picked if 0 was asked for."""
+
+    def __init__(self, config: ServerConfig, broker: Broker, engine_loop: EngineLoop, security: Security) -> None:
+        self.endpoint = config.listeners.stomp
+        self._broker = broker
+        self._engine_loop = engine_loop
+        self._security = security
+        self._settings = session_settings(config, security.is_required)
+        self._connections: dict[Connection, None] = {}
+        self._connections_max = config.stomp.limits.connections
+        self._checks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Raises: OSError if the address cannot be bound."""
+        loop = asyncio.get_running_loop()
+        settings = self._settings
+        self._server = await loop.create_server(
+            lambda: Connection(self, self._engine_loop, settings.unread_output_bytes),
+            self.endpoint.host,
+            self.endpoint.port,
+            backlog=BACKLOG,
+        )
+        port = self._server.sockets[0].getsockname()[1]
+        self.endpoint = Endpoint(self.endpoint.scheme, self.endpoint.host, port)
+
+    async def stop(self, patience_s: float) -> None:
+        """Accept nothing more, tell every peer, wait until all have what they are owed."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.shut_down()
+        deadline = asyncio.get_running_loop().time() + patience_s
+        while self._connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()
+
+    # -- what connections ask
+
+    def new_session(self, connection: Connection) -> ProtocolConnection:
+        return StompSession(self._broker, connection, self._settings, self._engine_loop.now_ms)
+
+    def connection_opened(self, connection: Connection) -> bool:
+        if len(self._connections) >= self._connections_max:
+            log.warning("%s: refused, %d connections are open", connection.peer(), len(self._connections))
+            return False
+        self._connections[connection] = None
+        return True
+
+    def connection_closed(self, connection: Connection) -> None:
+        self._connections.pop(connection, None)
+
+    def refusal(self) -> bytes:
+        text = f"{self._connections_max} connections are open, which is the limit"
+        return encode(ERROR, [("message", "too many connections")], text.encode(), VERSION_1_2)
+
+    def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._check(connection, login, passcode))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _check(self, connection: Connection, login: str, passcode: str) -> None:
+        is_allowed = await asyncio.to_thread(self._security.check, login, passcode)
+        connection.credentials_checked(is_allowed)
+
+
+def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings:
+    """Return what the configuration says about STOMP connections."""
+    stomp = config.stomp
+    limits = stomp.limits
+    return SessionSettings(
+        server=config.server_name,
+        needs_login=needs_login,
+        default_persistent=stomp.default_persistent,
+        is_strict=stomp.strict_headers,
+        frame_limits=Limits(limits.header_count, limits.header_line_bytes, body_bytes=limits.body_bytes),
+        transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
+        frame_time_ms=limits.frame_time_ms,
+        connect_time_ms=limits.connect_time_ms,
+        heart_beat_grace=stomp.heart_beat_grace,
+        unread_output_bytes=limits.unread_output_bytes,
+        block_park_bytes=limits.block_park_bytes,
+        block_park_max_bytes=limits.block_park_max_bytes,
+    )

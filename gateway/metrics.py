@@ -1,0 +1,111 @@
+"""Counters and gauges for Prometheus, from one snapshot of the broker.
+
+A snapshot is turned into text on a worker thread; nothing here touches the live broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from engine.stats import BrokerStats, ConsumerStats, DestinationStats
+
+# A scrape stays readable; how many were left out is a metric of its own.
+DESTINATIONS_MAX: Final = 10_000
+CONSUMERS_MAX: Final = 2_000
+
+_DESTINATION_GAUGES: Final = (
+    ("depth", "Messages waiting, in flight or delayed"),
+    ("in_flight", "Messages delivered and not yet settled"),
+    ("delayed", "Messages waiting for their redelivery delay"),
+    ("consumers", "Consumers"),
+)
+_DESTINATION_COUNTERS: Final = (
+    ("enqueued", "Messages accepted"),
+    ("delivered", "Deliveries, redeliveries among them"),
+    ("acknowledged", "Messages acknowledged"),
+    ("redelivered", "Deliveries of a message that had been delivered before"),
+    ("dead_lettered", "Messages moved to the dead-letter address, or dropped for lack of one"),
+    ("expired", "Messages that expired"),
+)
+_CONSUMER_GAUGES: Final = (
+    ("prefetch", "The consumer's window"),
+    ("in_flight", "Messages delivered to the consumer and not yet settled"),
+)
+_CONSUMER_COUNTERS: Final = (("acknowledged", "Messages the consumer acknowledged"),)
+
+
+class BrokerCollector(Collector):
+    """One snapshot as metric families."""
+
+    def __init__(self, stats: BrokerStats) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        stats = self._stats
+        destinations = stats.destinations[:DESTINATIONS_MAX]
+        consumers = stats.consumers[:CONSUMERS_MAX]
+        yield from _destination_families(destinations)
+        yield from _consumer_families(consumers)
+        left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
+        for name, text, value in (
+            ("connections", "Client connections", stats.connections),
+            ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
+            ("memory_bytes", "Non-persistent messages and pending topic deliveries", stats.memory_bytes),
+            ("memory_limit_bytes", "Where producers begin to wait", stats.memory_limit_bytes),
+            ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
+            ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
+            ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),
+            ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
+        ):
+            yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value))
+
+
+def _destination_families(destinations: list[DestinationStats]) -> Iterator[Metric]:
+    labels = ["kind", "destination"]
+    rows = [([destination.kind, destination.name], destination) for destination in destinations]
+    for name, text in _DESTINATION_GAUGES:
+        gauge = GaugeMetricFamily(f"penstock_destination_{name}", text, labels=labels)
+        for values, destination in rows:
+            gauge.add_metric(values, float(getattr(destination, name)))
+        yield gauge
+    for name, text in _DESTINATION_COUNTERS:
+        counter = CounterMetricFamily(f"penstock_destination_{name}", text, labels=labels)
+        for values, destination in rows:
+            counter.add_metric(values, float(getattr(destination, name)))
+        yield counter
+
+
+def _consumer_families(consumers: list[ConsumerStats]) -> Iterator[Metric]:
+    labels = ["consumer", "connection", "destination", "subscription"]
+    rows = [
+        (
+            [str(consumer.consumer_id), str(consumer.connection_id), consumer.destination, consumer.subscription],
+            consumer,
+        )
+        for consumer in consumers
+    ]
+    for name, text in _CONSUMER_GAUGES:
+        gauge = GaugeMetricFamily(f"penstock_consumer_{name}", text, labels=labels)
+        for values, consumer in rows:
+            gauge.add_metric(values, float(getattr(consumer, name)))
+        yield gauge
+    for name, text in _CONSUMER_COUNTERS:
+        counter = CounterMetricFamily(f"penstock_consumer_{name}", text, labels=labels)
+        for values, consumer in rows:
+            counter.add_metric(values, float(getattr(consumer, name)))
+        yield counter
+
+
+def render(stats: BrokerStats, accept: str = "") -> tuple[bytes, str]:
+    """Return the page and its content type.  accept: the request's header, which chooses between the text formats."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(BrokerCollector(stats))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type

@@ -1,0 +1,175 @@
+"""What the HTTP listener answers: ``/healthz``, ``/metrics`` and the JSON behind ``stat``.
+
+A browser on the same machine can be made to send requests here by any page it shows, also under a name of that page's
+own choice (DNS rebinding).  So ``Host`` must be one that no foreign page can have, and ``Origin``, if sent, our own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from engine.stats import BrokerStats
+from gateway.security import Security
+from gateway.web.rates import RateSampler
+from gateway.web.source import StatsSource
+
+SAMPLE_INTERVAL_S: Final = 1.0
+# With so many destinations that a sample takes long, samples become rarer: at most this part of the loop's time.
+SAMPLE_SHARE_MAX: Final = 0.01
+# Each check keeps a worker thread busy; a flood of wrong passwords must not take all of them.
+CONCURRENT_CHECKS_MAX: Final = 2
+
+_HEALTH_PATH: Final = "/healthz"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def create_app(source: StatsSource, security: Security, configured_host: str = "localhost") -> web.Application:
+    """Return the application.  configured_host: what the listener was told to bind; a valid ``Host`` besides IPs."""
+    api = _Api(source, security, configured_host)
+    application = web.Application(middlewares=[api.guard], client_max_size=64 * 1024)
+    application.router.add_get(_HEALTH_PATH, api.healthz)
+    application.router.add_get("/metrics", api.metrics)
+    application.router.add_get("/api/stat", api.stat)
+    application.cleanup_ctx.append(api.sampling)
+    return application
+
+
+class _Api:
+    def __init__(self, source: StatsSource, security: Security, configured_host: str) -> None:
+        self._source = source
+        self._security = security
+        self._configured_host = configured_host.lower()
+        self._rates = RateSampler()
+        self._checks = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        store = self._source.stats().store
+        if store.is_accepting:
+            return web.Response(text="ok\n")
+        # Who has to log in for the details does not read them here.
+        reason = "" if self._security.is_required else f": {store.reason}"
+        return web.Response(status=503, text=f"unavailable{reason}\n")
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        stats = self._source.stats()
+        body, content_type = await asyncio.to_thread(_render_metrics, stats, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def stat(self, request: web.Request) -> web.Response:
+        return web.json_response(stat_document(self._source.stats(), self._rates))
+
+    async def sampling(self, application: web.Application) -> AsyncIterator[None]:
+        """Sample for as long as the application runs."""
+        task = asyncio.create_task(self._sample_for_ever())
+        yield
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+
+    async def _sample_for_ever(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            started_s = clock()
+            self._rates.sample(self._source.stats(), started_s)
+            cost_s = clock() - started_s
+            await asyncio.sleep(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX))
+
+    @web.middleware
+    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        refusal = self._foreign(request)
+        if refusal is None and self._security.is_required and request.path != _HEALTH_PATH:
+            refusal = await self._unauthorised(request)
+        try:
+            response = refusal if refusal is not None else await handler(request)
+        except web.HTTPException as error:  # 404, 405: they are answers, too
+            error.headers["X-Content-Type-Options"] = "nosniff"
+            raise
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def _foreign(self, request: web.Request) -> web.Response | None:
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
+            seen = repr(hosts[0]) if hosts else "none"
+            return web.Response(
+                status=403,
+                text=f"Host is {seen}; allowed is a literal IP address, localhost or {self._configured_host}\n",
+            )
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
+            return web.Response(status=403, text=f"Origin is {origin!r}; allowed is this server's own, or none\n")
+        return None
+
+    def _is_own_host(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        if not name or "@" in host:
+            return False
+        if name in ("localhost", self._configured_host):
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    async def _unauthorised(self, request: web.Request) -> web.Response | None:
+        credentials = _basic_credentials(request.headers.get("Authorization", ""))
+        if credentials is not None:
+            login, passcode = credentials
+            if self._security.remembers(login, passcode):
+                return None
+            async with self._checks:
+                if await asyncio.to_thread(self._security.check, login, passcode):
+                    return None
+        return web.Response(
+            status=401,
+            text="wrong or no credentials; allowed is HTTP Basic with a configured user\n",
+            headers={"WWW-Authenticate": 'Basic realm="penstock", charset="UTF-8"'},
+        )
+
+
+def _render_metrics(stats: BrokerStats, accept: str) -> tuple[bytes, str]:
+    # Loading prometheus_client costs a twentieth of the start-up time, so the first scrape pays, not the start.
+    from gateway.metrics import render
+
+    return render(stats, accept)
+
+
+def _basic_credentials(authorization: str) -> tuple[str, str] | None:
+    """Return login and password of an ``Authorization`` header (RFC 7617), None if it holds none."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        login, colon, passcode = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (login, passcode) if colon else None
+
+
+def stat_document(stats: BrokerStats, rates: RateSampler) -> dict[str, object]:
+    """Return what ``/api/stat`` answers; docs/configuration.md has it field by field."""
+    document = asdict(stats)
+    for destination in document["destinations"]:
+        own = rates.rates_of(destination["kind"], destination["name"])
+        destination["rates"] = asdict(own) if own is not None else None
+    document["blocked_producers"] = [
+        {"connection_id": connection_id, "reason": reason} for connection_id, reason in stats.blocked_producers.items()
+    ]
+    return document

@@ -1,0 +1,38 @@
+"""The HTTP listener: binds, serves ``api``, stops."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from config.model import Endpoint
+from gateway.security import Security
+from gateway.web.api import create_app
+from gateway.web.source import StatsSource
+
+# How long a request may still take when the gateway stops.
+STOP_TIME_S = 2.0
+
+
+class HttpServer:
+    """A listener that accepts; ``endpoint`` is where, with the port that was picked if 0 was asked for."""
+
+    def __init__(self, runner: web.AppRunner, endpoint: Endpoint) -> None:
+        self._runner = runner
+        self.endpoint = endpoint
+
+    @classmethod
+    async def start(cls, endpoint: Endpoint, source: StatsSource, security: Security) -> HttpServer:
+        """Raises: OSError if the address cannot be bound."""
+        runner = web.AppRunner(
+            create_app(source, security, endpoint.host), access_log=None, shutdown_timeout=STOP_TIME_S
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, endpoint.host, endpoint.port).start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        return cls(runner, Endpoint(endpoint.scheme, endpoint.host, runner.addresses[0][1]))
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()

@@ -1,0 +1,1 @@
+"""Pure translation between frames and operations on the engine."""

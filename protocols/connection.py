@@ -1,0 +1,75 @@
+"""The shape that every protocol adapter has, seen from the gateway, and what it asks of the gateway in return."""
+
+from __future__ import annotations
+
+from abc import abstractmethod, ABC
+
+from engine.client import Client
+
+
+class Link(ABC):
+    """The socket of one connection, as its adapter sees it.  Rare effects only; octets are fetched by the turn."""
+
+    @abstractmethod
+    def touch(self) -> None:
+        """Have ``ProtocolConnection.end_turn`` called at the end of this turn."""
+
+    @abstractmethod
+    def authenticate(self, login: str, passcode: str) -> None:
+        """Check credentials on a worker thread; ``ProtocolConnection.authenticated`` gets the answer."""
+
+    @abstractmethod
+    def pause_reading(self) -> None:
+        """Read nothing more until ``resume_reading``."""
+
+    @abstractmethod
+    def resume_reading(self) -> None: ...
+
+    @abstractmethod
+    def warn(self, text: str) -> None:
+        """Tell the operator; ``text`` holds no credentials and no bodies."""
+
+    @abstractmethod
+    def peer(self) -> str:
+        """Return the address of the other end, ``host:port``."""
+
+
+class ProtocolConnection(Client):
+    """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def receive_data(self, octets: bytes, now_ms: int) -> None:
+        """Take what one read brought; ``now_ms`` is monotonic.  Never raises for bad input."""
+
+    @abstractmethod
+    def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
+        """Return all octets that may leave now.
+
+        offset: what confirmations of this turn wait for.  confirmed_offset: what has come true already.
+        """
+
+    @abstractmethod
+    def output_written(self, is_paused: bool) -> None:
+        """The octets of ``end_turn`` are with the transport; ``is_paused``: it wants no more for now."""
+
+    @abstractmethod
+    def is_finished(self) -> bool:
+        """Say whether the connection is to be closed once its octets have left."""
+
+    @abstractmethod
+    def authenticated(self, is_allowed: bool) -> None:
+        """Take the answer to ``Link.authenticate``."""
+
+    @abstractmethod
+    def tick(self, now_ms: int) -> int:
+        """Do what time asks for (heart-beats, limits); return the milliseconds until the next tick."""
+
+    @abstractmethod
+    def connection_lost(self) -> None:
+        """The socket is gone."""
+
+    @abstractmethod
+    def shut_down(self) -> None:
+        """The gateway stops: say so, release what can be released, finish."""

@@ -1,0 +1,92 @@
+"""What a STOMP peer can do wrong, and the short text that an ERROR frame gives each condition."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from engine.errors import PenstockError
+
+
+class ProtocolError(PenstockError):
+    """The peer broke the protocol: nothing after it on this connection can be trusted."""
+
+    condition: ClassVar[str] = "protocol-error"
+    scope: ClassVar[str] = "connection"
+
+
+class FrameError(ProtocolError):
+    """Octets that are not a frame; the decoder that raised it is dead."""
+
+    condition: ClassVar[str] = "malformed-frame"
+
+
+class FrameTooLarge(FrameError):
+    """A head, a line or a body beyond its limit; refused before it is buffered."""
+
+    condition: ClassVar[str] = "frame-too-large"
+
+
+class UnexpectedFrame(ProtocolError):
+    """A sound frame at the wrong time: before CONNECT, a second CONNECT, a command that only servers send."""
+
+    condition: ClassVar[str] = "unexpected-frame"
+
+
+class InvalidHeader(ProtocolError):
+    """A required header is missing, or its value makes no sense."""
+
+    condition: ClassVar[str] = "invalid-header"
+
+
+class UnsupportedVersion(ProtocolError):
+    """accept-version and we have no version in common."""
+
+    condition: ClassVar[str] = "unsupported-version"
+
+
+class LoginRefused(ProtocolError):
+    """Wrong or missing credentials; the text never says which of the two."""
+
+    condition: ClassVar[str] = "login-refused"
+
+
+class TimedOut(ProtocolError):
+    """No CONNECT, no end of a frame or no heart-beat in time."""
+
+    condition: ClassVar[str] = "timed-out"
+
+
+class ParkedTooMuch(ProtocolError):
+    """The client sent on although what it sent before waits at a gate."""
+
+    condition: ClassVar[str] = "parked-too-much"
+
+
+# The ``message`` header of ERROR; the error's own text goes into the body.
+MESSAGES: Final[dict[str, str]] = {
+    "protocol-error": "protocol error",
+    "malformed-frame": "malformed frame",
+    "frame-too-large": "frame too large",
+    "unexpected-frame": "frame not expected now",
+    "invalid-header": "missing or invalid header",
+    "unsupported-version": "no supported protocol version",
+    "login-refused": "login refused",
+    "timed-out": "timed out",
+    "parked-too-much": "too much waits at a gate",
+    "internal-error": "internal error",
+    "invalid-destination": "invalid destination",
+    "invalid-option": "invalid option",
+    "destination-in-use": "destination in use",
+    "message-too-large": "message too large",
+    "not-allowed": "not allowed",
+    "transaction-error": "transaction error",
+    "store-error": "store not available",
+    "store-locked": "store not available",
+    "store-corrupt": "store not available",
+    "range-gone": "messages no longer kept",
+}
+
+
+def message_for(error: PenstockError) -> str:
+    """Return the text for the ``message`` header; a condition that is missing above speaks for itself."""
+    return MESSAGES.get(error.condition, error.condition.replace("-", " "))

@@ -1,0 +1,80 @@
+"""CONNECT and CONNECTED: version, heart-beats, who is there.  Source: STOMP 1.2, "Connecting" and "Heart-beating"."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2
+from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+
+VERSIONS: Final = {"1.0": VERSION_1_0, "1.1": VERSION_1_1, "1.2": VERSION_1_2}
+VERSION_NAMES: Final = {number: name for name, number in VERSIONS.items()}
+HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for more often gets this
+HEART_BEAT_MOST_MS: Final = 2**31 - 1
+
+
+class Terms:
+    """What one connection agreed on.
+
+    receive_ms: the client sends something at least this often; send_ms: we do; 0 for no heart-beats.
+    """
+
+    __slots__ = ("version", "receive_ms", "send_ms", "login", "passcode", "client_id")
+
+    def __init__(self) -> None:
+        self.version = VERSION_1_0
+        self.receive_ms = 0
+        self.send_ms = 0
+        self.login = ""
+        self.passcode = ""
+        self.client_id = ""
+
+
+def negotiate(headers: dict[str, str]) -> Terms:
+    """Return the terms that CONNECT's headers lead to.  Raises: UnsupportedVersion, InvalidHeader."""
+    terms = Terms()
+    terms.version = _version(headers.get("accept-version"))
+    can_send_ms, wants_ms = _heart_beat(headers.get("heart-beat", "0,0"))
+    # We agree to what the client wants, as ActiveMQ does.
+    terms.receive_ms = max(can_send_ms, HEART_BEAT_LEAST_MS) if can_send_ms else 0
+    terms.send_ms = max(wants_ms, HEART_BEAT_LEAST_MS) if wants_ms else 0
+    terms.login = headers.get("login", "")
+    terms.passcode = headers.get("passcode", "")
+    terms.client_id = headers.get("client-id", "")
+    return terms
+
+
+def connected_headers(terms: Terms, server: str, session: str, request: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the headers of CONNECTED."""
+    headers = [
+        ("version", VERSION_NAMES[terms.version]),
+        ("session", session),
+        ("server", server),
+        ("heart-beat", f"{terms.send_ms},{terms.receive_ms}"),
+    ]
+    request_id = request.get("request-id")
+    if request_id is not None:
+        headers.append(("response-id", request_id))
+    return headers
+
+
+def _version(accepted: str | None) -> int:
+    if accepted is None:
+        return VERSION_1_0
+    common = [VERSIONS[name.strip()] for name in accepted.split(",") if name.strip() in VERSIONS]
+    if not common:
+        raise UnsupportedVersion(f"accept-version is {accepted[:80]!r}; supported are {', '.join(VERSIONS)}")
+    return max(common)
+
+
+def _heart_beat(text: str) -> tuple[int, int]:
+    first, comma, second = text.partition(",")
+    parts = (first.strip(), second.strip())
+    if comma and all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
+        intervals = (int(parts[0]), int(parts[1]))
+        if max(intervals) <= HEART_BEAT_MOST_MS:
+            return intervals
+    raise InvalidHeader(
+        f"heart-beat is {text[:80]!r}; allowed are two whole numbers of milliseconds up to {HEART_BEAT_MOST_MS}, "
+        "as in 10000,10000"
+    )

@@ -1,0 +1,233 @@
+"""Frame <-> Message, header <-> JMS property.  Sources: ActiveMQ's StompTranslator headers (wire/stomp.md 11)."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import parse_qsl
+
+from crc32c import crc32c
+
+from engine.annotations import annotation
+from engine.broker import Broker
+from engine.destination import QUEUE, TOPIC
+from engine.errors import InvalidDestination, InvalidOption
+from engine.message import DEFAULT_PRIORITY, PERSISTENT, PLAIN, TEXT, Message
+from engine.queue import Queue
+from engine.topic import Topic
+from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, block_for
+from protocols.stomp.errors import InvalidHeader
+from protocols.stomp.frames import Head
+
+PREFETCH_OPTION: Final = "consumer.prefetchSize"
+PREFETCH_HEADER: Final = "activemq.prefetchSize"
+
+# Headers of SUBSCRIBE that change what is delivered and that this version does not do: delivering as if they were
+# not there would be wrong in silence.
+REFUSED_SUBSCRIBE_HEADERS: Final = (
+    "selector",
+    "activemq.selector",
+    "activemq.subscriptionName",
+    "durable-subscription-name",
+    "durable-subscriber-name",
+)
+REFUSED_SUBSCRIBE_SWITCHES: Final = ("browser", "activemq.exclusive", "activemq.noLocal", "activemq.retroactive")
+# Hints without an effect here; .NET clients misspell one of them beside the right one.
+IGNORED_SUBSCRIBE_HEADERS: Final = frozenset(
+    (
+        PREFETCH_HEADER,
+        "activemq.dispatchAsync",
+        "activemq.subcriptionName",
+        "activemq.priority",
+        "activemq.maximumPendingMessageLimit",
+        *REFUSED_SUBSCRIBE_HEADERS,
+        *REFUSED_SUBSCRIBE_SWITCHES,
+    )
+)
+
+_TRUE: Final = frozenset(("true", "1", "yes"))
+_FALSE: Final = frozenset(("false", "0", "no", ""))
+_PREFIXES: Final = (
+    ("/queue/", QUEUE),
+    ("/topic/", TOPIC),
+    ("queue://", QUEUE),
+    ("topic://", TOPIC),
+)
+
+
+class SendTarget:
+    """What all SENDs with the same head have in common; made once a head, see ``Head.mapped``."""
+
+    __slots__ = (
+        "destination",
+        "destination_id",
+        "flags",
+        "priority",
+        "expires_ms",
+        "tag_hash",
+        "group_hash",
+        "block",
+        "transaction",
+        "is_logged",
+    )
+
+    def __init__(self, destination: Queue | Topic, flags: int, priority: int, expires_ms: int, head: Head) -> None:
+        self.destination = destination
+        self.destination_id = destination.destination_id
+        self.flags = flags
+        self.priority = priority
+        self.expires_ms = expires_ms
+        headers = head.headers
+        self.tag_hash = text_hash(headers.get("type"))
+        self.group_hash = text_hash(headers.get("JMSXGroupID"))
+        self.block = head.block
+        self.transaction = headers.get("transaction")
+        self.is_logged = bool(flags & PERSISTENT) or destination.settings.log_non_persistent
+
+
+def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTarget:
+    """Return what a SEND's head asks for.  Raises: InvalidHeader, InvalidDestination, InvalidOption."""
+    headers = head.headers
+    name = headers.get("destination")
+    if name is None:
+        raise InvalidHeader("SEND needs a header destination")
+    destination, _ = parse_destination(name, broker)
+    persistent = headers.get("persistent")
+    flags = PLAIN if head.is_plain else 0
+    if default_persistent if persistent is None else boolean("persistent", persistent):
+        flags |= PERSISTENT
+    if _is_text(head):
+        flags |= TEXT
+    priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
+    expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
+    target = SendTarget(destination, flags, priority, expires_ms, head)
+    timestamp = headers.get("timestamp")
+    if timestamp is not None:
+        # JMSTimestamp as the sender says it; ours is only for those who say nothing.
+        target.block += annotation("timestamp", timestamp)
+    return target
+
+
+def parse_destination(text: str, broker: Broker) -> tuple[Queue | Topic, dict[str, str]]:
+    """Return the destination, made at its first mention, and the options behind its ``?``.
+
+    Raises: InvalidDestination, InvalidOption.
+    """
+    name, _, query = text.partition("?")
+    options = _parse_options(query) if query else {}
+    for prefix, kind in _PREFIXES:
+        if name.startswith(prefix):
+            rest = name[len(prefix) :]
+            return (broker.queue(rest) if kind == QUEUE else broker.topic(rest)), options
+    if name.startswith("/"):
+        raise InvalidDestination(
+            f"destination {name!r} does not begin with /queue/ or /topic/; a plain name without a slash is a queue"
+        )
+    return broker.queue(name), options
+
+
+def message_octets(message: Message, version: int, id_prefix: str, serial_prefix: str) -> bytes:
+    """Return what a MESSAGE has from its message-id on, the NUL included.
+
+    It is kept in ``message.wire`` where it is the same for all receivers of the version.
+    """
+    is_plain = message.flags & PLAIN
+    headers = message.headers
+    annotations = message.annotations
+    if version < 12 and not is_plain:
+        headers = block_for(headers, version)
+        annotations = block_for(annotations, version)
+    if message.log_offset >= 0:
+        identity = f"{id_prefix}{message.log_offset}"
+    else:
+        identity = f"{serial_prefix}{message.serial}"
+    if version != VERSION_1_0:
+        identity = identity.replace(":", "\\c", 1)
+    body = message.body
+    octets = b"message-id:%b\npriority:%d\nexpires:%d\n%b%b%b%b%b\n%b\0\n" % (
+        identity.encode(),
+        message.priority,
+        message.expires_ms,
+        b"persistent:true\n" if message.flags & PERSISTENT else b"",
+        b"" if message.flags & TEXT else b"content-length:%d\n" % len(body),
+        b""
+        if b"\ntimestamp:" in headers or headers.startswith(b"timestamp:")
+        else b"timestamp:%d\n" % message.store_time_ms,
+        annotations,
+        headers,
+        body,
+    )
+    if version == 12 or (version == VERSION_1_1 and is_plain):
+        message.wire = octets
+    return octets
+
+
+def subscription_options(
+    headers: dict[str, str], options: dict[str, str], is_strict: bool
+) -> tuple[int | None, list[str]]:
+    """Return the prefetch that a SUBSCRIBE asks for, None for the address's own, and warnings.
+
+    The header stands above the destination's option (design: lowest to highest).
+    Raises: InvalidOption.
+    """
+    for name in REFUSED_SUBSCRIBE_HEADERS:
+        if name in headers:
+            raise InvalidOption(f"header {name} is not supported by this version of Penstock")
+    for name in REFUSED_SUBSCRIBE_SWITCHES:
+        if name in headers and boolean(name, headers[name]):
+            raise InvalidOption(f"header {name}:true is not supported by this version of Penstock")
+    warnings = [
+        f"SUBSCRIBE has an unknown header {name}; known is {PREFETCH_HEADER}"
+        for name in headers
+        if name.startswith("activemq.") and name not in IGNORED_SUBSCRIBE_HEADERS
+    ]
+    if warnings and is_strict:
+        raise InvalidOption(warnings[0])
+    prefetch: int | None = None
+    if PREFETCH_OPTION in options:
+        prefetch = number(PREFETCH_OPTION, options[PREFETCH_OPTION], 0, 2**31 - 1)
+    if PREFETCH_HEADER in headers:
+        prefetch = number(PREFETCH_HEADER, headers[PREFETCH_HEADER], 0, 2**31 - 1)
+    return prefetch, warnings
+
+
+def boolean(name: str, text: str) -> bool:
+    """Read a switch as clients write it: true, True, 1, yes.  Raises: InvalidOption."""
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise InvalidOption(f"{name} is {text[:80]!r}; allowed are true and false")
+
+
+def number(name: str, text: str, least: int, most: int) -> int:
+    """Read a whole number.  Raises: InvalidOption."""
+    digits = text.strip()
+    if digits.isascii() and digits.isdigit() and len(digits) <= 19 and least <= int(digits) <= most:
+        return int(digits)
+    raise InvalidOption(f"{name} is {text[:80]!r}; allowed is a whole number from {least} to {most}")
+
+
+def text_hash(text: str | None) -> int:
+    """Return what consume-queue entries hold of a JMSType or a JMSXGroupID; 0 for none."""
+    return crc32c(text.encode()) if text else 0
+
+
+def _is_text(head: Head) -> bool:
+    """ActiveMQ's rule: without a content-length it is text, unless amq-msg-type says otherwise."""
+    kind = head.headers.get("amq-msg-type")
+    if kind is None:
+        return head.content_length < 0
+    word = kind.strip().lower()
+    if word not in ("text", "bytes"):
+        raise InvalidOption(f"amq-msg-type is {kind[:80]!r}; allowed are text and bytes")
+    return word == "text"
+
+
+def _parse_options(query: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name != PREFETCH_OPTION:
+            raise InvalidOption(f"unknown destination option {name[:80]!r}; allowed is {PREFETCH_OPTION}")
+        options[name] = value
+    return options

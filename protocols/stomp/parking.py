@@ -1,0 +1,39 @@
+"""Frames that wait at a gate: SENDs to an address that takes nothing now, and what must not overtake them.
+
+Source: design.md section 4, "BLOCK throttles every protocol".
+"""
+
+from __future__ import annotations
+
+from protocols.stomp.frames import Frame
+
+
+class Parking:
+    """park_bytes: bodies held before reading pauses, of a connection that only sends.
+
+    park_max_bytes: the same of one that also receives, whose ACKs stand behind its SENDs in one stream: it is read
+    on until here, then it gets an ERROR.  ``addresses``: what the parked frames wait for.
+    """
+
+    __slots__ = ("park_bytes", "park_max_bytes", "parked", "parked_bytes", "addresses", "is_reading_paused")
+
+    def __init__(self, park_bytes: int, park_max_bytes: int) -> None:
+        self.park_bytes = park_bytes
+        self.park_max_bytes = park_max_bytes
+        self.parked: list[Frame] = []
+        self.parked_bytes = 0
+        self.addresses: set[str] = set()
+        self.is_reading_paused = False
+
+    def add(self, frame: Frame, address: str) -> None:
+        self.parked.append(frame)
+        self.parked_bytes += len(frame.body)
+        self.addresses.add(address)
+
+    def take_all(self) -> list[Frame]:
+        """Return all parked frames in order; those that must still wait are parked again by the caller."""
+        parked = self.parked
+        self.parked = []
+        self.parked_bytes = 0
+        self.addresses = set()
+        return parked

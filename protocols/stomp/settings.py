@@ -1,0 +1,30 @@
+"""What the gateway's configuration says about STOMP connections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.transaction import TransactionLimits
+from protocols.stomp.codec import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """One value for all connections of a listener.
+
+    needs_login: credentials are checked; else any are taken.
+    """
+
+    server: str = "Penstock"
+    needs_login: bool = False
+    default_persistent: bool = False
+    is_strict: bool = False
+    frame_limits: Limits = field(default_factory=Limits)
+    transaction_limits: TransactionLimits = field(default_factory=TransactionLimits)
+    frame_time_ms: int = 30_000
+    connect_time_ms: int = 30_000
+    heart_beat_grace: float = 2.0
+    unread_output_bytes: int = 1024 * 1024
+    block_park_bytes: int = 1024 * 1024
+    block_park_max_bytes: int = 16 * 1024 * 1024
+    ending_time_ms: int = 5_000  # an ERROR that closes waits this long for earlier confirmations

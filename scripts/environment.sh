@@ -1,0 +1,61 @@
+# Sourced by run and test, not started by itself: a virtual environment beside scripts/, brought up to date when needed.
+#
+#   ensure_environment EXTRAS   makes $root/.venv hold the project (editable) with these extras; sets $python
+#
+# Costs a few milliseconds when there is nothing to do.  Two at once are safe: one installs, the other waits for it.
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+root=$(dirname -- "$here")
+python=$root/.venv/bin/python
+
+# The newest Python from 3.11 on that can make environments, or an explanation.
+find_python() {
+    local candidate path
+    for candidate in python3.14 python3.13 python3.12 python3.11 python3 python; do
+        path=$(command -v "$candidate") || continue
+        if "$path" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            printf '%s\n' "$path"
+            return 0
+        fi
+    done
+    cat >&2 <<'TEXT'
+Penstock needs Python 3.11 or newer with the modules venv and ensurepip, and found none on the PATH.
+On Debian and Ubuntu: apt install python3 python3-venv
+TEXT
+    return 1
+}
+
+# What an installation depends on: the project file, the place (scripts in .venv hold it), the extras.
+wanted_state() {
+    printf '%s %s %s\n' "$(cksum <"$root/pyproject.toml")" "$root" "$1"
+}
+
+is_installed() {
+    [[ -x $python && -f $root/.venv/installed && $(<"$root/.venv/installed") == "$(wanted_state "$1")" ]]
+}
+
+ensure_environment() {
+    local extras=$1 base
+    # The larger set serves the smaller one.
+    if is_installed "spark,dev" || is_installed "$extras"; then
+        return 0
+    fi
+    # The directory itself is what is locked: no file that anybody could delete meanwhile.
+    exec 9<"$here"
+    if command -v flock >/dev/null; then
+        flock 9
+    fi
+    if ! is_installed "spark,dev" && ! is_installed "$extras"; then
+        base=$(find_python)
+        if [[ $(cat "$root/.venv/place" 2>/dev/null) != "$root" ]] || ! "$python" -c 'import pip' 2>/dev/null; then
+            printf 'Making the environment %s with %s\n' "$root/.venv" "$("$base" --version)" >&2
+            "$base" -m venv --clear "$root/.venv"
+            printf '%s\n' "$root" >"$root/.venv/place"
+        fi
+        printf 'Installing penstock[%s]; the first time this takes a minute or two\n' "$extras" >&2
+        "$python" -m pip install --quiet --disable-pip-version-check --no-input --editable "$root[$extras]" >&2
+        wanted_state "$extras" >"$root/.venv/installed.new"
+        mv "$root/.venv/installed.new" "$root/.venv/installed"
+    fi
+    exec 9<&-
+}

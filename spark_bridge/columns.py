@@ -1,0 +1,130 @@
+"""Records of messages -> one Arrow record batch with the columns of ``schema``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.destination import KIND_NAMES, TOPIC, uri
+from engine.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
+from engine.store import format as layout
+from engine.store.reader import DestinationInfo
+from spark_bridge import headers
+from spark_bridge.records import Block, Int64s
+from spark_bridge.schema import ARROW_SCHEMA, TIMESTAMP
+from spark_bridge.settlements import LANE_SHIFT, PENDING, PUBLISHED, STATE_NAMES, Settled
+
+DAY_MS: Final = 86_400_000
+YEAR_10000_MS: Final = 253_402_300_800_000  # Parquet readers stop before it; an expiry may say anything
+
+
+def record_batch(
+    block: Block, store_id: str, destinations: dict[int, DestinationInfo], settled: dict[int, Settled]
+) -> pa.RecordBatch:
+    """Return one row per record of ``block``.
+
+    settled: by lane, see ``settlements.by_lane``.
+    """
+    count = len(block.positions)
+    flags = block.u16(10)
+    numbers, which = np.unique(block.u32(12), return_inverse=True)
+    infos = [destinations[number] for number in numbers.tolist()]
+    rows = pa.array(which)
+    log_offsets = pa.array(block.i64(16))
+    queue_offsets = block.i64(72)
+    store_times = block.i64(32)
+    priorities = block.u8(52)
+    expires = block.i64(64)
+    blocks, bodies = _cut(block)
+    mapped, named = headers.parse(blocks)
+    values = {
+        "destination": pa.array([uri(info.kind, info.name) for info in infos], pa.string()).take(rows),
+        "destination_kind": pa.array([KIND_NAMES[info.kind] for info in infos], pa.string()).take(rows),
+        "destination_name": pa.array([info.name for info in infos], pa.string()).take(rows),
+        "message_id": pc.binary_join_element_wise(f"ID:{store_id}-", log_offsets.cast(pa.string()), ""),
+        "log_offset": log_offsets,
+        "queue_offset": pa.array(queue_offsets),
+        "store_time": _timestamps(store_times),
+        "date": pa.array((store_times // DAY_MS).astype(np.int32)).cast(pa.date32()),
+        "priority": pa.array(priorities.astype(np.int32)),
+        "persistent": pa.array(flags & PERSISTENT != 0),
+        "correlation_id": named["correlation-id"],
+        "type": named["type"],
+        "reply_to": named["reply-to"],
+        "expires": _timestamps(expires, expires <= 0),
+        "headers": mapped,
+        "body": bodies,
+        "body_text": _texts(bodies, flags & TEXT != 0),
+        "delivery_state": _states(block.u32(12), infos, which, priorities, queue_offsets, settled),
+        "dead_letter": pa.array(flags & DEAD_LETTER != 0),
+        "subscription_states": pa.nulls(count, ARROW_SCHEMA.field("subscription_states").type),
+    }
+    return pa.RecordBatch.from_arrays([values[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+
+
+def _cut(block: Block) -> tuple[pa.Array, pa.Array]:
+    """Return the header blocks (annotations first, so that they win) and the bodies, each cut in one call."""
+    count = len(block.positions)
+    starts = block.positions + layout.MESSAGE_HEAD_BYTES
+    header_starts = starts + block.u32(40)
+    body_starts = header_starts + block.u32(44)
+    cuts = np.empty(count * 4 + 1, dtype=np.int32)
+    cuts[0:-1:4] = starts
+    # Headers in another encoding than STOMP's lines are not for the map.
+    cuts[1::4] = np.where(block.u8(9) == STOMP, body_starts, header_starts)
+    cuts[2::4] = body_starts
+    cuts[3::4] = body_starts + block.u32(48)
+    cuts[-1] = cuts[-2]
+    # Elements of four cuts: header block, headers left out, body, what lies before the next record.
+    pieces = pa.Array.from_buffers(pa.binary(), count * 4, [None, pa.py_buffer(cuts), pa.py_buffer(block.octets)])
+    return pieces.take(pa.array(np.arange(0, count * 4, 4))), pieces.take(pa.array(np.arange(2, count * 4, 4)))
+
+
+def _timestamps(times_ms: Int64s, mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
+    return pa.array(np.clip(times_ms, 0, YEAR_10000_MS - 1) * 1000, pa.int64(), mask=mask).cast(TIMESTAMP)
+
+
+def _texts(bodies: pa.Array, is_text: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
+    """Return the bodies of text messages as strings, null for what is not valid UTF-8."""
+    if not is_text.any():
+        return pa.nulls(len(bodies), pa.string())
+    index = np.flatnonzero(is_text)
+    texts = bodies if len(index) == len(bodies) else bodies.take(pa.array(index))
+    try:
+        strings = texts.cast(pa.string())
+    except pa.ArrowInvalid:
+        strings = pa.array([_text(body) for body in texts.to_pylist()], pa.string())
+    if len(index) == len(bodies):
+        return strings
+    places = np.cumsum(is_text) - 1
+    return strings.take(pa.array(places, mask=~is_text))
+
+
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _states(
+    numbers: Int64s,
+    infos: list[DestinationInfo],
+    which: Int64s,
+    priorities: np.ndarray[Any, np.dtype[np.uint8]],
+    queue_offsets: Int64s,
+    settled: dict[int, Settled],
+) -> pa.Array:
+    codes = np.full(len(numbers), PENDING, dtype=np.uint8)
+    lanes = (numbers << LANE_SHIFT) + priorities
+    for lane in np.unique(lanes).tolist():
+        ranges = settled.get(lane)
+        if ranges is not None:
+            rows = np.flatnonzero(lanes == lane)
+            codes[rows] = ranges.states(queue_offsets[rows])
+    is_topic = np.array([info.kind == TOPIC for info in infos], dtype=np.bool_)
+    codes[is_topic[which]] = PUBLISHED
+    return pa.array(STATE_NAMES, pa.string()).take(pa.array(codes))

@@ -1,0 +1,225 @@
+"""What a target directory already holds: manifests with exact ranges, and how files get in exactly once.
+
+    DIR/destination=.../date=.../<from>-<to>-<task>-<n>.parquet   what readers see
+    DIR/_penstock/manifest-<number>.json                          one for each committed range, in order
+    DIR/_penstock/staging/<number>/                               files of a range that is on its way
+    DIR/_penstock/lock                                            held by the export that is running
+
+A range is committed by its manifest's rename, before its files move out of the staging directory.  So readers never
+see a row whose range is not committed, and an export that died leaves one of two things, which the next one settles
+before anything else: a staging directory without a manifest (deleted, the range is done again), or one with a
+manifest (its remaining files move).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from engine.errors import PenstockError, StoreError
+
+FORMAT: Final = 1
+FOLDER: Final = "_penstock"  # Spark and Arrow skip names that begin with an underscore
+MANIFEST: Final = re.compile(r"manifest-(\d{8})\.json")
+
+
+class TargetError(PenstockError):
+    """The target directory is not what this export may add to; the text says why."""
+
+    condition: ClassVar[str] = "invalid-target"
+    scope: ClassVar[str] = "request"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """``path`` is relative to the target directory."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One committed range: every message of ``destination`` from ``from_offset`` up to below ``to_offset``.
+
+    to_time_ms: store time of the last record that could be read.  gone_offset: where the range would have begun, had
+    retention not dropped what lies before ``from_offset``; the same as ``from_offset`` normally.
+    """
+
+    number: int
+    store_id: str
+    destination: str
+    from_offset: int
+    to_offset: int
+    to_time_ms: int
+    gone_offset: int
+    created_ms: int
+    files: tuple[ExportedFile, ...]
+    format: int = FORMAT
+
+    @property
+    def rows(self) -> int:
+        """Messages in all files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Octets in all files."""
+        return sum(file.bytes for file in self.files)
+
+
+class Target:
+    """A directory of exports, held by one process at a time: see ``hold``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._folder = directory / FOLDER
+        self._staging = self._folder / "staging"
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep every other export out, and settle what one that died has left.
+
+        Raises: TargetError if another export is at work here.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with open(self._folder / "lock", "a+b") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TargetError(f"another export is writing to {self.directory}") from None
+            self._settle()
+            yield
+
+    def _settle(self) -> None:
+        for path in self._folder.glob("*.tmp"):
+            path.unlink()
+        committed = {manifest.number for manifest in self.manifests()}
+        if self._staging.exists():
+            for path in sorted(self._staging.iterdir()):
+                if path.name.isdigit() and int(path.name) in committed:
+                    self._move(int(path.name))
+                else:
+                    shutil.rmtree(path)
+
+    def manifests(self) -> list[Manifest]:
+        """Return what is committed, in order.
+
+        Raises: TargetError for a manifest that this program cannot read.
+        """
+        found: list[Manifest] = []
+        for path in sorted(self._folder.glob("manifest-*.json")):
+            if MANIFEST.fullmatch(path.name):
+                found.append(_manifest(path))
+        return found
+
+    def next_range(self, store_id: str, destination: str) -> tuple[int, int | None]:
+        """Return the number of the next manifest and the offset where it goes on, None for the oldest kept.
+
+        Raises: TargetError if what is here comes from another store or another choice of destinations.
+        """
+        manifests = self.manifests()
+        if not manifests:
+            return 1, None
+        last = manifests[-1]
+        if last.store_id != store_id:
+            raise TargetError(
+                f"{self.directory} holds an export of store {last.store_id}, this is store {store_id}; "
+                f"each store needs a directory of its own"
+            )
+        if last.destination != destination:
+            raise TargetError(
+                f"{self.directory} holds an export of destination {last.destination!r}, not {destination!r}; "
+                f"each choice of destinations needs a directory of its own"
+            )
+        return last.number + 1, last.to_offset
+
+    def staging(self, number: int) -> Path:
+        """Return an empty directory whose files ``commit`` will move: paths in it are paths in the target."""
+        path = self._staging / f"{number:08}"
+        if path.exists():
+            shutil.rmtree(path)
+        path.mkdir(parents=True)
+        return path
+
+    def commit(self, manifest: Manifest) -> Path:
+        """Make the files of ``manifest``, all in its staging directory, part of the target; return its path."""
+        staging = self.staging_of(manifest.number)
+        for file in manifest.files:
+            _sync(staging / file.path)
+        for folder, _, _ in os.walk(staging):
+            _sync(Path(folder))
+        path = self._folder / f"manifest-{manifest.number:08}.json"
+        temporary = path.with_suffix(".tmp")
+        with open(temporary, "w", encoding="utf-8") as output:
+            json.dump(asdict(manifest) | {"rows": manifest.rows, "bytes": manifest.bytes}, output, indent=1)
+            output.write("\n")
+            output.flush()
+            os.fsync(output.fileno())
+        os.rename(temporary, path)
+        _sync(self._folder)
+        self._move(manifest.number)
+        return path
+
+    def staging_of(self, number: int) -> Path:
+        """Return the staging directory of a range."""
+        return self._staging / f"{number:08}"
+
+    def _move(self, number: int) -> None:
+        staging = self.staging_of(number)
+        touched: set[Path] = set()
+        for path in sorted(staging.rglob("*.parquet")):
+            place = self.directory / path.relative_to(staging)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(path, place)
+            touched.update([place.parent, place.parent.parent])
+        for folder in sorted(touched | {self.directory}):
+            _sync(folder)
+        shutil.rmtree(staging)
+
+
+def _manifest(path: Path) -> Manifest:
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+        if read["format"] != FORMAT:
+            raise TargetError(f"{path} has format {read['format']}, this program reads {FORMAT}")
+        files = tuple(ExportedFile(file["path"], file["rows"], file["bytes"]) for file in read["files"])
+        return Manifest(
+            read["number"],
+            read["store_id"],
+            read["destination"],
+            read["from_offset"],
+            read["to_offset"],
+            read["to_time_ms"],
+            read["gone_offset"],
+            read["created_ms"],
+            files,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise TargetError(f"{path} is not a manifest: {error!r}") from None
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_continues(start: int, end: int) -> None:
+    """Raise StoreError if the store ends before the place up to which it has been exported: it was set back."""
+    if start > end:
+        raise StoreError(
+            f"this directory holds the store up to log offset {start}, but the store ends at {end}: "
+            f"it is an older copy; export it to another directory"
+        )

@@ -1,0 +1,187 @@
+"""Many records at once: a range of a consume queue, the octets of its records, fields as numpy columns.
+
+Records and the integers in them are aligned to eight octets, so one buffer seen as 8-, 4-, 2- and 1-octet integers
+gives any field of all records by indexing.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from crc32c import crc32c
+
+from engine.errors import RangeGone, StoreCorrupt
+from engine.store import format as layout
+from engine.store.reader import EntryFile, Segment, entry_files
+
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Octets = np.ndarray[Any, np.dtype[np.uint8]]
+Entries = np.ndarray[Any, np.dtype[np.void]]
+
+# format.ENTRY
+ENTRY_DTYPE: Final = np.dtype(
+    [
+        ("offset", "<i8"),
+        ("size", "<u4"),
+        ("flags", "u1"),
+        ("priority", "u1"),
+        ("type", "u1"),
+        ("", "u1"),
+        ("tag", "<u4"),
+        ("group", "<u4"),
+        ("expires", "<i8"),
+        ("store_time", "<i8"),
+    ]
+)
+assert ENTRY_DTYPE.itemsize == layout.ENTRY_BYTES
+
+NOT_WRITTEN: Final = 1 << 63  # offset 0 is the first snapshot, so an entry that says 0 is preallocated room
+GAP_BYTES: Final = 16 * 1024  # octets of no interest that are cheaper read than skipped
+BATCH_BYTES: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of the log inside one segment.
+
+    has_entries: its consume-queue entries are on the disk; else the log is scanned and ``start`` begins a record.
+    """
+
+    segment: Segment
+    start: int
+    stop: int
+    has_entries: bool
+
+
+class Block:
+    """Records of one segment in memory, ascending: record i stands at ``positions[i]`` of ``octets``."""
+
+    __slots__ = ("octets", "positions", "sizes", "_words", "_halves", "_shorts")
+
+    def __init__(self, octets: Octets, positions: Int64s, sizes: Int64s) -> None:
+        self.octets = octets
+        self.positions = positions
+        self.sizes = sizes
+        self._words = octets.view("<i8")
+        self._halves = octets.view("<u4")
+        self._shorts = octets.view("<u2")
+
+    def i64(self, at: int) -> Int64s:
+        """Return the 8-octet field at ``at`` of every record."""
+        return self._words[(self.positions + at) >> 3]
+
+    def u32(self, at: int) -> Int64s:
+        """Return the 4-octet field at ``at`` of every record."""
+        return self._halves[(self.positions + at) >> 2].astype(np.int64)
+
+    def u16(self, at: int) -> Int64s:
+        """Return the 2-octet field at ``at`` of every record."""
+        return self._shorts[(self.positions + at) >> 1].astype(np.int64)
+
+    def u8(self, at: int) -> Octets:
+        """Return the octet at ``at`` of every record."""
+        return self.octets[self.positions + at]
+
+
+def lane_entries(directory: Path, destination_id: int, priority: int, start: int, stop: int) -> Entries:
+    """Return the entries of one consume queue whose records lie from ``start`` to ``stop``, in order."""
+    found: list[Entries] = []
+    for file in entry_files(directory, destination_id, priority):
+        try:
+            descriptor = os.open(file.path, os.O_RDONLY)
+        except FileNotFoundError:  # dropped by retention; the records that it lists are gone as well
+            continue
+        try:
+            found.append(_entries_between(descriptor, file, start, stop))
+        finally:
+            os.close(descriptor)
+    return np.concatenate(found) if found else np.empty(0, dtype=ENTRY_DTYPE)
+
+
+def _entries_between(descriptor: int, file: EntryFile, start: int, stop: int) -> Entries:
+    def offset_at(index: int) -> int:
+        octets = os.pread(descriptor, 8, index * layout.ENTRY_BYTES)
+        return int.from_bytes(octets, "little") or NOT_WRITTEN
+
+    low = bisect_left(range(file.count), start, key=offset_at)
+    high = bisect_left(range(file.count), stop, lo=low, key=offset_at)
+    octets = os.pread(descriptor, (high - low) * layout.ENTRY_BYTES, low * layout.ENTRY_BYTES)
+    return np.frombuffer(octets, dtype=ENTRY_DTYPE)
+
+
+def batches(offsets: Int64s, sizes: Int64s, rows: int) -> Iterator[slice]:
+    """Cut ascending records into batches of at most ``rows`` records and about BATCH_BYTES."""
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(offsets):
+        taken = int(ends[first - 1]) if first else 0
+        last = int(np.searchsorted(ends, taken + BATCH_BYTES, side="right"))
+        last = max(first + 1, min(last, first + rows))
+        yield slice(first, last)
+        first = last
+
+
+def read_block(segment: Segment, offsets: Int64s, sizes: Int64s) -> Block:
+    """Read records that lie in ``segment``, near ones in one system call.
+
+    Raises: RangeGone if the file is gone, StoreCorrupt if it is shorter than the records say.
+    """
+    ends = (offsets + sizes + 7) & ~7
+    breaks = np.flatnonzero(offsets[1:] - ends[:-1] > GAP_BYTES) + 1
+    firsts = np.concatenate([[0], breaks])
+    lasts = np.concatenate([breaks, [len(offsets)]]) - 1
+    run_starts, run_ends = offsets[firsts], ends[lasts]
+    run_positions = np.concatenate([[0], np.cumsum(run_ends - run_starts)])
+    octets = np.empty(int(run_positions[-1]), dtype=np.uint8)
+    view = memoryview(octets)
+    try:
+        descriptor = os.open(segment.path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise RangeGone(
+            f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
+        ) from None
+    try:
+        for start, position, end in zip(
+            run_starts.tolist(), run_positions.tolist(), run_positions[1:].tolist(), strict=False
+        ):
+            _read_into(descriptor, segment, view[position:end], start)
+    finally:
+        os.close(descriptor)
+    runs = np.repeat(np.arange(len(firsts)), lasts - firsts + 1)
+    return Block(octets, offsets - run_starts[runs] + run_positions[runs], sizes)
+
+
+def _read_into(descriptor: int, segment: Segment, target: memoryview, offset: int) -> None:
+    position = layout.SEGMENT_HEADER_BYTES + offset - segment.base
+    while len(target):
+        count = os.preadv(descriptor, [target], position)
+        if count == 0:
+            if len(target) < layout.ALIGNMENT:  # the padding of the last record need not be there
+                return
+            raise StoreCorrupt(f"{segment.path.name} ends at position {position}, inside a record")
+        target = target[count:]
+        position += count
+
+
+def check_block(block: Block, segment: Segment, offsets: Int64s, record_type: int, verify: bool) -> None:
+    """Raise StoreCorrupt unless every record is what the index said; with ``verify`` its checksum as well."""
+    wrong = (block.i64(16) != offsets) | (block.u32(0) != block.sizes) | (block.u8(8) != record_type)
+    if np.any(wrong):
+        raise StoreCorrupt(
+            f"{segment.path.name}: no such record at log offset {offsets[int(np.flatnonzero(wrong)[0])]} "
+            f"as its consume queue says"
+        )
+    if not verify:
+        return
+    view = memoryview(block.octets)
+    index = 0
+    for position, size, crc in zip(block.positions.tolist(), block.sizes.tolist(), block.u32(4).tolist(), strict=True):
+        if crc32c(view[position + 8 : position + size]) != crc:
+            raise StoreCorrupt(f"{segment.path.name}: record at log offset {offsets[index]} fails its checksum")
+        index += 1

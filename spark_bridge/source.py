@@ -1,0 +1,146 @@
+"""The Spark data source ``penstock``: reads a store's directory, never a gateway.
+
+    from spark_bridge import source
+    source.register(spark)
+    orders = spark.read.format("penstock").option("path", "data").option("destination", "orders.>").load()
+
+Options: path; destination (pattern, everything unless given); from-offset and to-offset (the oldest kept offset and
+the durable offset at planning time unless given); verify (checksums, true unless "false"); partition-bytes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from engine.store.reader import StoreReader
+from spark_bridge import schema, selection
+from spark_bridge.plan import PARTITION_BYTES, Plan, make_plan, read_pieces
+from spark_bridge.records import Piece
+
+NAME: Final = "penstock"
+OPTIONS: Final = ("path", "destination", "from-offset", "to-offset", "verify", "partition-bytes")
+# What a worker imports, nothing of the gateway.
+WORKER_MODULES: Final = (
+    "engine/__init__.py",
+    "engine/destination.py",
+    "engine/errors.py",
+    "engine/message.py",
+    "engine/ports.py",
+    "engine/store/__init__.py",
+    "engine/store/format.py",
+    "engine/store/reader.py",
+    "spark_bridge/__init__.py",
+    "spark_bridge/columns.py",
+    "spark_bridge/headers.py",
+    "spark_bridge/plan.py",
+    "spark_bridge/records.py",
+    "spark_bridge/schema.py",
+    "spark_bridge/selection.py",
+    "spark_bridge/settlements.py",
+    "spark_bridge/source.py",
+)
+
+
+class LogPartition(InputPartition):
+    """The pieces of the log that one task reads."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        super().__init__(pieces)
+        self.pieces = pieces
+
+
+class PenstockReader(DataSourceReader):
+    """Made once a read, in Spark's planning process; every task gets a copy, so all see the same end and states."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition for about ``partition-bytes`` of log."""
+        return [LogPartition(pieces) for pieces in self._plan.partitions]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of one partition."""
+        # Spark plans a read without partitions as one of its own making.
+        if isinstance(partition, LogPartition):
+            yield from read_pieces(self._plan, partition.pieces)
+
+
+class PenstockDataSource(DataSource):
+    """``spark.read.format("penstock")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format``."""
+        return NAME
+
+    def schema(self) -> str:
+        """Return the columns."""
+        return schema.spark_ddl()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plan the read."""
+        return PenstockReader(plan_from_options(self.options))
+
+
+def plan_from_options(options: Mapping[str, str]) -> Plan:
+    """Return the plan that a read's options ask for.
+
+    Raises: ValueError that names the option and what it takes; RangeGone, StoreCorrupt, StoreError.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    unknown = sorted(set(given) - set(OPTIONS))
+    if unknown:
+        raise ValueError(f"unknown option {unknown[0]!r}; penstock takes {', '.join(OPTIONS)}")
+    if not given.get("path"):
+        raise ValueError("option 'path' is missing: the directory of the store")
+    verify = given.get("verify", "true").lower()
+    if verify not in ("true", "false"):
+        raise ValueError(f"option 'verify' is {verify!r}; it takes true or false")
+    return make_plan(
+        StoreReader(given["path"]),
+        selection.parse(given.get("destination", ">")),
+        _number(given, "from-offset", 0),
+        _number(given, "to-offset", 0),
+        verify == "true",
+        _number(given, "partition-bytes", 1) or PARTITION_BYTES,
+    )
+
+
+def _number(given: Mapping[str, str], name: str, least: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(f"option {name!r} is {text!r}; it takes a whole number, at least {least}")
+    return int(text)
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("penstock")`` known to a session and give its workers what they import."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    # Executors fetch the file when they start, from where it was.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # A name of its own, as Spark refuses another file of the same name.
+    spark.sparkContext.addPyFile(str(worker_zip(folder / f"{folder.name}.zip")))
+    spark.dataSource.register(PenstockDataSource)
+
+
+def worker_zip(path: Path) -> Path:
+    """Write the modules that a worker needs into a zip."""
+    root = Path(__file__).parent.parent
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in WORKER_MODULES:
+            archive.write(root / name, name)
+    return path

@@ -1,0 +1,117 @@
+"""Fixtures and options that tests with real processes share."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.support.gateway_process import GatewayProcess
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="the long forms too: more kills, more seeds")
+    parser.addoption("--seed", type=int, help="seed of tests that draw at random; they print the one they used")
+
+
+@pytest.fixture(scope="session")
+def is_long(pytestconfig: pytest.Config) -> bool:
+    """Whether the long form of a test was asked for."""
+    return bool(pytestconfig.getoption("--long"))
+
+
+class StartGateway(Protocol):
+    """Start one gateway more; ``config`` is the text of its YAML file."""
+
+    def __call__(self, config: str = "", data: Path | None = None) -> GatewayProcess: ...
+
+
+@pytest.fixture(scope="session")
+def gateway_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("gateways")
+
+
+@pytest.fixture
+def start_gateway(gateway_directory: Path) -> Iterator[StartGateway]:
+    """A function that starts gateways; they end with the test."""
+    yield from _starter(gateway_directory)
+
+
+@pytest.fixture(scope="session")
+def start_session_gateway(gateway_directory: Path) -> Iterator[StartGateway]:
+    yield from _starter(gateway_directory)
+
+
+_numbers = itertools.count(1)
+
+
+def _starter(directory: Path) -> Iterator[StartGateway]:
+    started: list[GatewayProcess] = []
+
+    def start(config: str = "", data: Path | None = None) -> GatewayProcess:
+        home = directory / str(next(_numbers))
+        home.mkdir()
+        file = home / "penstock.yaml"
+        file.write_text(config)
+        process = GatewayProcess(data or home / "data", file if config else None, home / "log")
+        started.append(process)
+        process.start()
+        return process
+
+    yield start
+    for process in started:
+        process.dispose()
+
+
+@pytest.fixture
+def gateway(start_gateway: StartGateway) -> GatewayProcess:
+    """A gateway of the test's own, with the defaults."""
+    return start_gateway()
+
+
+@pytest.fixture(scope="session")
+def shared_gateway(start_session_gateway: StartGateway) -> GatewayProcess:
+    """One gateway for all tests that neither stop nor configure it; destinations keep them apart (``unique``)."""
+    return start_session_gateway()
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """A function that makes a destination name of this test's own."""
+    number = next(_numbers)
+    return lambda name: f"test.{number}.{name}"
+
+
+@cache
+def _answers(*command: str) -> bool:
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def ruby() -> str:
+    """The Ruby interpreter with the gem ``stomp``."""
+    if not _answers("ruby", "-e", 'require "stomp"'):
+        pytest.skip("needs Ruby with the gem stomp (Debian: ruby-stomp)")
+    return "ruby"
+
+
+@pytest.fixture(scope="session")
+def java() -> str:
+    if not _answers("java", "-version"):
+        pytest.skip("needs java on the PATH")
+    return "java"
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    if not _answers("node", "--version"):
+        pytest.skip("needs node on the PATH")
+    return "node"

@@ -1,0 +1,73 @@
+"""A disk without space: producers stop, nothing confirmed is lost, everything goes on when there is space again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartGateway
+from tests.support import configurations
+from tests.support.traffic import Consumer, Ledger, Producer, join
+from tests.support.waiting import wait_until
+
+DISK_MIB = 48
+FILLER_MIB = 32
+MESSAGES = 25_000  # of 1 KiB: more than fits beside the filler, less than fits without it
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of DISK_MIB."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("needs root and mount(8) for a small tmpfs")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"may not mount a tmpfs here: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], capture_output=True, check=True)
+
+
+def stands_still(ledger: Ledger) -> bool:
+    """Say whether no receipt comes for a second."""
+    with ledger.changed:
+        before = len(ledger.confirmed)
+        return not ledger.changed.wait_for(lambda: len(ledger.confirmed) > before, timeout=1.0)
+
+
+def test_full_disk_stops_producers_and_loses_nothing(
+    small_disk: Path, start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    destination = f"/queue/{unique('full')}"
+    filler = small_disk / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, FILLER_MIB * 1024 * 1024)
+    gateway = start_gateway(configurations.small_segments(), data=small_disk / "data")
+    assert gateway.get("/healthz")[0] == 200
+    ledger = Ledger()
+    producer = Producer(gateway, destination, ledger, count=MESSAGES)
+    wait_until(lambda: gateway.get("/healthz")[0] == 503, "/healthz says 503 on a full disk", limit_s=60.0)
+    assert "store" in gateway.get("/healthz")[1]
+    wait_until(lambda: stands_still(ledger), "receipts on their way have come")
+    assert producer.is_alive(), f"the producer was refused instead of made to wait: {producer.failure!r}"
+    assert len(ledger.confirmed) < MESSAGES, "everything was confirmed: the disk was never full"
+    assert gateway.get("/healthz")[0] == 503
+
+    filler.unlink()
+    wait_until(lambda: gateway.get("/healthz")[0] == 200, "/healthz says 200 with space again", limit_s=60.0)
+    join(producer)
+    assert len(ledger.confirmed) == MESSAGES
+    gateway.kill9()
+    gateway.restart()
+    last = Producer(gateway, destination, ledger, count=1)
+    join(last)
+    join(Consumer(gateway, destination, ledger, until=ledger.next_number - 1))
+    ledger.check_end()

@@ -1,0 +1,140 @@
+"""A real gateway in a process of its own, started, killed and restarted by tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+START_LIMIT_S: Final = 30.0
+STOP_LIMIT_S: Final = 30.0
+HTTP_LIMIT_S: Final = 10.0
+
+
+class GatewayFailed(AssertionError):
+    """The process did not do what every test relies on; the text ends with what it wrote to standard error."""
+
+
+class GatewayProcess:
+    """``penstock run`` on one data directory; ports are free ones, chosen anew at each start unless told otherwise."""
+
+    def __init__(self, data: Path, config: Path | None, log: Path) -> None:
+        self.data = data
+        self.config = config
+        self.log = log
+        self.stomp_host = ""
+        self.stomp_port = 0
+        self.http_url = ""
+        self.pid = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, stomp_port: int = 0) -> None:
+        """Start and wait until every listener accepts."""
+        assert self._process is None, "the gateway runs already"
+        command = [sys.executable, "-m", "gateway", "run", "--json", "--data", str(self.data)]
+        command += ["--stomp", f"tcp://127.0.0.1:{stomp_port}", "--http", "http://127.0.0.1:0"]
+        if self.config is not None:
+            command += ["--config", str(self.config)]
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+        self._process = process
+        line = self._first_line(process)
+        try:
+            described = json.loads(line)
+            stomp = urlsplit(described["listeners"]["stomp"])
+            http = described["listeners"]["http"]
+            pid = int(described["pid"])
+        except (ValueError, KeyError, TypeError) as error:
+            self.kill9()
+            raise GatewayFailed(
+                f"not the JSON line of `penstock run --json`: {line!r} ({error}){self._tail()}"
+            ) from error
+        assert stomp.hostname is not None and stomp.port is not None, f"no host and port in {line!r}"
+        assert pid == process.pid, f"the gateway says pid {pid}, it is {process.pid}"
+        self.stomp_host, self.stomp_port, self.http_url, self.pid = stomp.hostname, stomp.port, http, pid
+
+    def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
+        assert process.stdout is not None
+        descriptor = process.stdout.fileno()
+        deadline = time.monotonic() + START_LIMIT_S
+        line = b""
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            readable, _, _ = select.select([descriptor], [], [], max(0.0, left))
+            octets = os.read(descriptor, 65536) if readable else b""
+            if not octets:
+                status = process.poll()
+                self.kill9()
+                what = f"gave no line within {START_LIMIT_S:.0f} s" if not readable else f"ended (exit status {status})"
+                raise GatewayFailed(f"the gateway {what} instead of saying where it listens{self._tail()}")
+            line += octets
+        return line
+
+    def _tail(self) -> str:
+        return "; it wrote:\n" + self.log.read_text(errors="replace")[-4000:]
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill9(self) -> None:
+        """Kill it as ``kill -9`` does, and wait until it is gone."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> int:
+        """Ask it to stop; return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        process = self._process
+        assert process is not None, "the gateway is not running"
+        process.send_signal(number)
+        try:
+            status = process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise GatewayFailed(
+                f"{number.name} did not end the gateway within {STOP_LIMIT_S:.0f} s{self._tail()}"
+            ) from None
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+            self._process = None
+        return status
+
+    def restart(self, same_port: bool = False) -> None:
+        """Start again on the same data; whatever still runs is stopped in order first."""
+        port = self.stomp_port if same_port else 0
+        if self._process is not None:
+            self.terminate()
+        self.start(port)
+
+    def dispose(self) -> None:
+        """End it at the end of a test, whatever its state."""
+        if self._process is not None:
+            self.kill9()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and text of an HTTP GET."""
+        try:
+            with urllib.request.urlopen(self.http_url + path, timeout=HTTP_LIMIT_S) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def get_json(self, path: str) -> dict[str, Any]:
+        status, text = self.get(path)
+        assert status == 200, f"GET {path} answered {status}: {text[:500]}"
+        return cast("dict[str, Any]", json.loads(text))

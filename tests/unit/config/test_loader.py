@@ -1,0 +1,87 @@
+"""Files and flags together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.errors import ConfigError, Problem
+from config.loader import load_config
+from config.matching import QUEUE, AddressMatcher
+from config.model import Endpoint, ServerConfig
+
+ROOT = Path(__file__).parents[3]
+
+
+def written(directory: Path, text: str) -> str:
+    path = directory / "penstock.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_defaults_without_any_file() -> None:
+    config = load_config()
+    assert config == ServerConfig()
+    assert str(config.listeners.stomp) == "tcp://127.0.0.1:61613"
+    assert str(config.listeners.http) == "http://127.0.0.1:8161"
+
+
+def test_a_flag_stands_above_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "data: from-file\nlisteners:\n  stomp: tcp://127.0.0.1:1\n  http: http://127.0.0.1:2\n")
+    config = load_config(path, {"data": ("from-flag", "--data"), "listeners.http": ("tcp://[::1]:0", "--http")})
+    assert config.data_directory == "from-flag"
+    assert config.listeners.stomp == Endpoint("tcp", "127.0.0.1", 1)
+    assert config.listeners.http == Endpoint("http", "::1", 0)
+    assert config.sources == {"data": "--data", "listeners.stomp": f"{path}:3", "listeners.http": "--http"}
+
+
+def test_a_wrong_flag_is_named_beside_the_errors_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "dta: x\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, {"listeners.stomp": ("here", "--stomp")})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == len(caught.value.problems) == 2
+    assert lines[0].startswith(f"{path}:1: dta: unknown key")
+    assert lines[1] == "--stomp: 'here', allowed is tcp://HOST:PORT as in tcp://127.0.0.1:61613"
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "missing.yaml")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert str(caught.value) == f"{path}: cannot be read: No such file or directory"
+    assert (caught.value.condition, caught.value.scope) == ("invalid-configuration", "process")
+
+
+def test_a_contradiction_is_reported_where_it_stands(tmp_path: Path) -> None:
+    path = written(tmp_path, "stomp:\n  limits:\n    block-park-bytes: 32MiB\n")
+    with pytest.raises(ConfigError, match="penstock.yaml:3: stomp.limits.block-park-bytes: block-park-max-bytes"):
+        load_config(path)
+
+
+def test_addresses_reach_the_matcher(tmp_path: Path) -> None:
+    path = written(tmp_path, "addresses:\n  - match: a.>\n    nack: requeue\n")
+    assert AddressMatcher(load_config(path).addresses).settings_for(QUEUE, "a.b").nack == "requeue"
+
+
+def test_the_example_is_valid() -> None:
+    config = load_config(str(ROOT / "examples" / "penstock.yaml"))
+    assert config.addresses
+    assert config.listeners == ServerConfig().listeners
+
+
+def test_a_configuration_shows_no_verifiers() -> None:
+    assert "users" not in repr(ServerConfig())
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (Problem("f", 3, "a.b", "wrong"), "f:3: a.b: wrong"),
+        (Problem("f", 3, "", "wrong"), "f:3: wrong"),
+        (Problem("--flag", 0, "", "wrong"), "--flag: wrong"),
+    ],
+)
+def test_how_a_problem_reads(problem: Problem, text: str) -> None:
+    assert str(problem) == text

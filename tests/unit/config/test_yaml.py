@@ -1,0 +1,170 @@
+"""Settings from YAML: what is read, and every kind of error with its file, line and element."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.matching import BOTH, QUEUE
+from config.sources.yaml import Document, read
+from gateway.security import hash_password
+
+VERIFIERS = hash_password("secret", 4096)
+
+
+def read_text(text: str) -> Document:
+    return read("p.yaml", text.encode())
+
+
+def problems(text: str) -> list[str]:
+    return [str(problem) for problem in read_text(text).problems]
+
+
+def test_values_with_their_places() -> None:
+    document = read_text("server-name: here\nstore:\n  flush: async\n  retention: {time: 1h, bytes: 2 GiB}\n")
+    assert document.problems == []
+    assert document.values == {
+        "server_name": "here",
+        "store.flush": "async",
+        "store.retention.time_ms": 3_600_000,
+        "store.retention.bytes": 2 * 1024**3,
+    }
+    assert document.sources == {
+        "server-name": "p.yaml:1",
+        "store.flush": "p.yaml:3",
+        "store.retention.time": "p.yaml:4",
+        "store.retention.bytes": "p.yaml:4",
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# only a comment\n", "---\n", "store:\n", "stomp:\n  limits:\n", "\ufeffdata: x\n"]
+)
+def test_what_sets_little_is_no_error(text: str) -> None:
+    assert read_text(text).problems == []
+
+
+def test_addresses() -> None:
+    document = read_text(
+        """\
+addresses:
+  - match: orders.>
+    kind: queue
+    redelivery:
+      maximum-redeliveries: 3
+      blame: none
+    prefetch-top-up: each-ack
+    dead-letter-address: null
+  - match: '#'
+    expiry-address: old
+"""
+    )
+    assert document.problems == []
+    first, second = document.addresses
+    assert (first.pattern.text, first.kinds) == ("orders.>", QUEUE)
+    assert first.values == {
+        "redelivery.maximum_redeliveries": 3,
+        "blame": "none",
+        "prefetch.top_up": "each-ack",
+        "dead_letter_address": None,
+    }
+    assert first.sources["redelivery.maximum_redeliveries"] == "p.yaml:5"
+    assert first.sources["blame"] == "p.yaml:6"
+    assert (second.pattern.elements, second.kinds, second.values) == ((">",), BOTH, {"expiry_address": "old"})
+
+
+def test_users() -> None:
+    document = read_text(f"users:\n  alice:\n    verifiers:\n      - {VERIFIERS[0]}\n      - {VERIFIERS[1]}\n")
+    assert document.problems == []
+    assert document.users == {"alice": tuple(VERIFIERS)}
+    assert document.sources["users.alice"] == "p.yaml:3"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dta: x\n", "p.yaml:1: dta: unknown key (did you mean 'data'?); accepted are server-name, data, "),
+        ("store:\n  flsh: sync\n", "p.yaml:2: store.flsh: unknown key (did you mean 'flush'?); accepted are flush, "),
+        ("zzz: 1\n", "p.yaml:1: zzz: unknown key; accepted are "),
+        ("store: 5\n", "p.yaml:1: store: '5', allowed is a mapping with the keys flush, "),
+        ("store: [a]\n", "p.yaml:1: store: a list, allowed is a mapping with the keys flush, "),
+        ("- a\n", "p.yaml:1: a list, allowed is a mapping with the keys server-name, "),
+        ("just text\n", "p.yaml:1: 'just text', allowed is a mapping with the keys "),
+        ("data: {a: b}\n", "p.yaml:1: data: a mapping, allowed is a directory, "),
+        ("data:\n", "p.yaml:1: data: nothing, allowed is a directory, "),
+        ("data: null\n", "p.yaml:1: data: 'null', allowed is a directory, "),
+        ("data: x\n\ndata: y\n", "p.yaml:3: data: repeated key, first on line 1"),
+        ("[a]: x\n", "p.yaml:1: a list as a key, allowed is a name"),
+        ("memory-limit-bytes: 5\n", "p.yaml:1: memory-limit-bytes: '5', allowed is a number of bytes, "),
+        ("listeners:\n  stomp: 61613\n", "p.yaml:2: listeners.stomp: '61613', allowed is tcp://HOST:PORT as in "),
+        ("stomp: {strict-headers: 1}\n", "p.yaml:1: stomp.strict-headers: '1', allowed is true or false"),
+        ("addresses: {match: a}\n", "p.yaml:1: addresses: a mapping, allowed is a list of entries"),
+        ("addresses:\n  - text\n", "p.yaml:2: addresses[0]: 'text', allowed is a mapping with the keys match, "),
+        ("addresses:\n  - kind: queue\n", "p.yaml:2: addresses[0]: lacks 'match'"),
+        (
+            "addresses:\n  - match: a\n    kind: tpic\n",
+            "p.yaml:3: addresses[0].kind: 'tpic', allowed is queue, topic or both",
+        ),
+        ("addresses:\n  - match: a..b\n", "p.yaml:2: addresses[0].match: 'a..b' has an empty element"),
+        (
+            "addresses:\n  - match: /queue/a\n",
+            "p.yaml:2: addresses[0].match: '/queue/a' looks like a STOMP destination",
+        ),
+        (
+            "addresses:\n  - match: a\n    redelivery: {maximum-redeliveries: -2}\n",
+            "p.yaml:3: addresses[0].redelivery.maximum-redeliveries: '-2', allowed is an integer from 0 to 1000000, or -1 ",
+        ),
+        ("users:\n", "p.yaml:1: users: nothing, allowed is a mapping"),
+        ("users:\n  bob:\n", "p.yaml:2: users.bob: has no verifiers"),
+        ("users:\n  bob: {}\n", "p.yaml:2: users.bob: has no verifiers"),
+        (
+            "users:\n  bob: {verifiers: []}\n",
+            "p.yaml:2: users.bob.verifiers: is none, allowed is a list of at least one",
+        ),
+        ("users:\n  bob: secret\n", "p.yaml:2: users.bob: "),
+        (f"users:\n  'a:b': {{verifiers: [{VERIFIERS[0]}]}}\n", "p.yaml:2: users.a:b: 'a:b', allowed is a user name"),
+        (
+            f"users:\n  bob: {{verifiers: [{VERIFIERS[0]}, {VERIFIERS[0]}]}}\n",
+            "p.yaml:2: users.bob.verifiers[1]: a second verifier for SCRAM-SHA-256",
+        ),
+        ("a: [\n", "p.yaml:2: not YAML: "),
+        ("a: b: c\n", "p.yaml:1: not YAML: "),
+        ("a: 1\n---\nb: 2\n", "p.yaml:2: not YAML: "),
+        ("data: x\n\nserver-name: *nobody\n", "p.yaml:3: not YAML: "),
+        ("data: x\nserver-name: a\x01b\n", "p.yaml:2: not YAML: "),
+    ],
+)
+def test_an_error_names_file_line_and_element(text: str, expected: str) -> None:
+    found = problems(text)
+    assert len(found) == 1, found
+    assert found[0].startswith(expected)
+
+
+def test_several_errors_are_reported_together_in_the_order_of_the_file() -> None:
+    found = problems("dta: x\nstore:\n  flush: maybe\naddresses:\n  - match: a\n    nack: never\n  - {}\n")
+    assert [line.partition(": ")[0] for line in found] == ["p.yaml:1", "p.yaml:3", "p.yaml:6", "p.yaml:7"]
+
+
+@pytest.mark.parametrize(
+    "user", ["hunter2", "{verifiers: hunter2}", "{verifiers: [hunter2]}", "{verifiers: [[hunter2]]}"]
+)
+def test_a_password_in_the_wrong_place_is_not_repeated(user: str) -> None:
+    found = problems(f"users:\n  bob: {user}\n")
+    assert len(found) == 1
+    assert "hunter2" not in found[0]
+
+
+def test_octets_that_are_no_utf8() -> None:
+    document = read("p.yaml", b"data: x\nserver-name: \xff\n")
+    assert [str(problem) for problem in document.problems] == ["p.yaml:2: not UTF-8, the only encoding that is read"]
+
+
+def test_yaml_means_what_our_kinds_say_not_what_yaml_1_1_makes_of_it() -> None:
+    document = read_text("stomp:\n  limits: {header-count: 0100}\nserver-name: on\n")
+    assert document.values == {"stomp.limits.header_count": 100, "server_name": "on"}
+
+
+def test_anchors_are_followed() -> None:
+    document = read_text(
+        "addresses:\n  - match: a\n    redelivery: &r {maximum-redeliveries: 1}\n  - match: b\n    redelivery: *r\n"
+    )
+    assert [entry.values for entry in document.addresses] == [{"redelivery.maximum_redeliveries": 1}] * 2
