@@ -28,6 +28,7 @@ from engine.transaction import Transaction
 from engine.window import Window
 
 EXPIRY_SCAN_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
+UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
 SETTLEMENT_RESERVE_BYTES: Final = 128  # of one settlement record with one range, rounded up
 
 
@@ -285,7 +286,11 @@ class Broker(StoreListener, TimerTarget):
             self.store.set_time(wall_ms)
 
     def end_turn(self) -> int:
-        """Dispatch, write the batch; return the offset that confirmations of this turn wait for."""
+        """Dispatch; return the offset that confirmations of this turn wait for.
+
+        The batch is written if a message of it has been handed over, or if much has gathered; else it can wait for
+        the next ``Store.sync``, which nobody's confirmation overtakes: a write a turn is what makes turns expensive.
+        """
         dispatcher = self.dispatcher
         dirty = self.dirty_queues
         while True:
@@ -303,9 +308,11 @@ class Broker(StoreListener, TimerTarget):
         if dispatcher.settling:
             self.flush_settlements()
         store = self.store
-        if store.append_offset() != store.written_offset():
+        offset = store.append_offset()
+        unwritten_bytes = offset - store.written_offset()
+        if dispatcher.delivered_offset >= offset - unwritten_bytes or unwritten_bytes > UNWRITTEN_BYTES:
             store.write()
-        return store.append_offset()
+        return offset
 
     def await_confirmation(self, client: Client) -> None:
         """Have ``client.release_confirmations`` called as the confirmed offset moves."""
@@ -435,6 +442,7 @@ class Broker(StoreListener, TimerTarget):
                 if self.memory.used_bytes >= self.memory.limit_bytes:
                     self.is_blocked = True
                 return
+        self.dispatcher.delivered_offset = max(self.dispatcher.delivered_offset, message.log_offset)
         destination.publish(message, self.memory)
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.is_blocked = True

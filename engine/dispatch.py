@@ -15,15 +15,17 @@ class Dispatcher:
     """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
 
     settling: batches with something to flush at the end of the turn.  next_tag: number of the next hand-over.
+    delivered_offset: log offset of the furthest message handed over: its record must be written before it leaves.
     """
 
-    __slots__ = ("store", "memory", "settling", "next_tag", "wall_ms", "expired")
+    __slots__ = ("store", "memory", "settling", "next_tag", "delivered_offset", "wall_ms", "expired")
 
     def __init__(self, store: Store, memory: MemoryBudget) -> None:
         self.store = store
         self.memory = memory
         self.settling: list[tuple[SettlementBatch, Consumer | None]] = []
         self.next_tag = 1
+        self.delivered_offset = -1
         self.wall_ms = 0
         self.expired: list[Delivery] = []
 
@@ -42,6 +44,8 @@ class Dispatcher:
             if message.expires_ms and message.expires_ms <= wall_ms:
                 self.expire(delivery, queue)
                 continue
+            if message.log_offset > self.delivered_offset:
+                self.delivered_offset = message.log_offset
             consumer = rotation[0]
             delivery.consumer = consumer
             client = consumer.client
@@ -75,6 +79,7 @@ class Dispatcher:
         for lane in queue.used_lanes:
             if lane.next_load < lane.tail and lane.wants_page():
                 lane.is_loading = True
+                self.store.write()  # only what has been written can be read
                 self.store.request(
                     queue.destination_id,
                     lane.priority,

@@ -151,7 +151,7 @@ class StoreListener(ABC):
 
     @abstractmethod
     def durable(self, offset: int) -> None:
-        """Everything below ``offset`` survives a power cut."""
+        """Everything below ``offset``, the store's confirmed offset, may be confirmed: see ``confirmed_offset``."""
 
     @abstractmethod
     def page_loaded(
@@ -244,12 +244,16 @@ class Store(ABC):
         """Return the octets that ``message`` takes in the log."""
 
     @abstractmethod
+    def settlement_bytes(self, range_count: int) -> int:
+        """Return the octets that a settlement or failed attempts with that many ranges take in the log."""
+
+    @abstractmethod
     def write(self) -> None:
         """Hand the batch to the medium in one write; on failure it is kept and ``store_failed`` is told."""
 
     @abstractmethod
     def sync(self) -> None:
-        """Start a data sync of what is written, unless one is under way: then one follows it."""
+        """Write the batch and start a data sync, unless one is under way: then both follow it."""
 
     @abstractmethod
     def append_offset(self) -> int:

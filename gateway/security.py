@@ -132,12 +132,16 @@ class Security:
         verifier = known[0] if known is not None else self._decoy(login)
         if not verifier.proves(passcode):
             return False
+        self.remember(login, passcode)
+        return True
+
+    def remember(self, login: str, passcode: str) -> None:
+        """Take these credentials as good from now on; the oldest are forgotten first."""
         key = self._key(login, passcode)
         with self._lock:
             if len(self._remembered) >= REMEMBERED_MAX:
                 del self._remembered[next(iter(self._remembered))]
             self._remembered[key] = None
-        return True
 
     def remembers(self, login: str, passcode: str) -> bool:
         """Say whether exactly this has been checked and found good; does not block.

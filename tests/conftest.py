@@ -8,11 +8,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,12 +23,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def is_long(pytestconfig: pytest.Config) -> bool:
     """Whether the long form of a test was asked for."""
     return bool(pytestconfig.getoption("--long"))
-
-
-class StartGateway(Protocol):
-    """Start one gateway more; ``config`` is the text of its YAML file."""
-
-    def __call__(self, config: str = "", data: Path | None = None) -> GatewayProcess: ...
 
 
 @pytest.fixture(scope="session")

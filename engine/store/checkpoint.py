@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.files import File, Files, read_fully, write_fully
+
+FILE_NAME: Final = "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class CheckpointFile:
     )
 
     def __init__(self, files: Files, directory: str) -> None:
-        self.path = f"{directory}/{layout.CHECKPOINT_FILE}"
+        self.path = f"{directory}/{FILE_NAME}"
         self.durable_offset = 0
         self.durable_time_ms = 0
         self.next_sequence = 0

@@ -59,11 +59,13 @@ class CommitLog:
     """Segments in order, the last of them open for records.
 
     end: offset of the next record; limit: of the end of the current segment's room.
+    edition: grows whenever ``segments`` changes.
     closings: filled by each roll, taken by the consume queues.
     """
 
     __slots__ = (
         "segments",
+        "edition",
         "current",
         "end",
         "limit",
@@ -109,6 +111,7 @@ class CommitLog:
         self._workers = workers
         self.state = state
         self.segments = segments
+        self.edition = 0
         self.current = segments[-1]
         self.end = end
         self.limit = self.current.limit()
@@ -241,11 +244,19 @@ class CommitLog:
         if segment is None:
             segment = Segment(self._directory, base, max(capacity, self._segment_bytes), False)
         self.segments.append(segment)
+        self.edition += 1
         self.current = segment
         self.end = base
         self.limit = segment.limit()
         self._parts_offset = base
         self.append_record(layout.SNAPSHOT, 0, snapshot)
+
+    def begin_anew(self) -> None:
+        """Go on in a new segment after an unclean stop, so that no offset ever names two records."""
+        self.roll(0)
+        if self.segments[0].capacity == 0:
+            self.drop_segments(1)  # the one of no length that stands for a store without any
+            self.closings.clear()
 
     def _cut_chunk(self) -> None:
         parts = self._parts
@@ -255,6 +266,12 @@ class CommitLog:
             )
             self._parts = []
             self._parts_offset = self.end
+
+    def take_closings(self) -> list[Closing]:
+        """Return what rolls have closed since the last call."""
+        closings = self.closings
+        self.closings = []
+        return closings
 
     def take_chunks(self) -> list[Chunk]:
         """Return what was appended since the last call."""
@@ -328,7 +345,13 @@ class CommitLog:
         for chunk in self._chunks:
             if chunk.segment is old:
                 chunk.segment = new
+        self.edition += 1
         old.close()
+
+    def drop_segments(self, count: int) -> None:
+        """Forget the oldest ``count`` segments."""
+        del self.segments[:count]
+        self.edition += 1
 
     def close(self) -> None:
         """Let go of all files."""

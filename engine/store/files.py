@@ -143,7 +143,7 @@ def describe(error: OSError, path: str) -> str:
     return f"{path}: {error.strerror or error}"
 
 
-class DiskFile(File):
+class RealFile(File):
     """A file of the operating system."""
 
     __slots__ = ("_descriptor",)
@@ -179,19 +179,19 @@ class DiskFile(File):
             os.close(descriptor)
 
 
-class DiskFiles(Files):
+class RealFiles(Files):
     """The file system of the machine."""
 
     __slots__ = ()
 
     def create(self, path: str) -> File:
-        return DiskFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, FILE_MODE))
+        return RealFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, FILE_MODE))
 
     def open(self, path: str) -> File:
-        return DiskFile(os.open(path, os.O_RDWR))
+        return RealFile(os.open(path, os.O_RDWR))
 
     def open_to_read(self, path: str) -> File:
-        return DiskFile(os.open(path, os.O_RDONLY))
+        return RealFile(os.open(path, os.O_RDONLY))
 
     def lock(self, path: str) -> File | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
@@ -203,7 +203,7 @@ class DiskFiles(Files):
         except OSError:
             os.close(descriptor)
             raise
-        return DiskFile(descriptor)
+        return RealFile(descriptor)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

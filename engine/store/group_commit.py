@@ -16,7 +16,7 @@ from engine.store import health as parts
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import Chunk, CommitLog
 from engine.store.consume_queue import ConsumeQueues
-from engine.store.files import File, Files, describe
+from engine.store.files import Files, describe
 from engine.store.health import Health
 from engine.store.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
 
@@ -108,6 +108,8 @@ class GroupCommit(TimerTarget):
         chunks = self._log.take_chunks()
         if chunks:
             self._unwritten.extend(chunks)
+            if self._log.closings:
+                self._queues.add(self._log.take_closings())
             if not self._is_held:
                 self._write_out()
             self._log.prepare_ahead()
@@ -130,10 +132,12 @@ class GroupCommit(TimerTarget):
             self._listener.durable(self.written)
 
     def sync(self) -> None:
-        """Start a data sync of what is written; if one is in flight, another follows it."""
+        """Write what was appended and start a data sync; if one is in flight, both follow it."""
         if self._is_in_flight or self._is_held:
             self._is_wanted = True
-        elif self.durable < self.written:
+            return
+        self.write()
+        if self.durable < self.written and not self._is_held:
             self._start_sync()
 
     def _start_sync(self) -> None:
@@ -155,8 +159,9 @@ class GroupCommit(TimerTarget):
             self._hold(reason)
             return
         self._set_durable(target)
-        if self._is_wanted and not self._is_held and self.durable < self.written:
-            self._start_sync()
+        if self._is_wanted:
+            self._is_wanted = False
+            self.sync()
         if not self._is_async and self._listener is not None:
             self._listener.durable(target)
         if not self._is_held and target >= self._heal_offset:
@@ -235,9 +240,7 @@ class GroupCommit(TimerTarget):
     def _repair(self, broken: Segment) -> RepairJob:
         chunks = [chunk for chunk in self._unsynced if chunk.segment is broken]
         start = chunks[0].offset
-        new = Segment(
-            broken.directory, start, broken.limit() - start, broken.is_continuation or start > broken.base
-        )
+        new = Segment(broken.directory, start, broken.limit() - start, broken.is_continuation or start > broken.base)
         next_sequence = self._checkpoint.next_sequence
         return RepairJob(self, self._files, broken, new, chunks, self._clock.wall_ms(), self._store_id, next_sequence)
 
@@ -301,10 +304,8 @@ class SyncJob(Job):
 
     def run(self) -> None:
         for segment in self._segments:
-            file = segment.file
-            assert file is not None
             try:
-                file.fdatasync()
+                segment.sync()
             except OSError as error:
                 self.broken = segment
                 self.reason = describe(error, segment.path())
@@ -353,15 +354,13 @@ class RepairJob(Job):
     def run(self) -> None:
         new = self.new
         path = f"{new.directory}/{segment_name(new.base)}"
-        file: File | None = None
         try:
-            file = make_segment_file(self._files, path + NEW_SUFFIX, new, self._created_ms, self._store_id)
-            new.file = file
+            new.file = make_segment_file(self._files, path + NEW_SUFFIX, new, self._created_ms, self._store_id)
             offset = new.base
             for octets in self._octets:
                 new.write(octets, offset)
                 offset += len(octets)
-            file.fdatasync()
+            new.sync()
             self._files.rename(path + NEW_SUFFIX, path + SUFFIX)
             self._files.sync_directory(new.directory)
         except OSError as error:

@@ -13,7 +13,7 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.errors import StoreCorrupt, StoreError
-from engine.message import Message
+from engine.message import IN_TRANSACTION, Message
 from engine.ports import Job, StoreListener
 from engine.store import format as layout
 from engine.store.consume_queue import file_name, lane_directory
@@ -261,7 +261,7 @@ class PageJob(Job):
             message = Message(
                 destination_id,
                 encoding,
-                flags,
+                flags & ~IN_TRANSACTION,  # true of the record; a copy of the message is not in that transaction
                 priority,
                 tag_hash,
                 group_hash,

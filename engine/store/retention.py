@@ -6,6 +6,10 @@ disk, says so for recovery.  How long the queues were when it ended stands in th
 
 from __future__ import annotations
 
+from typing import Final
+
+from crc32c import crc32c
+
 from engine.errors import StoreError
 from engine.ports import FILE_LANE, READ_LANE, Clock, Job, Timers, TimerTarget, Workers
 from engine.store import format as layout
@@ -18,6 +22,8 @@ from engine.store.paging import ForgetJob, OpenFiles
 from engine.store.segment import Segment
 from engine.store.settings import StoreSettings
 from engine.store.state import StoreState, load_snapshot
+
+NOT_AGREED: Final = -1
 
 
 def read_snapshot(files: Files, segment: Segment) -> tuple[StoreState, int] | None:
@@ -33,7 +39,7 @@ def read_snapshot(files: Files, segment: Segment) -> tuple[StoreState, int] | No
         octets = read_fully(file, size, layout.SEGMENT_HEADER_BYTES)
     finally:
         file.close()
-    if len(octets) < size or layout.crc32c(octets[8:]) != crc:
+    if len(octets) < size or crc32c(octets[8:]) != crc:
         return None
     try:
         return load_snapshot(octets[layout.RECORD_HEADER_BYTES :]), time_ms
@@ -65,6 +71,7 @@ class Retention(TimerTarget):
         "_next",
         "_tails",
         "_time_ms",
+        "_agreed_offset",
         "_is_in_flight",
         "_is_closed",
     )
@@ -98,6 +105,7 @@ class Retention(TimerTarget):
         self._next: Segment | None = None
         self._tails: StoreState | None = None
         self._time_ms = 0
+        self._agreed_offset = NOT_AGREED
         self._is_in_flight = False
         self._is_closed = False
         timers.call_at(clock.monotonic_ms() + self._interval_ms, self, 0)
@@ -124,8 +132,15 @@ class Retention(TimerTarget):
         if following is not self._next:
             self._is_in_flight = True
             self._workers.submit(LookJob(self, self._files, following), FILE_LANE)
-        elif self._may_drop():
-            self._drop(following)
+        elif not self._may_drop():
+            self._agreed_offset = NOT_AGREED
+        else:
+            # What settled the last message must not be lost after the message itself is gone.
+            if self._agreed_offset == NOT_AGREED:
+                self._agreed_offset = self._log.end
+            if self._commit.durable >= self._agreed_offset:
+                self._agreed_offset = NOT_AGREED
+                self._drop(following)
 
     def looked(self, segment: Segment, tails: StoreState | None, time_ms: int, reason: str) -> None:
         """Take what the snapshot of the second oldest segment says."""
@@ -155,8 +170,7 @@ class Retention(TimerTarget):
         paths = [segment.path() for segment in segments[:place]]
         self._checkpoint.first_offset = following.base
         self._commit.publish()
-        # The list is replaced, not changed: a page that is being read goes on with the old one.
-        self._log.segments = segments[place:]
+        self._log.drop_segments(place)
         self._open_files.dropped.update(paths)
         tails = [(lane.destination_id, lane.priority, lane.tail) for lane in self._tails.all_lanes()]
         for key, lane in self._tails.lanes.items():

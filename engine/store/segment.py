@@ -60,6 +60,11 @@ class Segment:
         assert self.file is not None
         write_fully(self.file, octets, layout.SEGMENT_HEADER_BYTES + offset - self.base)
 
+    def sync(self) -> None:
+        """Return once what was written survives a power cut."""
+        assert self.file is not None
+        self.file.fdatasync()
+
     def close(self) -> None:
         """Let go of the file."""
         if self.file is not None:

@@ -249,7 +249,6 @@ def _work(gateway: _Gateway, bar: tqdm[None], hold_after: int, acknowledge: int,
 
 def _export(home: Path) -> dict[tuple[str, str], int]:
     """Export all queues and read the Parquet back; return messages by destination and delivery state."""
-    from gateway.cli.export import ProgressBar
     from spark_bridge import session
     from spark_bridge.export import Request, export
 
@@ -258,7 +257,7 @@ def _export(home: Path) -> dict[tuple[str, str], int]:
         print("Starting Spark", file=sys.stderr)
         spark = session.start("local[2]", Path(scratch))
         try:
-            export(Request(home / "data", ">", target), ProgressBar(), spark)
+            export(Request(home / "data", ">", target), shows_progress=True, spark=spark)
             return _read_back(spark, target)
         finally:
             spark.stop()

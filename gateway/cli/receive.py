@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Without --follow, --count and --timeout: what is there is taken as all there is after so long a silence.
 IDLE_TIME_S: Final = 1.0
+TIMEOUT_MAX_S: Final = 1_000_000.0
 PREFETCH_MAX: Final = 1_000
 _SUBSCRIPTION_ID: Final = "receive"
 
@@ -58,6 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"penstock: --{name} is {value}, allowed is {minimum} or more", file=sys.stderr)
             return exit_codes.USAGE
     timeout_s = arguments.timeout
+    if timeout_s is not None and not 0 <= timeout_s <= TIMEOUT_MAX_S:
+        print(f"penstock: --timeout is {timeout_s}, allowed is 0 to {TIMEOUT_MAX_S:g} seconds", file=sys.stderr)
+        return exit_codes.USAGE
     if timeout_s is None and not arguments.follow and arguments.count is None:
         timeout_s = IDLE_TIME_S
     prefetch = arguments.prefetch

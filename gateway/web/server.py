@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aiohttp import web
 
 from config.model import Endpoint
@@ -10,7 +12,7 @@ from gateway.web.api import create_app
 from gateway.web.source import StatsSource
 
 # How long a request may still take when the gateway stops.
-STOP_TIME_S = 2.0
+STOP_TIME_S: Final = 2.0
 
 
 class HttpServer:
@@ -32,7 +34,11 @@ class HttpServer:
         except OSError:
             await runner.cleanup()
             raise
-        return cls(runner, Endpoint(endpoint.scheme, endpoint.host, runner.addresses[0][1]))
+        if endpoint.port != 0:
+            return cls(runner, endpoint)
+        # As bound, not as asked for: ``localhost`` may be two addresses, each with a free port of its own.
+        host, port = runner.addresses[0][:2]
+        return cls(runner, Endpoint(endpoint.scheme, host, port))
 
     async def stop(self) -> None:
         await self._runner.cleanup()

@@ -342,12 +342,11 @@ class Decoder:
             return self.next_frame_slow()  # still in parts, or wrong
         head = self._heads.get(key)
         if head is None:
-            if b"\r" in octets:
-                return self.next_frame_slow()  # the head may end before, at LF CR LF
             try:
                 head = self._parse(octets)
             except FrameError:
-                return self.next_frame_slow()  # which raises it again, and for good
+                # Raised again there, and for good; or no error at all, if the head ends before, at LF CR LF.
+                return self.next_frame_slow()
             if len(self._heads) >= _KEPT_HEADS:
                 self._heads.clear()
             self._heads[key] = head
@@ -473,13 +472,25 @@ class Decoder:
             self._check_command(line, is_whole=line_end >= 0)
         if partial.find(b"\0", seen) >= 0:
             raise FrameError(_NUL_IN_HEAD)
+        lines = self._partial_lines
         self._partial_lines += partial.count(b"\n", seen)
         if self._partial_lines - 1 > limits.header_count:
             raise FrameTooLarge(_too_many_headers(limits))
-        # All of a line is within reach: were it longer than the limit, it would have been refused before.
-        line_start = partial.rfind(b"\n", max(seen - limits.header_line_bytes - 1, 0)) + 1
-        if self._partial_lines > 0 and len(partial) - line_start > limits.header_line_bytes + 1:  # 1: a CR to come
-            raise FrameTooLarge(_line_too_long(self._partial_lines, limits))
+        if len(partial) <= limits.header_line_bytes:
+            return
+        start = partial.rfind(b"\n", 0, seen) + 1
+        while start < len(partial):
+            end = partial.find(b"\n", start)
+            size = (len(partial) if end < 0 else end) - start
+            # A CR is no part of the line: not the one before the LF, nor one that may turn out to be.
+            if size > limits.header_line_bytes and end >= 0 and partial[end - 1] == _ORD_CR:
+                size -= 1
+            if lines > 0 and size > limits.header_line_bytes + (1 if end < 0 else 0):
+                raise FrameTooLarge(_line_too_long(lines, limits))
+            if end < 0:
+                return
+            lines += 1
+            start = end + 1
 
     def _check_command(self, line: bytes, is_whole: bool) -> int:
         """Return the number of a whole command line, 0 for the beginning of one that may still become good."""
@@ -575,7 +586,7 @@ class Decoder:
         if command == SEND:
             kept.append("")
             return Head(SEND, headers, length, "\n".join(kept).encode())
-        if command in (ACK, NACK) and length < 0 and len(headers) == 1 and "id" in headers:
+        if command in (ACK, NACK) and len(headers) == 1 and "id" in headers:
             self._id = headers["id"].encode()
             return self._ack if command == ACK else self._nack
         return Head(command, headers, length, b"")

@@ -107,7 +107,7 @@ class Frame:
 
     receipt: octets of the receipt header as they stood on the wire, so that they can be echoed unchanged (the escapes
     of one connection are the same both ways); without the blanks around them in 1.0.  None: no receipt wanted.
-    id: the ``id`` header of an ACK or NACK, unescaped, if no other header but a receipt stands beside it;
+    id: the ``id`` header of an ACK or NACK, unescaped, if no other header but receipt and content-length is there;
     ``head.headers`` is then empty.  None: look into ``head.headers``.
     body: empty for the commands that cannot have one, whatever came.
     """

@@ -8,9 +8,8 @@ import pytest
 
 from gateway.cli.blocking_client import BlockingClient
 from protocols.stomp.frames import MESSAGE, RECEIPT, SEND, Frame
-from tests.conftest import StartGateway
 from tests.support import configurations, raw_stomp
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
 

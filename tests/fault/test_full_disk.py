@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import StartGateway
 from tests.support import configurations
+from tests.support.gateway_process import StartGateway
 from tests.support.traffic import Consumer, Ledger, Producer, join
 from tests.support.waiting import wait_until
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import StartGateway
 from tests.support import configurations
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.traffic import Consumer, Ledger, Producer, join
 
 KILLS = 3

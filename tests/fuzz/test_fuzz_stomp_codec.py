@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 TARGET = Path(__file__).with_name("fuzz_stomp_codec.py")
+DICTIONARY = Path(__file__).with_name("stomp.dict")
 
 # Where a fuzzer needs luck to get: whole frames, each way through the decoder.
 SEEDS = [
-    b"\2\0\0SEND\ndestination:/queue/a\ncontent-length:2\nreceipt:1\n\nh\0\0\n" * 1,
+    b"\2\0\0SEND\ndestination:/queue/a\ncontent-length:2\nreceipt:1\n\nh\0\0\n",
     b"\2\0\5" + b"SEND\na:b\nreceipt:1\n\nx\0" * 3,
     b"\2\1\0" + b"SEND\r\na:b\r\nreceipt:1\r\n\r\nx\0\r\n" * 3,
     b"\2\1\1ACK\nid:1\n\n\0NACK\nid:c-2\nreceipt:3\n\n\0ACK\nid:1\ntransaction:t\n\n\0",
@@ -34,7 +35,10 @@ def test_fuzz_stomp_codec(request: pytest.FixtureRequest, tmp_path: Path) -> Non
     runs = 2_000_000 if request.config.getoption("--long", default=False) else 20_000
     command = [sys.executable, str(TARGET), f"-runs={runs}", "-max_len=512", "-seed=1", "-rss_limit_mb=1024"]
     done = subprocess.run(
-        [*command, f"-artifact_prefix={tmp_path}/", str(corpus)], capture_output=True, text=True, check=False
+        [*command, f"-dict={DICTIONARY}", f"-artifact_prefix={tmp_path}/", str(corpus)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     # The finding's octets stand at the end of libFuzzer's report, in base64.
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]

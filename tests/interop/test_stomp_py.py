@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import pytest
 import stomp.exception
 
-from tests.conftest import StartGateway
 from tests.support import configurations
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.stomp_py import LIMIT_S, VERSIONS, Client
 
 Unique = Callable[[str], str]

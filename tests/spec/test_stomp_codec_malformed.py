@@ -59,6 +59,8 @@ EXAMPLES = [
     example("header: endless", b"SEND\nabc" + b"x" * 63, "header line 1 is longer than 64 octets", TOO_LARGE),
     example("header: long receipt", b"SEND\nreceipt:" + b"x" * 57 + b"\n\n\0", "header line 1 is longer", TOO_LARGE),
     example("header: long id", b"ACK\nid:" + b"1" * 62 + b"\n\n\0", "header line 1 is longer than 64", TOO_LARGE),
+    example("header: long receipt, known head", b"SEND\na:b\nreceipt:" + b"x" * 57 + b"\n\n\0", "line 2 is", TOO_LARGE),
+    example("header: long receipt of ACK", b"ACK\nid:1\nreceipt:" + b"x" * 57 + b"\n\n\0", "line 2 is", TOO_LARGE),
     # Escapes.
     example("escape: unknown, 1.2", b"SEND\na:\\t\n\n\0", r"header: \t; allowed in version 1.2 are \n \c \\ \r"),
     example("escape: unknown, 1.1", b"SEND\na:\\t\n\n\0", r"allowed in version 1.1 are \n \c \\", version=11),
@@ -68,6 +70,9 @@ EXAMPLES = [
     example("escape: before the colon", b"SEND\na\\:b\n\n\0", "unknown escape in a header"),
     example("escape: in a receipt", b"SEND\nreceipt:\\t\n\n\0", r"unknown escape in a header: \t"),
     example("escape: in a second, unused header", b"SEND\na:b\na:\\t\n\n\0", r"unknown escape in a header: \t"),
+    example("escape: in a receipt, known head", b"SEND\na:b\nreceipt:\\t\n\n\0", r"unknown escape in a header: \t"),
+    example("escape: in a receipt of ACK", b"ACK\nid:1\nreceipt:\\t\n\n\0", r"unknown escape in a header: \t"),
+    example("escape: in an id", b"ACK\nid:\\t\n\n\0", r"unknown escape in a header: \t"),
     # Bodies.
     example("length: not a number", b"SEND\ncontent-length:x\n\n\0", "content-length is not a decimal number"),
     example("length: negative", b"SEND\ncontent-length:-1\n\n\0", "content-length is not a decimal number"),

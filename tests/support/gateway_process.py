@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -138,3 +138,9 @@ class GatewayProcess:
         status, text = self.get(path)
         assert status == 200, f"GET {path} answered {status}: {text[:500]}"
         return cast("dict[str, Any]", json.loads(text))
+
+
+class StartGateway(Protocol):
+    """Start one gateway more; ``config`` is the text of its YAML file."""
+
+    def __call__(self, config: str = "", data: Path | None = None) -> GatewayProcess: ...

@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_contradiction_is_reported_where_it_stands(tmp_path: Path) -> None:
     path = written(tmp_path, "stomp:\n  limits:\n    block-park-bytes: 32MiB\n")
-    with pytest.raises(ConfigError, match="penstock.yaml:3: stomp.limits.block-park-bytes: block-park-max-bytes"):
+    with pytest.raises(ConfigError, match=r"penstock\.yaml:3: stomp\.limits\.block-park-bytes: block-park-max-bytes"):
         load_config(path)
 
 

@@ -111,7 +111,7 @@ def test_users() -> None:
         ),
         (
             "addresses:\n  - match: a\n    redelivery: {maximum-redeliveries: -2}\n",
-            "p.yaml:3: addresses[0].redelivery.maximum-redeliveries: '-2', allowed is an integer from 0 to 1000000, or -1 ",
+            "p.yaml:3: addresses[0].redelivery.maximum-redeliveries: '-2', allowed is an integer from 0 to 1000000",
         ),
         ("users:\n", "p.yaml:1: users: nothing, allowed is a mapping"),
         ("users:\n  bob:\n", "p.yaml:2: users.bob: has no verifiers"),

@@ -1,0 +1,379 @@
+"""The embedded store: one commit log on disk, and what is derived from it."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from typing import Final
+
+from engine.errors import StoreError
+from engine.message import Message
+from engine.ports import (
+    READ_LANE,
+    Clock,
+    DestinationState,
+    Range,
+    Store,
+    StoreListener,
+    Timers,
+    Workers,
+)
+from engine.store import format as layout
+from engine.store.checkpoint import CheckpointFile
+from engine.store.commit_log import CommitLog
+from engine.store.consume_queue import ConsumeQueueFiles, ConsumeQueues
+from engine.store.files import File, Files, describe
+from engine.store.group_commit import GroupCommit
+from engine.store.health import Health
+from engine.store.paging import OpenFiles, PageJob, SegmentMap
+from engine.store.recovery import Recovery, RecoveryReport
+from engine.store.retention import Retention
+from engine.store.settings import ASYNC, StoreSettings
+from engine.store.state import PRIORITY_SHIFT, Lane
+from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
+
+ENTRY_BYTES: Final = layout.ENTRY_BYTES
+DELIVERY_COUNT_MAX: Final = 0xFFFF
+
+
+class FileStore(Store):
+    """A store in a directory.  Making one opens it: the directory is locked and recovered, ``report`` says how.
+
+    Raises: StoreLocked, StoreCorrupt, StoreError.
+    """
+
+    __slots__ = (
+        "report",
+        "_directory",
+        "_store_id",
+        "_settings",
+        "_is_async",
+        "_workers",
+        "_lock",
+        "_checkpoint",
+        "_health",
+        "_queues",
+        "_log",
+        "_lanes",
+        "_commit",
+        "_retention",
+        "_open_files",
+        "_segment_map",
+        "_segment_map_edition",
+        "_recovered",
+        "_listener",
+        "_is_closed",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        files: Files,
+        workers: Workers,
+        clock: Clock,
+        timers: Timers,
+        settings: StoreSettings,
+        skip_corruption: bool = False,
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._is_async = settings.flush == ASYNC
+        self._workers = workers
+        self._listener: StoreListener | None = None
+        self._is_closed = False
+        self._health = Health()
+        try:
+            self._lock: File = lock_directory(files, directory)
+        except OSError as error:
+            raise StoreError(describe(error, directory)) from error
+        try:
+            self._open(files, timers, clock, skip_corruption)
+        except OSError as error:
+            self._lock.close()
+            raise StoreError(describe(error, str(error.filename or directory))) from error
+        except StoreError:
+            self._lock.close()
+            raise
+
+    def _open(self, files: Files, timers: Timers, clock: Clock, skip_corruption: bool) -> None:
+        settings = self._settings
+        now_ms = clock.wall_ms()
+        self._store_id = open_store_file(files, self._directory, now_ms)
+        log_directory = f"{self._directory}/{LOG_DIRECTORY}"
+        queue_files = ConsumeQueueFiles(files, f"{self._directory}/{QUEUE_DIRECTORY}")
+        checkpoint = self._checkpoint = CheckpointFile(files, self._directory)
+        known = checkpoint.load()
+        recovered = Recovery(files, log_directory, queue_files, self._store_id, known, skip_corruption).run()
+        self.report: RecoveryReport = recovered.report
+        log = self._log = CommitLog(
+            files,
+            log_directory,
+            settings.segment_bytes,
+            self._store_id,
+            clock,
+            self._workers,
+            recovered.state,
+            recovered.segments,
+            recovered.end,
+            recovered.sequence,
+            max(recovered.store_time_ms, now_ms),
+        )
+        self._recovered = recovered.state.recovered()
+        if not recovered.report.is_clean:
+            log.begin_anew()
+            for chunk in log.take_chunks():
+                log.put_on_disk(chunk.segment)
+                chunk.segment.write(chunk.octets, chunk.offset)
+                log.current.sync()
+        checkpoint.durable_offset = log.end
+        checkpoint.durable_time_ms = log.store_time_ms if not recovered.report.is_clean else recovered.store_time_ms
+        checkpoint.next_sequence = log.sequence
+        checkpoint.consume_queue_offset = recovered.consume_queue_offset
+        checkpoint.first_offset = log.segments[0].base
+        if known is not None:
+            checkpoint.start_count = known.start_count + 1
+        else:
+            # It must never repeat, and how often the store was opened is lost with the checkpoint.
+            checkpoint.start_count = 1 if recovered.report.is_new else now_ms // 1000
+        # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
+        checkpoint.publish()
+        checkpoint.sync()
+        self._lanes: dict[int, Lane] = log.state.lanes
+        self._queues = ConsumeQueues(
+            queue_files,
+            log.state,
+            checkpoint,
+            self._health,
+            self._workers,
+            timers,
+            clock,
+            settings.retry_interval_ms,
+            recovered.closings + log.take_closings(),
+            log.end,
+        )
+        self._commit = GroupCommit(
+            log,
+            files,
+            checkpoint,
+            self._queues,
+            self._health,
+            self._workers,
+            timers,
+            clock,
+            self._store_id,
+            self._is_async,
+            settings.flush_interval_ms,
+            settings.retry_interval_ms,
+        )
+        self._open_files = OpenFiles(files, settings.page_open_files)
+        self._segment_map = SegmentMap(log.segments)
+        self._segment_map_edition = log.edition
+        self._retention = Retention(
+            log,
+            self._commit,
+            checkpoint,
+            queue_files,
+            self._open_files,
+            files,
+            self._workers,
+            timers,
+            clock,
+            settings,
+        )
+        self._queues.log_durable(log.end)
+
+    def store_id(self) -> str:
+        return self._store_id
+
+    def start_count(self) -> int:
+        return self._checkpoint.start_count
+
+    def attach(self, listener: StoreListener) -> None:
+        self._listener = listener
+        self._health.attach(listener)
+        self._commit.attach(listener)
+
+    def recovered(self) -> list[DestinationState]:
+        return self._recovered
+
+    def open_destination(self, kind: int, name: str) -> int:
+        state = self._log.state
+        number = state.number_of(kind, name)
+        if number == 0:
+            number = state.next_destination
+            described = {"id": number, "kind": kind, "name": name}
+            self._log.append_record(layout.DESTINATION, number, _json(described))
+            state.add_destination(number, kind, name)
+        return number
+
+    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
+        state = self._log.state
+        number = state.next_consumer
+        described = {**description, "id": number, "destination": destination_id}
+        self._log.append_record(layout.CONSUMER, destination_id, _json(described))
+        state.next_consumer = number + 1
+        return number
+
+    def set_time(self, wall_ms: int) -> None:
+        if wall_ms > self._log.store_time_ms:
+            self._log.store_time_ms = wall_ms
+
+    def append(self, message: Message) -> None:
+        lane = self._lanes.get((message.destination_id << PRIORITY_SHIFT) | message.priority)
+        if lane is None:
+            lane = self._log.state.open_lane(message.destination_id, message.priority)
+        self._log.append(message, lane)
+
+    def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        payload = _pack_ranges(consumer_id, outcome, cause, 0, ranges)
+        self._log.append_record(layout.SETTLEMENT, destination_id, payload)
+        self._log.state.settle(destination_id, ranges)
+
+    def fail_attempts(
+        self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
+    ) -> None:
+        payload = _pack_ranges(consumer_id, 0, cause, due_ms, ranges)
+        self._log.append_record(layout.ATTEMPTS, destination_id, payload)
+        self._log.state.fail_attempts(destination_id, due_ms, ranges)
+
+    def begin(self, reserve_bytes: int) -> None:
+        self._log.begin(reserve_bytes)
+
+    def commit(self) -> None:
+        self._log.commit()
+
+    def record_bytes(self, message: Message) -> int:
+        return layout.padded(layout.MESSAGE_HEAD_BYTES + message.size)
+
+    def settlement_bytes(self, range_count: int) -> int:
+        return layout.padded(
+            layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES + layout.RANGE_BYTES * range_count
+        )
+
+    def write(self) -> None:
+        self._commit.write()
+
+    def sync(self) -> None:
+        if self._is_async:
+            self._commit.write()
+        else:
+            self._commit.sync()
+
+    def append_offset(self) -> int:
+        return self._log.end
+
+    def written_offset(self) -> int:
+        return self._commit.written
+
+    def durable_offset(self) -> int:
+        return self._commit.durable
+
+    def confirmed_offset(self) -> int:
+        return self._commit.written if self._is_async else self._commit.durable
+
+    def is_accepting(self) -> bool:
+        return self._health.is_good()
+
+    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        lane = self._log.state.open_lane(destination_id, priority)
+        start = max(first, lane.kept_first)
+        end = max(self._written_tail(lane, min(first + count, lane.tail)), start)
+        memory_first = lane.closing[0].first if lane.closing else lane.entries_first
+        memory = bytearray()
+        for block in lane.closing:
+            if block.first < end and block.end() > start:
+                octets = block.octets
+                memory += octets[max(start - block.first, 0) * ENTRY_BYTES : (end - block.first) * ENTRY_BYTES]
+        if lane.entries_first < end:
+            entries_first = lane.entries_first
+            memory += lane.entries[max(start - entries_first, 0) * ENTRY_BYTES : (end - entries_first) * ENTRY_BYTES]
+        if self._segment_map_edition != self._log.edition:
+            self._segment_map = SegmentMap(self._log.segments)
+            self._segment_map_edition = self._log.edition
+        self._workers.submit(
+            PageJob(
+                self._listener,
+                self._open_files,
+                self._queues.files.root,
+                self._segment_map,
+                destination_id,
+                priority,
+                first,
+                start,
+                end,
+                memory_first,
+                bytes(memory),
+                limit_bytes,
+            ),
+            READ_LANE,
+        )
+
+    def _written_tail(self, lane: Lane, end: int) -> int:
+        """Return ``end``, or less where the records of the last entries before it are not written yet."""
+        written = self._commit.written
+        if self._log.end == written:
+            return end
+        for octets, first in [
+            (lane.entries, lane.entries_first),
+            *((block.octets, block.first) for block in reversed(lane.closing)),
+        ]:
+            count = min(end - first, len(octets) // ENTRY_BYTES)
+            if count > 0:
+                written_count = bisect_left(_LogOffsets(octets, count), written)
+                if written_count:
+                    return first + written_count
+                end = first
+        return end
+
+    def close(self) -> None:
+        """Write, sync and let go of everything; call it once the workers have nothing left to run.
+
+        Raises: StoreError when the disk refuses; what was confirmed is durable all the same.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._retention.close()
+        try:
+            self._commit.close()
+            self._queues.add(self._log.take_closings())
+            self._queues.close(self._log.end)
+            self._checkpoint.publish(is_clean=True)
+            self._checkpoint.sync()
+        except OSError as error:
+            raise StoreError(describe(error, self._directory)) from error
+        finally:
+            self._open_files.close()
+            self._log.close()
+            self._checkpoint.close()
+            self._lock.close()
+
+
+class _LogOffsets:
+    """The log offsets of entries, as bisect wants to see them."""
+
+    __slots__ = ("_octets", "_count")
+
+    def __init__(self, octets: bytearray, count: int) -> None:
+        self._octets = octets
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, entry: int) -> int:
+        return int.from_bytes(self._octets[entry * ENTRY_BYTES : entry * ENTRY_BYTES + 8], "little")
+
+
+def _json(described: dict[str, object]) -> bytes:
+    return json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _pack_ranges(consumer_id: int, outcome: int, cause: int, due_ms: int, ranges: list[Range]) -> bytes:
+    """Return the payload of a settlement or of failed attempts."""
+    parts = [layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(ranges), due_ms)]
+    for entries in ranges:
+        delivery_count = min(entries.delivery_count, DELIVERY_COUNT_MAX)
+        parts.append(layout.RANGE.pack(entries.first, entries.count, entries.priority, 0, delivery_count))
+    return b"".join(parts)

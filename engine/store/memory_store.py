@@ -1,0 +1,340 @@
+"""A store that forgets: for gateways that keep nothing, and for tests of what is above it.
+
+It keeps the contract of the one on disk, offsets included.  What is durable is decided by the workers it is given: a
+sync is a job without work, so a test that holds the job back holds the confirmation back.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from engine.message import Message
+from engine.ports import (
+    READ_LANE,
+    SYNC_LANE,
+    DestinationState,
+    Job,
+    Range,
+    Store,
+    StoreListener,
+    Workers,
+)
+from engine.store import format as layout
+from engine.store.commit_log import COMMIT_BYTES
+from engine.store.state import PRIORITY_SHIFT, StoreState
+
+DELIVERY_COUNT_MAX: Final = 0xFFFF
+SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
+
+
+class Record:
+    """What a restart applies again; ``end``: the log offset just past it."""
+
+    __slots__ = ("end", "record_type", "destination_id", "kind", "name", "message", "due_ms", "ranges")
+
+    def __init__(self, record_type: int, destination_id: int, end: int) -> None:
+        self.record_type = record_type
+        self.destination_id = destination_id
+        self.end = end
+        self.kind = 0
+        self.name = ""
+        self.message: Message | None = None
+        self.due_ms = 0
+        self.ranges: list[Range] = []
+
+
+class MemoryStore(Store):
+    """is_restartable: keep every record, so that ``restarted`` can tell what a crash would have left."""
+
+    __slots__ = (
+        "_workers",
+        "_store_id",
+        "_start_count",
+        "_is_restartable",
+        "_state",
+        "_messages",
+        "_records",
+        "_recovered",
+        "_listener",
+        "_end",
+        "_written",
+        "_durable",
+        "_time_ms",
+        "_is_in_transaction",
+        "_transaction_start",
+        "_is_in_flight",
+        "_is_wanted",
+        "_reason",
+        "_is_closed",
+    )
+
+    def __init__(
+        self, workers: Workers, store_id: str = "00000000", start_count: int = 1, is_restartable: bool = False
+    ) -> None:
+        self._workers = workers
+        self._store_id = store_id
+        self._start_count = start_count
+        self._is_restartable = is_restartable
+        self._state = StoreState()
+        self._messages: dict[int, dict[int, Message]] = {}
+        self._records: list[Record] = []
+        self._recovered: list[DestinationState] = []
+        self._listener: StoreListener | None = None
+        self._end = 0
+        self._written = 0
+        self._durable = 0
+        self._time_ms = 0
+        self._is_in_transaction = False
+        self._transaction_start = 0
+        self._is_in_flight = False
+        self._is_wanted = False
+        self._reason = ""
+        self._is_closed = False
+
+    def restarted(self, workers: Workers) -> MemoryStore:
+        """Return the store as it is after a crash and a start: with what was durable, and nothing else."""
+        assert self._is_restartable, "this store keeps no records"
+        store = MemoryStore(workers, self._store_id, self._start_count + 1, True)
+        # No offset ever names two records, also if the first of them was lost.
+        store._end = store._written = store._durable = self._end
+        for record in self._records:
+            if record.end <= self._durable:
+                store._records.append(record)
+                store._apply(record)
+        store._recovered = store._state.recovered()
+        return store
+
+    def _apply(self, record: Record) -> None:
+        state = self._state
+        if record.message is not None:
+            message = record.message
+            lane = state.open_lane(message.destination_id, message.priority)
+            lane.tail = message.queue_offset + 1
+            self._keep(message)
+            self._time_ms = max(self._time_ms, message.store_time_ms)
+        elif record.record_type == layout.DESTINATION:
+            state.add_destination(record.destination_id, record.kind, record.name)
+        elif record.record_type == layout.CONSUMER:
+            state.next_consumer += 1
+        elif record.record_type == layout.SETTLEMENT:
+            self._settle(record.destination_id, record.ranges)
+        elif record.record_type == layout.ATTEMPTS:
+            state.fail_attempts(record.destination_id, record.due_ms, record.ranges)
+
+    def _keep(self, message: Message) -> None:
+        key = (message.destination_id << PRIORITY_SHIFT) | message.priority
+        self._messages.setdefault(key, {})[message.queue_offset] = message
+
+    def _settle(self, destination_id: int, ranges: list[Range]) -> None:
+        self._state.settle(destination_id, ranges)
+        for entries in ranges:
+            messages = self._messages.get((destination_id << PRIORITY_SHIFT) | entries.priority)
+            if messages:
+                for entry in range(entries.first, entries.first + entries.count):
+                    messages.pop(entry, None)
+
+    def _append(self, record_type: int, destination_id: int, size: int) -> Record:
+        self._end += layout.padded(size)
+        record = Record(record_type, destination_id, self._end)
+        if self._is_restartable:
+            self._records.append(record)
+        return record
+
+    def fail(self, reason: str) -> None:
+        """Act as if the medium refused every write from now on."""
+        if not self._reason:
+            self._reason = reason
+            if self._listener is not None:
+                self._listener.store_failed(reason)
+
+    def heal(self) -> None:
+        """End what ``fail`` began: what was held back is written and durable."""
+        self._reason = ""
+        self.write()
+        self._set_durable(self._written)
+        if self._listener is not None:
+            self._listener.store_healed()
+
+    def store_id(self) -> str:
+        return self._store_id
+
+    def start_count(self) -> int:
+        return self._start_count
+
+    def attach(self, listener: StoreListener) -> None:
+        self._listener = listener
+
+    def recovered(self) -> list[DestinationState]:
+        return self._recovered
+
+    def open_destination(self, kind: int, name: str) -> int:
+        number = self._state.number_of(kind, name)
+        if number == 0:
+            number = self._state.next_destination
+            described = json.dumps({"id": number, "kind": kind, "name": name}, ensure_ascii=False)
+            record = self._append(layout.DESTINATION, number, layout.RECORD_HEADER_BYTES + len(described.encode()))
+            record.kind = kind
+            record.name = name
+            self._state.add_destination(number, kind, name)
+        return number
+
+    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
+        described = json.dumps(description, ensure_ascii=False)
+        self._append(layout.CONSUMER, destination_id, layout.RECORD_HEADER_BYTES + len(described.encode()))
+        number = self._state.next_consumer
+        self._state.next_consumer = number + 1
+        return number
+
+    def set_time(self, wall_ms: int) -> None:
+        self._time_ms = max(self._time_ms, wall_ms)
+
+    def append(self, message: Message) -> None:
+        lane = self._state.open_lane(message.destination_id, message.priority)
+        message.log_offset = self._end
+        message.queue_offset = lane.tail
+        message.store_time_ms = self._time_ms
+        lane.tail += 1
+        self._append(layout.MESSAGE, message.destination_id, self.record_bytes(message)).message = message
+        self._keep(message)
+
+    def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        record = self._append(layout.SETTLEMENT, destination_id, self.settlement_bytes(len(ranges)))
+        record.ranges = ranges
+        self._settle(destination_id, ranges)
+
+    def fail_attempts(
+        self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
+    ) -> None:
+        record = self._append(layout.ATTEMPTS, destination_id, self.settlement_bytes(len(ranges)))
+        record.due_ms = due_ms
+        record.ranges = [
+            Range(entries.priority, entries.first, entries.count, min(entries.delivery_count, DELIVERY_COUNT_MAX))
+            for entries in ranges
+        ]
+        self._state.fail_attempts(destination_id, due_ms, record.ranges)
+
+    def begin(self, reserve_bytes: int) -> None:
+        assert not self._is_in_transaction, "transactions do not nest"
+        self._is_in_transaction = True
+        self._transaction_start = self._end
+
+    def commit(self) -> None:
+        assert self._is_in_transaction, "no transaction is open"
+        self._is_in_transaction = False
+        if self._end > self._transaction_start:
+            self._append(layout.COMMIT, 0, COMMIT_BYTES)
+
+    def record_bytes(self, message: Message) -> int:
+        return layout.padded(layout.MESSAGE_HEAD_BYTES + message.size)
+
+    def settlement_bytes(self, range_count: int) -> int:
+        return layout.padded(SETTLEMENT_BYTES + layout.RANGE_BYTES * range_count)
+
+    def write(self) -> None:
+        assert not self._is_in_transaction, "a batch ends inside a transaction"
+        if not self._reason:
+            self._written = self._end
+
+    def sync(self) -> None:
+        if self._is_in_flight:
+            self._is_wanted = True
+        elif self._durable < self._written and not self._reason:
+            self._is_in_flight = True
+            self._workers.submit(DurableJob(self, self._written), SYNC_LANE)
+
+    def sync_finished(self, target: int) -> None:
+        """Take everything below ``target`` as durable."""
+        self._is_in_flight = False
+        if self._is_closed:
+            return
+        self._set_durable(target)
+        if self._is_wanted:
+            self._is_wanted = False
+            self.sync()
+
+    def _set_durable(self, target: int) -> None:
+        if target > self._durable:
+            self._durable = target
+            if self._listener is not None:
+                self._listener.durable(target)
+
+    def append_offset(self) -> int:
+        return self._end
+
+    def written_offset(self) -> int:
+        return self._written
+
+    def durable_offset(self) -> int:
+        return self._durable
+
+    def confirmed_offset(self) -> int:
+        return self._durable
+
+    def is_accepting(self) -> bool:
+        return not self._reason
+
+    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        lane = self._state.open_lane(destination_id, priority)
+        messages = self._messages.get((destination_id << PRIORITY_SHIFT) | priority, {})
+        found: list[Message] = []
+        entry = first
+        end = min(first + count, lane.tail)
+        while entry < end and (limit_bytes > 0 or not found):
+            message = messages.get(entry)
+            if message is not None:
+                if message.log_offset >= self._written:
+                    break
+                found.append(message)
+                limit_bytes -= message.size
+            entry += 1
+        self._workers.submit(MemoryPageJob(self._listener, destination_id, priority, first, entry, found), READ_LANE)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._written = self._durable = self._end
+
+
+class DurableJob(Job):
+    """A sync with nothing to do."""
+
+    __slots__ = ("_store", "_target")
+
+    def __init__(self, store: MemoryStore, target: int) -> None:
+        self._store = store
+        self._target = target
+
+    def run(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        self._store.sync_finished(self._target)
+
+
+class MemoryPageJob(Job):
+    """An answer on its way."""
+
+    __slots__ = ("_listener", "_destination_id", "_priority", "_first", "_next", "_messages")
+
+    def __init__(
+        self,
+        listener: StoreListener,
+        destination_id: int,
+        priority: int,
+        first: int,
+        next_offset: int,
+        messages: list[Message],
+    ) -> None:
+        self._listener = listener
+        self._destination_id = destination_id
+        self._priority = priority
+        self._first = first
+        self._next = next_offset
+        self._messages = messages
+
+    def run(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        self._listener.page_loaded(self._destination_id, self._priority, self._first, self._next, self._messages)

@@ -1,0 +1,137 @@
+"""A Broker on fakes, turned by hand."""
+
+from __future__ import annotations
+
+from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
+from engine import gates
+from engine.broker import Broker
+from engine.consumer import INDIVIDUAL, Consumer
+from engine.delivery import Delivery
+from engine.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
+from engine.queue import Queue
+from engine.stats import DestinationStats
+from engine.topic import Topic
+from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
+
+MIB = 1024 * 1024
+
+
+def address(pattern: str, **values: object) -> AddressEntry:
+    """Return an address entry; ``__`` in a name stands for the dot of a path."""
+    return AddressEntry(
+        Pattern.parse(pattern), BOTH, {name.replace("__", "."): value for name, value in values.items()}
+    )
+
+
+class EngineWorld:
+    """Everything that a test of the engine needs.  ``turn`` after each step that should show."""
+
+    def __init__(
+        self, *addresses: AddressEntry, memory_limit_bytes: int = 256 * MIB, store: ScriptedStore | None = None
+    ) -> None:
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.store = store or ScriptedStore()
+        matcher = AddressMatcher(addresses)
+        self.broker = Broker(self.store, self.clock, self.timers, matcher, memory_limit_bytes, seed=7)
+
+    def turn(self) -> int:
+        """End the turn, and as many more as it takes until nothing moves; pages are served, syncs are not finished."""
+        while True:
+            offset = self.broker.end_turn()
+            self.broker.begin_turn()
+            served = self.store.serve_pages()
+            if not served and not self.broker.dirty_queues:
+                return offset
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, timer by timer."""
+        until_ms = self.clock.now_ms + milliseconds
+        while True:
+            next_ms = self.timers.next_ms()
+            if next_ms is None or next_ms > until_ms:
+                break
+            self.clock.now_ms = max(next_ms, self.clock.now_ms)
+            self.broker.begin_turn()
+            self.timers.fire_due()
+            self.turn()
+        self.clock.now_ms = until_ms
+        self.broker.begin_turn()
+        self.turn()
+
+    def client(self, name: str = "client") -> FakeClient:
+        client = FakeClient(name)
+        self.broker.connect(client)
+        return client
+
+    def consumer(
+        self,
+        client: FakeClient,
+        destination: str | Queue | Topic = "q",
+        ack_mode: int = INDIVIDUAL,
+        prefetch: int | None = None,
+        name: str = "sub",
+    ) -> Consumer:
+        """Subscribe and start."""
+        if isinstance(destination, str):
+            destination = self.broker.queue(destination)
+        consumer = self.broker.subscribe(client, destination, ack_mode, prefetch, name)
+        consumer.queue.start_consumer(consumer)
+        return consumer
+
+    def message(
+        self,
+        destination: Queue | Topic,
+        body: bytes,
+        *,
+        persistent: bool = True,
+        priority: int = DEFAULT_PRIORITY,
+        expires_ms: int = 0,
+    ) -> Message:
+        flags = PERSISTENT if persistent else 0
+        return Message(destination.destination_id, STOMP, flags, priority, 0, 0, expires_ms, b"", b"", body)
+
+    def send(
+        self,
+        *bodies: bytes,
+        to: str | Queue | Topic = "q",
+        persistent: bool = True,
+        priority: int = DEFAULT_PRIORITY,
+        expires_ms: int = 0,
+    ) -> None:
+        """Send and let it show; every message must be accepted."""
+        destination = self.broker.queue(to) if isinstance(to, str) else to
+        for body in bodies:
+            message = self.message(
+                destination, body, persistent=persistent, priority=priority, expires_ms=expires_ms
+            )
+            assert self.broker.send(destination, message) == gates.OPEN
+        self.turn()
+
+    def try_send(self, body: bytes, to: str | Queue | Topic = "q", *, persistent: bool = True) -> int:
+        """Return the gate that refused it, gates.OPEN for none."""
+        destination = self.broker.queue(to) if isinstance(to, str) else to
+        return self.broker.send(destination, self.message(destination, body, persistent=persistent))
+
+    def acknowledge(self, *deliveries: Delivery) -> None:
+        for delivery in deliveries:
+            self.broker.acknowledge(delivery)
+        self.turn()
+
+    def refuse(self, *deliveries: Delivery) -> None:
+        for delivery in deliveries:
+            self.broker.refuse(delivery)
+        self.turn()
+
+    def lose(self, client: FakeClient) -> None:
+        """Cut the connection."""
+        self.broker.disconnect(client, is_lost=True)
+        self.turn()
+
+    def leave(self, client: FakeClient) -> None:
+        """Close it in order."""
+        self.broker.disconnect(client, is_lost=False)
+        self.turn()
+
+    def stats(self, name: str = "q") -> DestinationStats:
+        return destination_stats(self.broker.stats(), name)

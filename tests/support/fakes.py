@@ -1,0 +1,402 @@
+"""Fakes of everything that the engine and a session are given: time, timers, a store, a socket, a connection."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.client import Client
+from engine.consumer import Consumer
+from engine.delivery import Delivery
+from engine.destination import QUEUE
+from engine.message import PERSISTENT, Message
+from engine.ports import (
+    Clock,
+    DestinationState,
+    LaneState,
+    Range,
+    Store,
+    StoreListener,
+    Timers,
+    TimerTarget,
+)
+from engine.stats import BrokerStats, DestinationStats
+from protocols.connection import Link
+
+START_MONOTONIC_MS: Final = 5_000
+START_WALL_MS: Final = 1_700_000_000_000
+RECORD_BYTES: Final = 64  # of a record without its message, in ScriptedStore
+
+
+class VirtualClock(Clock):
+    """Stands still until ``VirtualTimers.advance``."""
+
+    def __init__(self) -> None:
+        self.now_ms = START_MONOTONIC_MS
+        self.wall_offset_ms = START_WALL_MS - START_MONOTONIC_MS
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms + self.wall_offset_ms
+
+
+class VirtualTimers(Timers):
+    """Fires in order of time, then of setting; never inside ``call_at``."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self._number = 0
+        self._due: list[tuple[int, int, TimerTarget, int]] = []
+
+    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
+        self._number += 1
+        heapq.heappush(self._due, (when_ms, self._number, target, key))
+
+    def next_ms(self) -> int | None:
+        """Return when the next timer is due."""
+        return self._due[0][0] if self._due else None
+
+    def fire_due(self) -> None:
+        """Fire all that the clock has reached."""
+        while self._due and self._due[0][0] <= self.clock.now_ms:
+            _, _, target, key = heapq.heappop(self._due)
+            target.timer_fired(key)
+
+
+@dataclass(slots=True)
+class Settled:
+    """One settlement record, with its ranges as (priority, first, count)."""
+
+    destination_id: int
+    consumer_id: int
+    outcome: int
+    cause: int
+    ranges: list[tuple[int, int, int]]
+
+
+@dataclass(slots=True)
+class Failed:
+    """One record of failed attempts, with its ranges as (priority, first, count, delivery count)."""
+
+    destination_id: int
+    consumer_id: int
+    cause: int
+    due_ms: int
+    ranges: list[tuple[int, int, int, int]]
+
+
+@dataclass(slots=True)
+class Batch:
+    """What stood between ``begin`` and ``commit``: how many records."""
+
+    reserve_bytes: int
+    records: int = 0
+
+
+class ScriptedStore(Store):
+    """A store in memory that does what the test says, when it says so.
+
+    ``sync`` asks; ``finish_sync`` makes what was written durable.  ``request`` asks; ``serve_pages`` answers.
+    settled, failed, consumers, batches: what was appended, in order.
+    """
+
+    def __init__(self, recovered: list[DestinationState] | None = None, messages: list[Message] | None = None) -> None:
+        self.settled: list[Settled] = []
+        self.failed: list[Failed] = []
+        self.consumers: list[tuple[int, dict[str, str]]] = []
+        self.batches: list[Batch] = []
+        self.messages: list[Message] = []
+        self.time_ms = 0
+        self.writes = 0
+        self.is_failing = False
+        self.is_async = False
+        self.page_limit = 1_000_000  # entries that one page holds at most
+        self.requests: list[tuple[int, int, int, int]] = []
+        self.is_sync_wanted = False
+        self._recovered = recovered or []
+        self._numbers = {(one.kind, one.name): one.destination_id for one in self._recovered}
+        self._tails = {
+            (one.destination_id, lane.priority): lane.tail for one in self._recovered for lane in one.lanes
+        }
+        self._entries: dict[tuple[int, int, int], Message] = {}
+        for message in messages or []:
+            self._entries[message.destination_id, message.priority, message.queue_offset] = message
+        self._end = 4096
+        self._written = 4096
+        self._durable = 4096
+        self._batch: Batch | None = None
+        self._batch_start = 0
+        self._listener: StoreListener | None = None
+
+    @property
+    def listener(self) -> StoreListener:
+        assert self._listener is not None
+        return self._listener
+
+    # -- what the test does
+
+    def finish_sync(self) -> bool:
+        """Make durable what is written, if a sync was asked for; return whether that was so."""
+        if not self.is_sync_wanted or self.is_failing:
+            return False
+        self.is_sync_wanted = False
+        self._durable = self._written
+        if not self.is_async:
+            self.listener.durable(self._durable)
+        return True
+
+    def fail(self, reason: str) -> None:
+        self.is_failing = True
+        self.listener.store_failed(reason)
+
+    def heal(self) -> None:
+        self.is_failing = False
+        self._written = self._end
+        self.is_sync_wanted = True
+        self.listener.store_healed()
+
+    def serve_pages(self) -> bool:
+        """Answer all requests made so far; return whether there were any."""
+        requests = self.requests
+        self.requests = []
+        for destination_id, priority, first, count in requests:
+            stop = min(first + min(count, self.page_limit), self._tails[destination_id, priority])
+            keys = [(destination_id, priority, offset) for offset in range(first, stop)]
+            found = [self._entries[key] for key in keys if key in self._entries]
+            self.listener.page_loaded(destination_id, priority, first, stop, found)
+        return bool(requests)
+
+    def refuse_pages(self, reason: str) -> None:
+        requests = self.requests
+        self.requests = []
+        for destination_id, priority, first, _ in requests:
+            self.listener.page_failed(destination_id, priority, first, reason)
+
+    def outcomes(self) -> list[int]:
+        return [record.outcome for record in self.settled]
+
+    # -- what the engine does
+
+    def store_id(self) -> str:
+        return "c0ffee00"
+
+    def start_count(self) -> int:
+        return 3
+
+    def attach(self, listener: StoreListener) -> None:
+        self._listener = listener
+
+    def recovered(self) -> list[DestinationState]:
+        return self._recovered
+
+    def open_destination(self, kind: int, name: str) -> int:
+        number = self._numbers.get((kind, name))
+        if number is None:
+            number = len(self._numbers) + 1
+            self._numbers[kind, name] = number
+            self._append()
+        return number
+
+    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
+        self._append()
+        self.consumers.append((destination_id, description))
+        return len(self.consumers)
+
+    def set_time(self, wall_ms: int) -> None:
+        self.time_ms = max(self.time_ms, wall_ms)
+
+    def append(self, message: Message) -> None:
+        message.log_offset = self._end
+        message.store_time_ms = self.time_ms
+        lane = (message.destination_id, message.priority)
+        message.queue_offset = self._tails.get(lane, 0)
+        self._tails[lane] = message.queue_offset + 1
+        self._entries[(*lane, message.queue_offset)] = message
+        self.messages.append(message)
+        self._append(message.size)
+
+    def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        assert ranges, "a settlement of nothing"
+        self._append()
+        found = [(one.priority, one.first, one.count) for one in ranges]
+        self.settled.append(Settled(destination_id, consumer_id, outcome, cause, found))
+
+    def fail_attempts(
+        self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
+    ) -> None:
+        assert ranges, "failed attempts of nothing"
+        self._append()
+        found = [(one.priority, one.first, one.count, one.delivery_count) for one in ranges]
+        self.failed.append(Failed(destination_id, consumer_id, cause, due_ms, found))
+
+    def begin(self, reserve_bytes: int) -> None:
+        assert self._batch is None, "transactions do not nest"
+        self._batch = Batch(reserve_bytes)
+        self._batch_start = self._end
+
+    def commit(self) -> None:
+        batch = self._batch
+        assert batch is not None, "no transaction is open"
+        taken = self._end - self._batch_start
+        assert taken <= batch.reserve_bytes, f"a transaction of {taken} octets, {batch.reserve_bytes} were reserved"
+        self._batch = None
+        self.batches.append(batch)
+
+    def record_bytes(self, message: Message) -> int:
+        return RECORD_BYTES + message.size
+
+    def settlement_bytes(self, range_count: int) -> int:
+        return RECORD_BYTES
+
+    def write(self) -> None:
+        assert self._batch is None, "a transaction is open"
+        self.writes += 1
+        if not self.is_failing:
+            self._written = self._end
+            if self.is_async:
+                self.listener.durable(self._written)
+
+    def sync(self) -> None:
+        self.write()
+        if self._durable < self._written:
+            self.is_sync_wanted = True
+
+    def append_offset(self) -> int:
+        return self._end
+
+    def written_offset(self) -> int:
+        return self._written
+
+    def durable_offset(self) -> int:
+        return self._durable
+
+    def confirmed_offset(self) -> int:
+        return self._written if self.is_async else self._durable
+
+    def is_accepting(self) -> bool:
+        return not self.is_failing
+
+    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
+        assert count > 0 and limit_bytes > 0
+        self.requests.append((destination_id, priority, first, count))
+
+    def close(self) -> None:
+        pass
+
+    def _append(self, size: int = 0) -> None:
+        self._end += RECORD_BYTES + size
+        if self._batch is not None:
+            self._batch.records += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """One message handed over.  delivery: None if it needs no answer."""
+
+    body: bytes
+    is_redelivered: bool
+    delivery_count: int
+    consumer: Consumer
+    message: Message
+    delivery: Delivery | None
+
+
+class FakeClient(Client):
+    """A connection that keeps what it gets.  ``hold_after``: its output is full once it has got so many, -1 for never.
+
+    on_admit: messages to send again when a gate opens, one call of ``admit`` at a time.
+    """
+
+    def __init__(self, name: str = "client") -> None:
+        super().__init__()
+        self.name = name
+        self.handed: list[Handed] = []
+        self.hold_after = -1
+        self.admissions = 0
+        self.confirmed: list[int] = []
+        self.waits_for = 0
+
+    def bodies(self) -> list[bytes]:
+        """Return what came since the last call."""
+        bodies = [one.body for one in self.handed]
+        self.handed = []
+        return bodies
+
+    def take(self) -> list[Delivery]:
+        """Return the deliveries that came since the last call."""
+        deliveries = [one.delivery for one in self.handed if one.delivery is not None]
+        self.handed = []
+        return deliveries
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        redelivered, count = delivery.is_redelivered, delivery.failed_attempts + 1
+        self._hand(Handed(delivery.message.body, redelivered, count, consumer, delivery.message, delivery))
+
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        self._hand(Handed(message.body, is_redelivered, delivery_count, consumer, message, None))
+
+    def _hand(self, one: Handed) -> None:
+        assert not one.consumer.is_closed, "a message for a consumer that has gone"
+        self.handed.append(one)
+        if 0 <= self.hold_after <= len(self.handed):
+            self.is_output_full = True
+
+    def release_confirmations(self, offset: int) -> bool:
+        self.confirmed.append(offset)
+        return offset < self.waits_for
+
+    def admit(self) -> None:
+        self.admissions += 1
+
+    def describe(self) -> dict[str, str]:
+        return {"address": self.name}
+
+
+@dataclass(slots=True)
+class FakeLink(Link):
+    """A socket that remembers what was asked of it."""
+
+    address: str = "192.0.2.1:40001"
+    is_touched: bool = False
+    is_reading: bool = True
+    credentials: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def touch(self) -> None:
+        self.is_touched = True
+
+    def authenticate(self, login: str, passcode: str) -> None:
+        self.credentials.append((login, passcode))
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def peer(self) -> str:
+        return self.address
+
+
+def recovered_queue(destination_id: int, name: str, lanes: list[LaneState]) -> DestinationState:
+    return DestinationState(destination_id, QUEUE, name, lanes)
+
+
+def stored_message(destination_id: int, queue_offset: int, body: bytes, priority: int = 4) -> Message:
+    """Return a persistent message as a page brings it."""
+    message = Message(destination_id, 1, PERSISTENT, priority, 0, 0, 0, b"", b"", body)
+    message.queue_offset = queue_offset
+    message.log_offset = 100_000 + queue_offset
+    return message
+
+
+def destination_stats(stats: BrokerStats, name: str) -> DestinationStats:
+    """Return the numbers of one destination; of a name that is there once."""
+    (found,) = [one for one in stats.destinations if one.name == name]
+    return found

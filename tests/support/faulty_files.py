@@ -1,0 +1,394 @@
+"""A file system in memory that fails as asked and forgets as a machine does when its power goes.  Same seed, same disk.
+
+What survives a crash, as on ext4 with ordered journalling:
+
+- Octets of a file: those synced with fsync or fdatasync, and of the 512-octet sectors written since then some that
+  the seed chooses, each whole or not at all.
+- A file's length: as of its last sync, or longer or shorter as written since then if the seed says so; what lies
+  beyond the surviving sectors is zeros, also preallocated room.
+- Names (made, renamed, removed): those synced with the directory, and of the changes since then, in their order, as
+  many as the seed says: the journal keeps them in order.
+
+A sync that fails loses what it was to write, as Linux does: the pages count as clean, are still read, and vanish with
+the crash although a later sync succeeds.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from dataclasses import dataclass
+
+from engine.store.files import File, Files
+
+SECTOR_BYTES = 512
+
+
+class Crashed(Exception):
+    """The machine has lost its power; whoever sees this has stopped existing."""
+
+
+@dataclass
+class Fault:
+    """The next ``count`` calls of ``operation`` on paths containing ``path`` fail, once ``skip`` have gone by.
+
+    operation: a method of File or Files.
+    """
+
+    operation: str
+    error: int
+    path: str = ""
+    count: int = 1
+    skip: int = 0
+
+
+class _Inode:
+    """A file apart from its names."""
+
+    def __init__(self) -> None:
+        self.octets = bytearray()
+        self.durable = bytearray()
+        self.dirty: set[int] = set()
+
+    def write(self, octets: bytes | memoryview, position: int) -> None:
+        end = position + len(octets)
+        if end > len(self.octets):
+            self.octets.extend(bytes(end - len(self.octets)))
+        self.octets[position:end] = octets
+        self.dirty.update(range(position // SECTOR_BYTES, (end + SECTOR_BYTES - 1) // SECTOR_BYTES))
+
+    def resize(self, size: int) -> None:
+        if size < len(self.octets):
+            del self.octets[size:]
+        else:
+            self.octets.extend(bytes(size - len(self.octets)))
+
+    def sync(self) -> None:
+        for sector in self.dirty:
+            self._flush(sector)
+        self.dirty.clear()
+        self._resize_durable(len(self.octets))
+
+    def _flush(self, sector: int) -> None:
+        start = sector * SECTOR_BYTES
+        octets = self.octets[start : start + SECTOR_BYTES]
+        if start + len(octets) > len(self.durable):
+            self._resize_durable(start + len(octets))
+        self.durable[start : start + len(octets)] = octets
+
+    def _resize_durable(self, size: int) -> None:
+        if size < len(self.durable):
+            del self.durable[size:]
+        else:
+            self.durable.extend(bytes(size - len(self.durable)))
+
+    def lose(self) -> None:
+        """Take the pages for clean without having written them."""
+        self.dirty.clear()
+
+    def survivor(self, chance: random.Random) -> _Inode:
+        """Return the file after the crash."""
+        if len(self.octets) != len(self.durable) and chance.random() < 0.5:
+            self._resize_durable(len(self.octets))
+        size = len(self.durable)
+        for sector in sorted(self.dirty):
+            if sector * SECTOR_BYTES < size and chance.random() < 0.5:
+                self._flush(sector)
+        self._resize_durable(size)
+        after = _Inode()
+        after.octets = bytearray(self.durable)
+        after.durable = bytearray(self.durable)
+        return after
+
+
+@dataclass
+class _Change:
+    """One change of a directory: ``inode`` is None for a name that goes; ``old_name`` goes with a rename."""
+
+    name: str
+    inode: _Inode | None
+    old_name: str = ""
+
+
+class FaultyFile(File):
+    def __init__(self, files: FaultyFiles, path: str, inode: _Inode, is_writable: bool) -> None:
+        self._files = files
+        self._path = path
+        self._inode = inode
+        self._is_writable = is_writable
+        self._is_open = True
+        self.lock_path = ""
+
+    def _enter(self, operation: str) -> None:
+        self._files.enter(operation, self._path)
+        if not self._is_open:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        assert self._is_writable or operation in ("pread", "size"), f"{operation} on a file that is open to read"
+
+    def pwrite(self, octets: bytes | memoryview, position: int) -> int:
+        self._enter("pwrite")
+        taken = self._files.room_for(self._path, len(octets), max(0, position + len(octets) - len(self._inode.octets)))
+        self._inode.write(octets[:taken], position)
+        return taken
+
+    def pread(self, size: int, position: int) -> bytes:
+        self._enter("pread")
+        return bytes(self._inode.octets[position : position + size])
+
+    def preallocate(self, size: int) -> None:
+        self._enter("preallocate")
+        self._files.room_for(self._path, 0, max(0, size - len(self._inode.octets)))
+        self._inode.resize(max(size, len(self._inode.octets)))
+
+    def truncate(self, size: int) -> None:
+        self._enter("truncate")
+        self._inode.resize(size)
+
+    def size(self) -> int:
+        self._enter("size")
+        return len(self._inode.octets)
+
+    def fdatasync(self) -> None:
+        self._sync("fdatasync")
+
+    def fsync(self) -> None:
+        self._sync("fsync")
+
+    def _sync(self, operation: str) -> None:
+        try:
+            self._enter(operation)
+        except OSError:
+            self._inode.lose()
+            raise
+        self._inode.sync()
+
+    def close(self) -> None:
+        self._is_open = False
+        if self.lock_path:
+            self._files.locks.discard(self.lock_path)
+
+
+class FaultyFiles(Files):
+    """crash_at: the number of the operation at which the power goes, counted from 1; 0 for never."""
+
+    def __init__(self, seed: int = 0, crash_at: int = 0) -> None:
+        self._seed = seed
+        self._chance = random.Random(seed)
+        self.crash_at = crash_at
+        self.operations = 0
+        self.is_crashed = False
+        self.faults: list[Fault] = []
+        self.locks: set[str] = set()
+        self.short_writes = 0  # so many writes to come take only a part
+        self.free_bytes = -1  # -1: as much as is wanted
+        self.error_rate = 0.0  # of every write and sync
+        self.pid = 4711
+        self._names: dict[str, dict[str, _Inode]] = {".": {}}
+        self._durable_names: dict[str, dict[str, _Inode]] = {".": {}}
+        self._changes: list[tuple[str, _Change]] = []  # of names, in order, since their directory was synced
+
+    # What tests do.
+
+    def fail(self, operation: str, error: int, path: str = "", count: int = 1, skip: int = 0) -> None:
+        """Let calls fail, see Fault."""
+        self.faults.append(Fault(operation, error, path, count, skip))
+
+    def heal(self) -> None:
+        """Let nothing fail any more."""
+        self.faults.clear()
+        self.error_rate = 0.0
+        self.free_bytes = -1
+
+    def crash(self) -> FaultyFiles:
+        """Cut the power; return the disk as the next start finds it."""
+        self.is_crashed = True
+        after = FaultyFiles(self._seed + 1)
+        after.pid = self.pid + 1
+        kept = self._chance.randint(0, len(self._changes))
+        names = {directory: dict(entries) for directory, entries in self._durable_names.items()}
+        for directory, change in self._changes[:kept]:
+            entries = names.setdefault(directory, {})
+            entries.pop(change.old_name, None)
+            if change.inode is None:
+                entries.pop(change.name, None)
+            else:
+                entries[change.name] = change.inode
+        survivors: dict[int, _Inode] = {}
+        for directory in sorted(names):
+            after._names[directory] = {}
+            for name, inode in sorted(names[directory].items()):
+                if id(inode) not in survivors:
+                    survivors[id(inode)] = inode.survivor(self._chance)
+                after._names[directory][name] = survivors[id(inode)]
+        for directory in self._names:
+            after._names.setdefault(directory, {})
+        after._durable_names = {directory: dict(entries) for directory, entries in after._names.items()}
+        return after
+
+    def killed(self) -> FaultyFiles:
+        """Kill the process; return the same disk with all that was written, synced or not."""
+        self.is_crashed = True
+        after = FaultyFiles(self._seed + 1)
+        after.pid = self.pid + 1
+        after._names = self._names
+        after._durable_names = self._durable_names
+        after._changes = self._changes
+        return after
+
+    def octets(self, path: str) -> bytearray:
+        """Return what a file holds, to look at or to damage."""
+        inode = self._find(path)
+        assert inode is not None, f"{path} is not there"
+        return inode.octets
+
+    def settle(self) -> None:
+        """Make everything durable, also what a test has damaged."""
+        for entries in self._names.values():
+            for inode in entries.values():
+                inode.dirty.update(range((len(inode.octets) + SECTOR_BYTES - 1) // SECTOR_BYTES))
+                inode.sync()
+        self._changes.clear()
+        self._durable_names = {directory: dict(entries) for directory, entries in self._names.items()}
+
+    def paths(self, suffix: str = "") -> list[str]:
+        """Return all files."""
+        return sorted(
+            f"{directory}/{name}"
+            for directory, entries in self._names.items()
+            for name in entries
+            if name.endswith(suffix)
+        )
+
+    # What files ask.
+
+    def enter(self, operation: str, path: str) -> None:
+        """Count an operation; crash or fail if its time has come."""
+        if self.is_crashed:
+            raise Crashed
+        self.operations += 1
+        if self.operations == self.crash_at:
+            self.is_crashed = True
+            raise Crashed
+        for fault in self.faults:
+            if fault.operation == operation and fault.path in path:
+                if fault.skip:
+                    fault.skip -= 1
+                elif fault.count:
+                    fault.count -= 1
+                    raise OSError(fault.error, os.strerror(fault.error))
+        can_fail = operation in ("pwrite", "fdatasync", "fsync", "preallocate")
+        if can_fail and self.error_rate and self._chance.random() < self.error_rate:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def room_for(self, path: str, size: int, growth: int) -> int:
+        """Return how many octets of a write are taken."""
+        if self.free_bytes >= 0:
+            if growth > self.free_bytes:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.free_bytes -= growth
+        if self.short_writes and size > 1:
+            self.short_writes -= 1
+            return self._chance.randint(1, size - 1)
+        return size
+
+    def _split(self, path: str) -> tuple[str, str]:
+        directory, _, name = path.rpartition("/")
+        return directory, name
+
+    def _find(self, path: str) -> _Inode | None:
+        directory, name = self._split(path)
+        return self._names.get(directory, {}).get(name)
+
+    def _change(self, path: str, inode: _Inode | None) -> None:
+        directory, name = self._split(path)
+        if directory not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if inode is None:
+            del self._names[directory][name]
+        else:
+            self._names[directory][name] = inode
+        self._changes.append((directory, _Change(name, inode)))
+
+    # Files.
+
+    def create(self, path: str) -> File:
+        self.enter("create", path)
+        inode = _Inode()
+        self._change(path, inode)
+        return FaultyFile(self, path, inode, True)
+
+    def open(self, path: str) -> File:
+        return self._open("open", path, True)
+
+    def open_to_read(self, path: str) -> File:
+        return self._open("open_to_read", path, False)
+
+    def _open(self, operation: str, path: str, is_writable: bool) -> File:
+        self.enter(operation, path)
+        inode = self._find(path)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return FaultyFile(self, path, inode, is_writable)
+
+    def lock(self, path: str) -> File | None:
+        self.enter("lock", path)
+        if path in self.locks:
+            return None
+        inode = self._find(path)
+        if inode is None:
+            inode = _Inode()
+            self._change(path, inode)
+        self.locks.add(path)
+        file = FaultyFile(self, path, inode, True)
+        file.lock_path = path
+        return file
+
+    def exists(self, path: str) -> bool:
+        self.enter("exists", path)
+        return path in self._names or self._find(path) is not None
+
+    def list_directory(self, path: str) -> list[str]:
+        self.enter("list_directory", path)
+        directories = {
+            directory[len(path) + 1 :].split("/")[0] for directory in self._names if directory.startswith(path + "/")
+        }
+        return sorted(directories | set(self._names.get(path, {})))
+
+    def make_directory(self, path: str) -> None:
+        # Directories are durable at once: what matters here is the names of files.
+        self.enter("make_directory", path)
+        parts = path.split("/")
+        for length in range(1, len(parts) + 1):
+            self._names.setdefault("/".join(parts[:length]), {})
+            self._durable_names.setdefault("/".join(parts[:length]), {})
+
+    def rename(self, source: str, target: str) -> None:
+        self.enter("rename", target)
+        inode = self._find(source)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        directory, new_name = self._split(target)
+        old_directory, old_name = self._split(source)
+        assert directory == old_directory, "the store renames within a directory"
+        del self._names[directory][old_name]
+        self._names[directory][new_name] = inode
+        self._changes.append((directory, _Change(new_name, inode, old_name)))
+
+    def unlink(self, path: str) -> None:
+        self.enter("unlink", path)
+        if self._find(path) is not None:
+            self._change(path, None)
+
+    def sync_directory(self, path: str) -> None:
+        self.enter("sync_directory", path)
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        self._durable_names[path] = dict(self._names[path])
+        self._changes = [change for change in self._changes if change[0] != path]
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._chance.randbytes(count)
+
+    def process_id(self) -> int:
+        return self.pid

@@ -1,0 +1,38 @@
+"""Snapshots of a broker for tests of what shows them."""
+
+from __future__ import annotations
+
+from engine.stats import BrokerStats, ConsumerStats, DestinationStats, StoreStats
+
+
+def destination(name: str, kind: str = "queue", *, enqueued: int = 10, acknowledged: int = 4) -> DestinationStats:
+    return DestinationStats(
+        name=name,
+        kind=kind,
+        depth=enqueued - acknowledged,
+        in_flight=2,
+        delayed=1,
+        consumers=3,
+        enqueued=enqueued,
+        delivered=acknowledged + 2,
+        acknowledged=acknowledged,
+        redelivered=1,
+        dead_lettered=5,
+        expired=6,
+    )
+
+
+def broker(
+    *destinations: DestinationStats, accepting: bool = True, consumers: int = 1, blocked: dict[int, str] | None = None
+) -> BrokerStats:
+    return BrokerStats(
+        destinations=list(destinations),
+        consumers=[
+            ConsumerStats(number, 7, "queue://orders", "sub", 1000, 2, 4, "") for number in range(1, consumers + 1)
+        ],
+        store=StoreStats(4096, 2048, accepting, "" if accepting else "disk full at commitlog/0"),
+        connections=8,
+        memory_bytes=1024,
+        memory_limit_bytes=256 * 1024 * 1024,
+        blocked_producers=blocked or {},
+    )

@@ -1,0 +1,25 @@
+"""Bodies that name their message and show damage, and the exception of all checkers."""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+
+class Violation(AssertionError):
+    """The simulation saw something that must never happen."""
+
+
+def make_body(uid: int, size: int) -> bytes:
+    """Return ``size`` octets, at least 24, that only message ``uid`` has."""
+    seed = b"%d;%d;" % (uid, size)
+    filler = b"%08x" % crc32c(seed)
+    return (seed + filler * (size // 8 + 1))[: max(size, 24)]
+
+
+def read_body(body: bytes) -> int:
+    """Return the uid.  Raises: Violation if one octet is not as it was sent."""
+    uid, _, rest = body.partition(b";")
+    size, _, _ = rest.partition(b";")
+    if not uid.isdigit() or not size.isdigit() or body != make_body(int(uid), int(size)):
+        raise Violation(f"a body of {len(body)} octets is damaged, it begins with {body[:32]!r}")
+    return int(uid)

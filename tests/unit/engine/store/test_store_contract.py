@@ -1,0 +1,372 @@
+"""What engine.ports.Store promises, for every implementation of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import pytest
+
+from engine.destination import QUEUE, TOPIC
+from engine.message import IN_TRANSACTION, PERSISTENT, PLAIN, STOMP, Message
+from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, SYNC_LANE, DestinationState, LaneState, Range, Store
+from engine.store.file_store import FileStore
+from engine.store.memory_store import MemoryStore
+from engine.store.settings import StoreSettings
+from tests.support.faulty_files import FaultyFiles
+from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
+
+UNLIMITED = 1 << 40
+
+
+class Home(ABC):
+    """Where a store lives: it can be opened, crashed and opened again."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.workers = ManualWorkers()
+        self.listener = RecordingListener()
+        self.store = self.open()
+        self.store.attach(self.listener)
+
+    @abstractmethod
+    def open(self) -> Store: ...
+
+    @abstractmethod
+    def crash(self) -> None:
+        """Lose what is not durable."""
+
+    def restart(self) -> None:
+        self.crash()
+        self.workers = ManualWorkers()
+        self.listener = RecordingListener()
+        self.store = self.open()
+        self.store.attach(self.listener)
+
+    def flush(self) -> None:
+        self.store.write()
+        self.store.sync()
+        self.workers.run_all()
+
+    def page(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int = UNLIMITED) -> Page:
+        self.store.request(destination_id, priority, first, count, limit_bytes)
+        self.workers.run_all()
+        assert self.listener.page_failures == []
+        return self.listener.pages.pop()
+
+
+class FileHome(Home):
+    def __init__(self) -> None:
+        self.files = FaultyFiles(seed=1)
+        super().__init__()
+
+    def open(self) -> Store:
+        settings = StoreSettings(segment_bytes=8192)
+        return FileStore("data", self.files, self.workers, self.clock, self.timers, settings)
+
+    def crash(self) -> None:
+        self.files = self.files.crash()
+
+
+class MemoryHome(Home):
+    def __init__(self) -> None:
+        self.last: MemoryStore | None = None
+        super().__init__()
+
+    def open(self) -> Store:
+        if self.last is None:
+            self.last = MemoryStore(self.workers, is_restartable=True)
+        else:
+            self.last = self.last.restarted(self.workers)
+        return self.last
+
+    def crash(self) -> None:
+        pass
+
+
+@pytest.fixture(params=[FileHome, MemoryHome])
+def home(request: pytest.FixtureRequest) -> Iterator[Home]:
+    home: Home = request.param()
+    yield home
+    home.workers.run_all()
+    home.store.close()
+
+
+def message(destination_id: int, body: bytes = b"body", priority: int = 4) -> Message:
+    return Message(destination_id, STOMP, PERSISTENT | PLAIN, priority, 11, 22, 33, b"why:this\n", b"a:b\n", body)
+
+
+def lane(states: list[DestinationState], name: str, priority: int = 4) -> LaneState:
+    (found,) = [lane for state in states if state.name == name for lane in state.lanes if lane.priority == priority]
+    return found
+
+
+def test_numbers_of_destinations_stay(home: Home) -> None:
+    orders = home.store.open_destination(QUEUE, "orders")
+    news = home.store.open_destination(TOPIC, "orders")
+    assert orders != news
+    assert home.store.open_destination(QUEUE, "orders") == orders
+    home.flush()
+    home.restart()
+    assert home.store.open_destination(TOPIC, "orders") == news
+    assert home.store.open_destination(QUEUE, "bills") not in (orders, news)
+    assert [(state.destination_id, state.kind, state.name) for state in home.store.recovered()] == [
+        (orders, QUEUE, "orders"),
+        (news, TOPIC, "orders"),
+    ]
+
+
+def test_append_assigns_the_places(home: Home) -> None:
+    store = home.store
+    queue = store.open_destination(QUEUE, "orders")
+    store.set_time(START_WALL_MS + 5)
+    start = store.append_offset()
+    first, second, urgent = message(queue), message(queue), message(queue, priority=9)
+    for each in (first, second, urgent):
+        store.append(each)
+    assert (first.queue_offset, second.queue_offset, urgent.queue_offset) == (0, 1, 0)
+    assert first.log_offset == start
+    assert second.log_offset == start + store.record_bytes(first)
+    assert store.append_offset() == urgent.log_offset + store.record_bytes(urgent)
+    assert first.store_time_ms == START_WALL_MS + 5
+
+
+def test_store_time_never_goes_back(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.store.set_time(START_WALL_MS + 5)
+    home.store.set_time(START_WALL_MS + 3)
+    late = message(queue)
+    home.store.append(late)
+    assert late.store_time_ms == START_WALL_MS + 5
+
+
+def test_written_then_durable(home: Home) -> None:
+    store = home.store
+    before = store.durable_offset()
+    queue = store.open_destination(QUEUE, "orders")
+    store.append(message(queue))
+    end = store.append_offset()
+    assert store.written_offset() < end
+    store.write()
+    assert store.written_offset() == end
+    assert store.durable_offset() == before
+    store.sync()
+    assert home.listener.durable_offset == 0
+    home.workers.run_all()
+    assert home.listener.durable_offset == end
+    assert store.durable_offset() == store.confirmed_offset() == end
+
+
+def test_a_sync_covers_what_was_written_when_it_began(home: Home) -> None:
+    store = home.store
+    queue = store.open_destination(QUEUE, "orders")
+    store.append(message(queue))
+    store.write()
+    first_end = store.append_offset()
+    store.sync()
+    store.append(message(queue))
+    store.write()
+    store.sync()
+    home.workers.run_one(SYNC_LANE)
+    assert home.listener.durable_offset == first_end
+    home.workers.run_one(SYNC_LANE)
+    assert home.listener.durable_offset == store.append_offset()
+    assert not home.workers.jobs
+
+
+def test_a_sync_of_nothing_is_no_job(home: Home) -> None:
+    home.flush()
+    home.store.sync()
+    assert not home.workers.jobs
+
+
+def test_a_message_comes_back_as_it_was(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = message(queue, b"\x00\xff" * 50, priority=7)
+    home.store.append(sent)
+    home.flush()
+    home.restart()
+    page = home.page(queue, 7, 0, 10)
+    (found,) = page.messages
+    for name in Message.__slots__:
+        if name not in ("wire", "serial"):
+            assert getattr(found, name) == getattr(sent, name), name
+    assert (page.destination_id, page.priority, page.first, page.next_offset) == (queue, 7, 0, 1)
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_pages_follow_each_other(home: Home, count: int) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    other = home.store.open_destination(QUEUE, "bills")
+    for number in range(100):
+        home.store.append(message(queue, b"%d" % number))
+        home.store.append(message(other, b"x" * number))
+        if number % 7 == 0:
+            home.flush()
+    home.flush()
+    bodies: list[bytes] = []
+    first = 0
+    while first < 100:
+        page = home.page(queue, 4, first, count)
+        assert page.first == first
+        first = page.next_offset
+        bodies += [each.body for each in page.messages]
+    assert bodies == [b"%d" % number for number in range(100)]
+    assert home.page(queue, 4, 100, count).next_offset == 100
+
+
+def test_a_page_stops_at_its_limit_of_octets(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    for _ in range(5):
+        home.store.append(message(queue, b"x" * 91))  # 104 with headers and annotations
+    home.flush()
+    assert len(home.page(queue, 4, 0, 5, 1).messages) == 1
+    assert len(home.page(queue, 4, 0, 5, 208).messages) == 2
+    assert home.page(queue, 4, 1, 5, 209).next_offset == 4
+
+
+def test_a_page_holds_only_what_is_written(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.store.append(message(queue))
+    home.store.write()
+    home.store.append(message(queue))
+    page = home.page(queue, 4, 0, 10)
+    assert (page.next_offset, len(page.messages)) == (1, 1)
+    page = home.page(queue, 4, 1, 10)
+    assert (page.next_offset, page.messages) == (1, [])
+    home.store.write()
+
+
+def test_settled_entries_are_recovered(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    consumer = home.store.open_consumer(queue, {"client_id": "c"})
+    for _ in range(10):
+        home.store.append(message(queue))
+    home.store.settle(queue, consumer, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2), Range(4, 5, 1), Range(4, 7, 2)])
+    home.flush()
+    home.restart()
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor, found.settled) == (10, 2, [(5, 1), (7, 2)])
+    home.store.settle(queue, consumer, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 2, 3)])
+    home.flush()
+    home.restart()
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor, found.settled) == (10, 6, [(7, 2)])
+
+
+def test_failed_attempts_are_recovered_until_settled(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    for _ in range(4):
+        home.store.append(message(queue))
+    home.store.fail_attempts(queue, 0, CAUSE_NACK, START_WALL_MS + 9, [Range(4, 0, 2, 1), Range(4, 3, 1, 6)])
+    home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, 1, 1, 2)])
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 3, 1)])
+    home.flush()
+    home.restart()
+    assert lane(home.store.recovered(), "orders").attempts == {0: (1, START_WALL_MS + 9), 1: (2, 0)}
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2)])
+    home.flush()
+    home.restart()
+    assert lane(home.store.recovered(), "orders").attempts == {}
+
+
+def test_nothing_of_a_topic_is_pending(home: Home) -> None:
+    topic = home.store.open_destination(TOPIC, "news")
+    for _ in range(3):
+        home.store.append(message(topic))
+    home.flush()
+    home.restart()
+    found = lane(home.store.recovered(), "news")
+    assert (found.tail, found.cursor, found.settled) == (3, 3, [])
+
+
+def test_lanes_are_recovered_by_priority(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    for priority in (4, 0, 9):
+        home.store.append(message(queue, priority=priority))
+    home.flush()
+    home.restart()
+    (state,) = home.store.recovered()
+    assert [each.priority for each in state.lanes] == [0, 4, 9]
+
+
+def test_what_was_not_durable_may_be_lost_but_its_offsets_are_not_used_again(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.store.append(message(queue, b"kept"))
+    home.flush()
+    home.store.append(message(queue, b"at risk"))
+    home.store.write()
+    end = home.store.append_offset()
+    home.restart()
+    assert lane(home.store.recovered(), "orders").tail in (1, 2)
+    assert home.page(queue, 4, 0, 1).messages[0].body == b"kept"
+    assert home.store.append_offset() >= end
+
+
+def test_what_was_not_written_is_lost(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.store.append(message(queue))
+    home.flush()
+    home.store.append(message(queue))
+    home.restart()
+    assert lane(home.store.recovered(), "orders").tail == 1
+
+
+def test_a_committed_transaction_is_recovered_whole(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    for _ in range(3):
+        home.store.append(message(queue, b"before"))
+    inside = [message(queue, b"inside %d" % number) for number in range(3)]
+    home.store.begin(sum(home.store.record_bytes(each) for each in inside) + home.store.settlement_bytes(1))
+    for each in inside:
+        home.store.append(each)
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 3)])
+    home.store.commit()
+    home.flush()
+    home.restart()
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor) == (6, 3)
+    page = home.page(queue, 4, 3, 3)
+    assert [each.body for each in page.messages] == [b"inside 0", b"inside 1", b"inside 2"]
+    assert all(each.flags & IN_TRANSACTION == 0 for each in page.messages)
+
+
+def test_an_empty_transaction_leaves_nothing(home: Home) -> None:
+    before = home.store.append_offset()
+    home.store.begin(0)
+    home.store.commit()
+    assert home.store.append_offset() == before
+
+
+def test_numbers_of_consumers_are_not_used_again(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    first = home.store.open_consumer(queue, {"client_id": "a"})
+    home.flush()
+    home.restart()
+    assert home.store.open_consumer(queue, {"client_id": "b"}) == first + 1
+
+
+def test_a_start_is_counted_and_the_store_keeps_its_name(home: Home) -> None:
+    name, starts = home.store.store_id(), home.store.start_count()
+    home.flush()
+    home.restart()
+    assert home.store.store_id() == name
+    assert home.store.start_count() > starts
+
+
+def test_settled_above_a_gap_of_many_segments(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    for number in range(300):
+        home.store.append(message(queue, b"x" * 200))
+        if number % 10 == 9:
+            home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, number - 8, 8)])
+            home.flush()
+    home.restart()
+    found = lane(home.store.recovered(), "orders")
+    assert found.tail == 300
+    assert found.cursor == 0
+    assert found.settled == [(number + 1, 8) for number in range(0, 300, 10)]
+    assert [each.queue_offset for each in home.page(queue, 4, 0, 300).messages if each.queue_offset % 10 in (0, 9)] == [
+        number for number in range(300) if number % 10 in (0, 9)
+    ]

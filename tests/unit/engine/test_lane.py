@@ -1,0 +1,205 @@
+"""Lanes: order per producer with persistent and non-persistent messages mixed, in memory and from disk."""
+
+from __future__ import annotations
+
+from engine import gates
+from engine.consumer import INDIVIDUAL
+from engine.lane import LANE_MESSAGES, PAGE_MESSAGES
+from engine.ports import LaneState
+from tests.support.engine_world import EngineWorld
+from tests.support.fakes import FakeClient, ScriptedStore, recovered_queue, stored_message
+
+
+def consume_all(world: EngineWorld, client: FakeClient) -> list[bytes]:
+    """Take and acknowledge until nothing comes any more."""
+    bodies: list[bytes] = []
+    while held := client.take():
+        bodies += [one.message.body for one in held]
+        world.acknowledge(*held)
+    return bodies
+
+
+def recovered_world(
+    lane: LaneState, count: int, *, page_limit: int = 1_000_000
+) -> tuple[EngineWorld, ScriptedStore]:
+    """Return a world whose queue ``q`` has ``count`` entries on disk, named by their number."""
+    messages = [stored_message(1, offset, b"%d" % offset, lane.priority) for offset in range(count)]
+    store = ScriptedStore([recovered_queue(1, "q", [lane])], messages)
+    store.page_limit = page_limit
+    return EngineWorld(store=store), store
+
+
+def numbers(*values: int) -> list[bytes]:
+    return [b"%d" % value for value in values]
+
+
+def test_what_one_producer_sent_stays_in_order_persistent_or_not() -> None:
+    world = EngineWorld()
+    bodies = numbers(*range(20))
+    for number, body in enumerate(bodies):
+        world.send(body, persistent=number % 3 == 0)
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert consume_all(world, client) == bodies
+    assert world.broker.memory.used_bytes == 0
+
+
+def test_the_first_message_of_a_queue_may_be_one_that_is_not_logged() -> None:
+    world = EngineWorld()
+    world.send(b"volatile", persistent=False)
+    world.send(b"logged")
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert client.bodies() == [b"volatile", b"logged"]
+
+
+def test_a_backlog_beyond_memory_is_paged_in_order() -> None:
+    world = EngineWorld()
+    count = LANE_MESSAGES + 3 * PAGE_MESSAGES // 2
+    bodies = numbers(*range(count))
+    world.send(*bodies)
+    assert world.broker.queue("q").has_backlog()
+    client = world.client()
+    world.consumer(client, prefetch=500)
+    world.turn()
+    assert consume_all(world, client) == bodies
+    assert not world.broker.queue("q").has_backlog()
+    world.send(b"after")  # in memory again
+    assert client.bodies() == [b"after"]
+
+
+def test_messages_that_are_not_logged_wait_behind_the_entries_on_disk_before_them() -> None:
+    world, store = recovered_world(LaneState(4, 4, 0, [], {}), 4, page_limit=3)
+    world.send(b"a", persistent=False)
+    world.send(b"b", persistent=False)
+    world.send(b"4")
+    world.send(b"c", persistent=False)
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert client.bodies() == [b"0", b"1", b"2", b"3", b"a", b"b", b"4", b"c"]
+    assert store.requests == []
+
+
+def test_returned_messages_go_back_to_their_place() -> None:
+    world = EngineWorld()
+    first, second = world.client("first"), world.client("second")
+    world.consumer(first)
+    for number in range(6):
+        world.send(b"%d" % number, persistent=number % 2 == 0)
+    held = first.take()
+    world.acknowledge(held[1], held[4])
+    world.send(b"6")
+    world.lose(first)
+    world.consumer(second)
+    world.turn()
+    assert second.bodies() == numbers(0, 2, 3, 5, 6)
+
+
+def test_recovery_takes_up_cursor_settled_ranges_and_attempts() -> None:
+    lane = LaneState(4, 10, 2, [(4, 2), (8, 1)], {3: (2, 0)})
+    world, _ = recovered_world(lane, 10)
+    assert world.stats().depth == 5
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    handed = client.handed
+    assert [one.body for one in handed] == numbers(2, 3, 6, 7, 9)
+    assert [(one.is_redelivered, one.delivery_count) for one in handed] == [
+        (False, 1),
+        (True, 3),
+        (False, 1),
+        (False, 1),
+        (False, 1),
+    ]
+    world.acknowledge(*client.take())
+    assert world.stats().depth == 0
+
+
+def test_an_attempt_that_waits_goes_on_waiting_after_a_restart() -> None:
+    lane = LaneState(4, 3, 0, [], {1: (1, 1_700_000_000_700)})
+    world, _ = recovered_world(lane, 3)
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert client.bodies() == numbers(0, 2)
+    assert world.stats().delayed == 1
+    world.advance(699)
+    assert client.bodies() == []
+    world.advance(1)
+    assert client.bodies() == numbers(1)
+    assert world.stats().delayed == 0
+
+
+def test_recovered_priorities_are_lanes_of_their_own() -> None:
+    messages = [stored_message(1, 0, b"low", 1), stored_message(1, 0, b"high", 8)]
+    lanes = [LaneState(1, 1, 0, [], {}), LaneState(8, 1, 0, [], {})]
+    world = EngineWorld(store=ScriptedStore([recovered_queue(1, "q", lanes)], messages))
+    client = world.client()
+    world.consumer(client, prefetch=2)
+    world.turn()
+    assert sorted(client.bodies()) == [b"high", b"low"]
+
+
+def test_entries_whose_record_is_gone_are_passed() -> None:
+    store = ScriptedStore([recovered_queue(1, "q", [LaneState(4, 3, 0, [], {})])], [stored_message(1, 2, b"2")])
+    world = EngineWorld(store=store)
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert client.bodies() == [b"2"]
+
+
+def test_nothing_is_read_from_disk_before_somebody_wants_it() -> None:
+    world, store = recovered_world(LaneState(4, 5, 0, [], {}), 5)
+    world.broker.end_turn()
+    assert store.requests == []
+    client = world.client()
+    consumer = world.consumer(client)
+    assert consumer.gate() == gates.PAGING
+    world.broker.end_turn()
+    assert [request[:3] for request in store.requests] == [(1, 4, 0)]
+    world.broker.end_turn()
+    assert len(store.requests) == 1, "one page at a time"
+
+
+def test_a_page_the_disk_refuses_is_asked_for_again_a_little_later() -> None:
+    world, store = recovered_world(LaneState(4, 2, 0, [], {}), 2)
+    client = world.client()
+    world.consumer(client)
+    world.broker.end_turn()
+    store.refuse_pages("read error at 4711")
+    assert world.broker.stats().store.reason == "read error at 4711"
+    world.broker.end_turn()
+    assert store.requests == [], "not at once: that would keep a processor busy for nothing"
+    world.advance(1_000)
+    assert client.bodies() == numbers(0, 1)
+    assert world.broker.stats().store.reason == ""
+
+
+def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
+    world, store = recovered_world(LaneState(4, 2, 0, [], {}), 2)
+    client = world.client()
+    world.consumer(client)
+    world.broker.end_turn()
+    (request,) = store.requests
+    store.requests = []
+    world.broker.page_loaded(1, 4, 0, 0, [])
+    world.broker.end_turn()
+    assert store.requests == []
+    world.advance(1_000)
+    assert client.bodies() == numbers(0, 1)
+
+
+def test_paged_messages_that_expired_are_not_handed_over() -> None:
+    late = stored_message(1, 0, b"late")
+    late.expires_ms = 1
+    messages = [late, stored_message(1, 1, b"good")]
+    world = EngineWorld(store=ScriptedStore([recovered_queue(1, "q", [LaneState(4, 2, 0, [], {})])], messages))
+    client = world.client()
+    world.consumer(client, ack_mode=INDIVIDUAL)
+    world.turn()
+    assert client.bodies() == [b"good"]
+    assert world.stats().expired == 1

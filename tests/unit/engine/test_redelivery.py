@@ -1,0 +1,459 @@
+"""Failed deliveries: NACK, lost connections and who is blamed, dead letters (semantics.md 1, 2.5 to 2.7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.matching import AddressEntry
+from engine.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.delivery import Delivery
+from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
+from engine.ports import (
+    CAUSE_CONNECTION_LOST,
+    CAUSE_EXHAUSTED,
+    CAUSE_EXPIRED,
+    CAUSE_NACK,
+    DEAD_LETTERED,
+    DROPPED,
+    EXPIRED,
+)
+from tests.support.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+
+DLQ = "ActiveMQ.DLQ"
+
+
+def quick(**values: object) -> AddressEntry:
+    """Return an address without delays, for tests that are about something else."""
+    return address(
+        "q", redelivery__initial_redelivery_delay_ms=0, redelivery__redelivery_delay_ms=0, **values
+    )
+
+
+def only(client: FakeClient) -> Delivery:
+    (delivery,) = client.take()
+    return delivery
+
+
+def dead_letters(world: EngineWorld, name: str = DLQ) -> list[Message]:
+    """Consume a dead-letter queue."""
+    client = world.client("operator")
+    world.consumer(client, name, AUTO)
+    world.turn()
+    return [one.message for one in client.handed]
+
+
+def annotations(message: Message) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in message.annotations.decode().splitlines())
+
+
+# -- NACK
+
+
+def test_a_refused_message_waits_for_the_policy_s_delay_and_says_so() -> None:
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client)
+    world.send(b"1")
+    world.refuse(only(client))
+    assert world.stats().delayed == 1
+    assert world.stats().in_flight == 0
+    assert consumer.describe_gate() == "delayed"
+    world.advance(999)
+    assert client.handed == []
+    world.advance(1)
+    (handed,) = client.handed
+    assert (handed.is_redelivered, handed.delivery_count) == (True, 2)
+    assert world.stats().redelivered == 1
+    (failed,) = world.store.failed
+    due_ms = world.clock.wall_ms()
+    assert (failed.cause, failed.due_ms, failed.ranges) == (CAUSE_NACK, due_ms, [(4, 0, 1, 1)])
+
+
+def test_others_overtake_while_a_message_waits() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, prefetch=1)
+    world.send(b"1", b"2")
+    world.refuse(only(client))
+    assert only(client).message.body == b"2"
+
+
+def test_delays_grow_as_the_policy_says() -> None:
+    world = EngineWorld(
+        address(
+            "q",
+            redelivery__initial_redelivery_delay_ms=500,
+            redelivery__use_exponential_back_off=True,
+            redelivery__back_off_multiplier=2.0,
+            redelivery__maximum_redelivery_delay_ms=5_000,
+        )
+    )
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    waited = []
+    for _ in range(6):
+        world.refuse(only(client))
+        start_ms = world.clock.now_ms
+        while not client.handed:
+            world.advance(100)
+        waited.append(world.clock.now_ms - start_ms)
+    assert waited == [500, 1_000, 2_000, 4_000, 5_000, 5_000]
+
+
+def test_collision_avoidance_is_drawn_from_the_seed() -> None:
+    def due_times() -> list[int]:
+        world = EngineWorld(address("q", redelivery__use_collision_avoidance=True))
+        client = world.client()
+        world.consumer(client)
+        world.send(*(b"%d" % number for number in range(20)))
+        world.refuse(*client.take())
+        return [failed.due_ms - world.clock.wall_ms() for failed in world.store.failed]
+
+    delays = due_times()
+    assert all(850 <= delay <= 1_150 for delay in delays)
+    assert len(set(delays)) > 10
+    assert delays == due_times()
+
+
+@pytest.mark.parametrize("maximum", [0, 1, 6])
+def test_a_message_is_delivered_once_and_maximum_redeliveries_times_more(maximum: int) -> None:
+    world = EngineWorld(quick(redelivery__maximum_redeliveries=maximum))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"poison")
+    counts = []
+    while client.handed:
+        counts.append(client.handed[0].delivery_count)
+        world.refuse(only(client))
+        world.advance(0)
+    assert counts == list(range(1, maximum + 2))
+    assert world.stats().dead_lettered == 1
+    assert world.stats().depth == 0
+    assert world.stats(DLQ).depth == 1
+
+
+def test_without_a_limit_it_goes_on_for_ever() -> None:
+    world = EngineWorld(quick(redelivery__maximum_redeliveries=-1))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"stubborn")
+    for _ in range(50):
+        world.refuse(only(client))
+        world.advance(0)
+    assert client.handed[0].delivery_count == 51
+
+
+def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> None:
+    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
+    client = world.client()
+    world.consumer(client)
+    expires_ms = world.clock.wall_ms() + 60_000
+    queue = world.broker.queue("q")
+    message = Message(queue.destination_id, 1, PLAIN, 7, 11, 12, expires_ms, b"old:1\n", b"colour:red\n", b"body")
+    world.broker.send(queue, message)
+    world.turn()
+    world.refuse(only(client))
+    (dead,) = dead_letters(world)
+    assert (dead.body, dead.headers, dead.priority, dead.expires_ms) == (b"body", b"colour:red\n", 7, 0)
+    assert (dead.tag_hash, dead.group_hash) == (11, 12)
+    assert dead.flags == PERSISTENT | DEAD_LETTER
+    assert annotations(dead) == {
+        "original-destination": "/queue/q",
+        "dlqDeliveryFailureCause": "exhausted\\c delivery 1 failed, the redelivery policy allows 0 redeliveries",
+        "originalMessageId": "ID\\cc0ffee00-3-n1",
+        "originalDeliveryCount": "1",
+        "originalExpiration": str(expires_ms),
+        "originalDeliveryMode": "NON_PERSISTENT",
+        "old": "1",
+    }
+    assert world.broker.memory.used_bytes == 0
+
+
+def test_a_dead_letter_of_a_persistent_message_says_nothing_of_its_mode() -> None:
+    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"body")
+    world.refuse(only(client))
+    (dead,) = dead_letters(world)
+    assert {"originalDeliveryMode", "originalExpiration"}.isdisjoint(annotations(dead))
+
+
+def test_the_move_to_the_dead_letter_queue_is_one_batch() -> None:
+    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    world.refuse(only(client))
+    (batch,) = world.store.batches
+    assert batch.records >= 2, "the new message and the settlement of the old one"
+    (record,) = world.store.settled
+    assert (record.outcome, record.cause, record.ranges) == (DEAD_LETTERED, CAUSE_EXHAUSTED, [(4, 0, 1)])
+
+
+def test_nack_as_dead_letter_moves_at_the_first_refusal() -> None:
+    world = EngineWorld(address("q", nack="dead-letter"))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    world.refuse(only(client))
+    (dead,) = dead_letters(world)
+    assert annotations(dead)["dlqDeliveryFailureCause"] == "nack\\c delivery 1 failed"
+    assert world.store.settled[0].cause == CAUSE_NACK
+
+
+def test_nack_as_requeue_returns_at_once_and_counts_nothing() -> None:
+    world = EngineWorld(address("q", nack="requeue"))
+    client = world.client()
+    world.consumer(client, prefetch=1)
+    world.send(b"1", b"2")
+    for _ in range(20):
+        world.refuse(only(client))
+    (handed,) = client.handed
+    assert (handed.body, handed.is_redelivered, handed.delivery_count) == (b"1", True, 1)
+    assert world.store.failed == []
+
+
+def test_without_a_dead_letter_address_the_message_is_dropped_and_counted() -> None:
+    world = EngineWorld(quick(redelivery__maximum_redeliveries=0, dead_letter_address=None))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    world.send(b"2", persistent=False)
+    world.refuse(*client.take())
+    assert [record.outcome for record in world.store.settled] == [DROPPED]
+    assert (world.stats().dead_lettered, world.stats().depth) == (2, 0)
+    assert DLQ not in world.broker.queues
+    assert world.broker.memory.used_bytes == 0
+
+
+def test_what_fails_on_the_dead_letter_queue_itself_stays_there() -> None:
+    world = EngineWorld(address(DLQ, redelivery__maximum_redeliveries=0))
+    client = world.client()
+    world.consumer(client, DLQ)
+    world.send(b"1", to=DLQ)
+    for count in (1, 2, 3):
+        assert client.handed[0].delivery_count == count
+        world.refuse(only(client))
+        world.advance(1_000)
+    assert world.stats(DLQ).depth == 1
+    assert world.stats(DLQ).dead_lettered == 0
+
+
+def test_messages_are_dead_lettered_to_the_address_s_own_queue_in_order() -> None:
+    world = EngineWorld(address("q", nack="dead-letter", dead_letter_address="dead.q"))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1", b"2", b"3")
+    world.refuse(*client.take())
+    assert [dead.body for dead in dead_letters(world, "dead.q")] == [b"1", b"2", b"3"]
+
+
+# -- lost connections
+
+
+def counts_after_loss(world: EngineWorld) -> dict[bytes, int]:
+    """Return the delivery count of everything that is delivered now."""
+    client = world.client("heir")
+    world.consumer(client)
+    world.turn()
+    assert all(one.is_redelivered for one in client.handed)
+    return {one.body: one.delivery_count for one in client.handed}
+
+
+BODIES = [b"1", b"2", b"3", b"4", b"5"]
+
+
+@pytest.mark.parametrize(
+    ("blame", "acknowledged", "counted"),
+    [
+        ("acked+1", [], {b"1"}),
+        ("acked+1", [0], {b"2"}),
+        ("acked+1", [0, 2], {b"2", b"4"}),
+        ("acked+1", [3], {b"1", b"2", b"3", b"5"}),
+        ("acked+1", [4], {b"1", b"2", b"3", b"4"}),
+        ("all", [2], {b"1", b"2", b"4", b"5"}),
+        ("none", [2], set()),
+    ],
+)
+def test_whose_attempt_a_lost_connection_counts(blame: str, acknowledged: list[int], counted: set[bytes]) -> None:
+    world = EngineWorld(address("q", blame=blame))
+    client = world.client()
+    world.consumer(client)
+    world.send(*BODIES)
+    held = client.take()
+    world.acknowledge(*(held[index] for index in acknowledged))
+    world.lose(client)
+    left = {body for index, body in enumerate(BODIES) if index not in acknowledged}
+    assert counts_after_loss(world) == {body: 2 if body in counted else 1 for body in left}
+    assert {failed.cause for failed in world.store.failed} == ({CAUSE_CONNECTION_LOST} if counted else set())
+
+
+def test_a_refusal_is_a_sign_that_the_client_came_that_far() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client)
+    world.send(*BODIES)
+    world.refuse(client.take()[2])
+    world.lose(client)
+    assert counts_after_loss(world) == {b"1": 2, b"2": 2, b"4": 2, b"5": 1}
+
+
+def test_an_orderly_close_counts_nothing_but_says_redelivered() -> None:
+    world = EngineWorld(address("q", blame="all"))
+    client = world.client()
+    world.consumer(client)
+    world.send(*BODIES)
+    world.acknowledge(client.take()[0])
+    world.leave(client)
+    assert counts_after_loss(world) == dict.fromkeys(BODIES[1:], 1)
+    assert world.store.failed == []
+
+
+def test_a_closed_subscription_counts_nothing() -> None:
+    world = EngineWorld(address("q", blame="all"))
+    client = world.client()
+    consumer = world.consumer(client)
+    world.send(*BODIES)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.turn()
+    assert counts_after_loss(world) == dict.fromkeys(BODIES, 1)
+
+
+@pytest.mark.parametrize("blame", ["acked+1", "all"])
+def test_without_any_sign_of_life_lost_connections_never_dead_letter(blame: str) -> None:
+    world = EngineWorld(address("q", blame=blame, redelivery__maximum_redeliveries=1))
+    world.send(b"1", b"2")
+    for _ in range(10):
+        client = world.client()
+        world.consumer(client, prefetch=10)
+        world.turn()
+        assert client.bodies() == [b"1", b"2"]
+        world.lose(client)
+    assert world.stats().dead_lettered == 0
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_with_a_window_of_one_the_only_message_is_to_blame(prefetch: int) -> None:
+    world = EngineWorld(address("q", redelivery__maximum_redeliveries=1))
+    world.send(b"poison", b"good")
+    for expected in (b"poison", b"poison", b"good"):
+        client = world.client()
+        world.consumer(client, prefetch=prefetch)
+        world.turn()
+        assert client.bodies() == [expected]
+        world.lose(client)
+    assert [dead.body for dead in dead_letters(world)] == [b"poison"]
+
+
+def test_with_a_sign_of_life_lost_connections_dead_letter_what_is_exhausted() -> None:
+    world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
+    client = world.client()
+    world.consumer(client)
+    world.send(*BODIES)
+    world.acknowledge(client.take()[0])
+    world.lose(client)
+    assert counts_after_loss(world) == {b"3": 1, b"4": 1, b"5": 1}
+    assert [dead.body for dead in dead_letters(world)] == [b"2"]
+
+
+def test_failed_attempts_of_a_lost_connection_are_one_record_with_ranges() -> None:
+    world = EngineWorld(address("q", blame="all"))
+    client = world.client()
+    world.consumer(client)
+    world.send(*BODIES)
+    world.acknowledge(client.take()[2])
+    world.lose(client)
+    (failed,) = world.store.failed
+    assert failed.ranges == [(4, 0, 2, 1), (4, 3, 2, 1)]
+    assert failed.due_ms == 0
+
+
+def test_messages_that_are_not_logged_are_blamed_without_a_record() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1", persistent=False)
+    world.lose(client)
+    assert world.store.failed == []
+    assert counts_after_loss(world) == {b"1": 2}
+
+
+def test_automatic_deliveries_leave_nothing_to_blame() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, ack_mode=AUTO)
+    world.send(b"1")
+    world.lose(client)
+    assert counts_after_loss(world) == {}
+
+
+def test_exhausted_messages_on_a_dead_letter_queue_wait_there_when_a_connection_is_lost() -> None:
+    world = EngineWorld(address(DLQ, redelivery__maximum_redeliveries=0))
+    client = world.client()
+    world.consumer(client, DLQ, prefetch=1)
+    world.send(b"1", to=DLQ)
+    world.lose(client)
+    assert (world.stats(DLQ).depth, world.stats(DLQ).delayed, world.stats(DLQ).in_flight) == (1, 1, 0)
+    heir = world.client("heir")
+    world.consumer(heir, DLQ)
+    world.advance(1_000)
+    assert heir.bodies() == [b"1"]
+
+
+# -- topics
+
+
+def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
+    world = EngineWorld(address("t", redelivery__maximum_redeliveries=1))
+    topic = world.broker.topic("t")
+    bad, good = world.client("bad"), world.client("good")
+    world.consumer(bad, topic, CLIENT)
+    world.consumer(good, topic, INDIVIDUAL)
+    world.send(b"news", to=topic, persistent=False)
+    world.refuse(only(bad))
+    world.advance(1_000)
+    assert bad.handed[0].delivery_count == 2
+    world.refuse(only(bad))
+    (dead,) = dead_letters(world)
+    assert annotations(dead)["original-destination"] == "/topic/t"
+    world.acknowledge(only(good))
+    assert world.broker.memory.used_bytes == 0
+
+
+def test_a_topic_subscription_that_ends_lets_go_of_what_waits() -> None:
+    world = EngineWorld()
+    topic = world.broker.topic("t")
+    client = world.client()
+    world.consumer(client, topic, INDIVIDUAL, prefetch=3)
+    world.send(b"1", b"2", b"3", b"4", to=topic)
+    world.refuse(client.take()[0])
+    world.leave(client)
+    assert world.broker.memory.used_bytes == 0
+    world.advance(5_000)
+    assert client.handed == []
+    assert world.broker.memory.used_bytes == 0
+
+
+# -- expiry address
+
+
+def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
+    world = EngineWorld(address("q", expiry_address="expired"))
+    soon = world.clock.wall_ms() + 10
+    world.send(b"1", b"2", b"3", expires_ms=soon)
+    world.send(b"4", expires_ms=soon, persistent=False)
+    world.advance(10)
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert client.handed == []
+    moved = dead_letters(world, "expired")
+    assert [one.body for one in moved] == [b"1", b"2", b"3", b"4"]
+    assert annotations(moved[0])["dlqDeliveryFailureCause"] == f"Message Expired. Expiration\\c{soon}"
+    assert annotations(moved[0])["originalExpiration"] == str(soon)
+    assert [(one.outcome, one.cause) for one in world.store.settled][:3] == [(EXPIRED, CAUSE_EXPIRED)] * 3
+    assert (world.stats().expired, world.stats().depth) == (4, 0)
+    assert world.broker.memory.used_bytes == 0

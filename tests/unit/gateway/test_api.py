@@ -1,0 +1,233 @@
+"""The HTTP listener: health, metrics, stat, who may ask, from where."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse, ClientSession
+from aiohttp.test_utils import TestClient, TestServer
+
+from config.model import Endpoint, ServerConfig
+from engine.stats import BrokerStats
+from gateway.security import Security, hash_password
+from gateway.web.api import create_app, stat_document
+from gateway.web.rates import Rates, RateSampler
+from gateway.web.server import HttpServer
+from gateway.web.source import StatsSource
+from tests.support.snapshots import broker, destination
+
+OPEN = Security(ServerConfig())
+GUARDED = Security(ServerConfig(users={"alice": tuple(hash_password("secret", 4096))}))
+
+
+class Fixed(StatsSource):
+    def __init__(self, stats: BrokerStats) -> None:
+        self._stats = stats
+
+    def stats(self) -> BrokerStats:
+        return self._stats
+
+
+@asynccontextmanager
+async def serving(
+    stats: BrokerStats | None = None, security: Security = OPEN, host: str = "localhost"
+) -> AsyncIterator[Callable[..., Awaitable[ClientResponse]]]:
+    application = create_app(Fixed(stats if stats is not None else broker(destination("orders"))), security, host)
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        yield client.get
+
+
+def basic(login: str, passcode: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{login}:{passcode}".encode()).decode()}
+
+
+async def test_healthz() -> None:
+    async with serving() as get:
+        response = await get("/healthz")
+        assert (response.status, await response.text()) == (200, "ok\n")
+
+
+async def test_healthz_says_why_not() -> None:
+    async with serving(broker(accepting=False)) as get:
+        response = await get("/healthz")
+        assert (response.status, await response.text()) == (503, "unavailable: disk full at commitlog/0\n")
+
+
+async def test_healthz_with_users_is_open_and_says_no_more_than_that() -> None:
+    async with serving(broker(accepting=False), GUARDED) as get:
+        response = await get("/healthz")
+        assert (response.status, await response.text()) == (503, "unavailable\n")
+
+
+async def test_metrics() -> None:
+    async with serving() as get:
+        response = await get("/metrics")
+        assert response.status == 200
+        assert response.headers["Content-Type"].startswith("text/plain; version=")
+        assert 'penstock_destination_depth{destination="orders",kind="queue"} 6.0' in await response.text()
+
+
+async def test_stat() -> None:
+    async with serving(broker(destination("orders"), blocked={5: "memory limit"})) as get:
+        response = await get("/api/stat")
+        document = await response.json()
+    assert document["destinations"][0]["name"] == "orders"
+    assert document["destinations"][0]["depth"] == 6
+    assert document["consumers"][0]["prefetch"] == 1000
+    assert document["store"] == {"append_offset": 4096, "durable_offset": 2048, "is_accepting": True, "reason": ""}
+    assert document["connections"] == 8
+    assert document["blocked_producers"] == [{"connection_id": 5, "reason": "memory limit"}]
+
+
+async def test_answers_are_neither_kept_nor_guessed_at() -> None:
+    async with serving() as get:
+        response = await get("/api/stat")
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/stat/x", "/metrics/"])
+async def test_other_paths_are_not_found(path: str) -> None:
+    async with serving() as get:
+        assert (await get(path)).status == 404
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/stat", "/nothing"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        (basic("alice", "wrong"), 401),
+        (basic("nobody", "secret"), 401),
+        ({"Authorization": "Basic !!!"}, 401),
+        ({"Authorization": "Basic " + base64.b64encode(b"no colon").decode()}, 401),
+        ({"Authorization": "Basic " + base64.b64encode(b"\xff:\xff").decode()}, 401),
+        ({"Authorization": "Bearer secret"}, 401),
+        (basic("alice", "secret"), 200),
+        ({"Authorization": basic("alice", "secret")["Authorization"].replace("Basic", "bAsIc")}, 200),
+    ],
+)
+async def test_credentials(path: str, headers: dict[str, str], status: int) -> None:
+    async with serving(security=GUARDED) as get:
+        response = await get(path, headers=headers)
+        assert response.status == (404 if status == 200 and path == "/nothing" else status)
+        assert ("WWW-Authenticate" in response.headers) is (status == 401)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8161", "[::1]:8161", "localhost", "LocalHost:1", "10.1.2.3", "gw.example.com:8161"]
+)
+async def test_own_hosts(host: str) -> None:
+    async with serving(host="GW.example.com") as get:
+        assert (await get("/healthz", headers={"Host": host})).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "",
+        "a@127.0.0.1",
+        "[::1",
+        "localhost.",
+        "0x7f.1",
+    ],
+)
+async def test_other_hosts_are_refused(host: str) -> None:
+    async with serving(host="gw.example.com") as get:
+        response = await get("/api/stat", headers={"Host": host})
+        assert response.status == 403
+        assert "allowed is a literal IP address, localhost or gw.example.com" in await response.text()
+
+
+async def test_a_foreign_host_is_refused_before_its_password_is_looked_at() -> None:
+    async with serving(security=GUARDED) as get:
+        response = await get("/api/stat", headers={"Host": "evil.example", **basic("alice", "secret")})
+        assert response.status == 403
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:8161", 200),
+        ("http://127.0.0.1:9999", 403),
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("", 403),
+        ("http://[::1", 403),
+    ],
+)
+async def test_origin_must_be_our_own(origin: str, status: int) -> None:
+    async with serving() as get:
+        response = await get("/api/stat", headers={"Host": "127.0.0.1:8161", "Origin": origin})
+        assert response.status == status
+        if status == 403:
+            assert "Origin is" in await response.text()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
+    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), OPEN)
+    assert server.endpoint.port > 0
+    async with ClientSession() as session, session.get(f"{server.endpoint}/healthz") as response:
+        assert response.status == 200
+    await server.stop()
+
+
+async def test_a_port_in_use_is_an_error_of_the_start() -> None:
+    first = await HttpServer.start(Endpoint("http", "127.0.0.1", 0), Fixed(broker()), OPEN)
+    try:
+        with pytest.raises(OSError, match="address already in use"):
+            await HttpServer.start(first.endpoint, Fixed(broker()), OPEN)
+    finally:
+        await first.stop()
+
+
+def rates_after(*samples: tuple[float, BrokerStats]) -> RateSampler:
+    sampler = RateSampler()
+    for now_s, stats in samples:
+        sampler.sample(stats, now_s)
+    return sampler
+
+
+def test_rates_are_per_second_between_the_last_two_samples() -> None:
+    sampler = rates_after(
+        (10.0, broker(destination("a", enqueued=0, acknowledged=0))),
+        (11.0, broker(destination("a", enqueued=1000, acknowledged=10))),
+        (13.0, broker(destination("a", enqueued=1500, acknowledged=10), destination("b", enqueued=8, acknowledged=2))),
+    )
+    assert sampler.rates_of("queue", "a") == Rates(250.0, 0.0, 0.0)
+    assert sampler.rates_of("queue", "b") == Rates(4.0, 2.0, 1.0)
+    assert sampler.rates_of("topic", "a") is None
+
+
+def test_one_sample_gives_no_rate() -> None:
+    sampler = rates_after((10.0, broker(destination("a"))))
+    assert sampler.rates_of("queue", "a") is None
+    document: dict[str, Any] = stat_document(broker(destination("a")), sampler)
+    assert document["destinations"][0]["rates"] is None
+
+
+def test_two_samples_at_the_same_moment_are_no_division_by_zero() -> None:
+    sampler = rates_after((10.0, broker(destination("a"))), (10.0, broker(destination("a"))))
+    assert sampler.rates_of("queue", "a") is None
+
+
+def test_a_counter_that_began_anew_gives_no_negative_rate() -> None:
+    sampler = rates_after((0.0, broker(destination("a", enqueued=100))), (1.0, broker(destination("a", enqueued=4))))
+    rates = sampler.rates_of("queue", "a")
+    assert rates is not None
+    assert rates.enqueued == 0.0
+
+
+def test_the_document_is_json() -> None:
+    sampler = rates_after((0.0, broker(destination("a"))), (1.0, broker(destination("a"))))
+    document = json.loads(json.dumps(stat_document(broker(destination("a")), sampler)))
+    assert document["destinations"][0]["rates"] == {"enqueued": 0.0, "delivered": 0.0, "acknowledged": 0.0}

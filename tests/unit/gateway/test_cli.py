@@ -1,0 +1,162 @@
+"""The command as a whole: help, version, usage errors, and the commands that need no gateway."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.loader import load_config
+from gateway.__main__ import main
+from gateway.cli import exit_codes
+from gateway.cli.dispatch import MODULES
+from gateway.security import Security
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_help_lists_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == exit_codes.OK
+    text = capsys.readouterr().out
+    for name in MODULES:
+        assert f"    {name}" in text
+    assert "exit codes:" in text
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == exit_codes.OK
+    assert f"usage: penstock {name}" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == exit_codes.OK
+    assert capsys.readouterr().out.startswith("penstock ")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nothing"],
+        ["run", "--port", "5"],
+        ["send"],
+        ["send", "q", "x", "--count", "0"],
+        ["send", "q", "x", "--count", "many"],
+        ["send", "q", "x", "--header", "no colon"],
+        ["send", "q", "x", "--header", ":v"],
+        ["send", "q", "x", "--header", "receipt:1"],
+        ["send", "q", "x", "--header", "a:b\nc:d"],
+        ["send", "q", "x", "--file", "also"],
+        ["send", "q", "--file", "/nonexistent/file"],
+        ["send", "q", "x", "--persistent", "--non-persistent"],
+        ["send", "q", "x", "--url", "nonsense"],
+        ["receive", "q", "--count", "0"],
+        ["receive", "q", "--prefetch", "-1"],
+        ["receive", "q", "--timeout", "-1"],
+        ["receive", "q", "--timeout", "nan"],
+        ["receive", "q", "--timeout", "inf"],
+        ["receive", "q", "--ack", "sometimes"],
+        ["check-config"],
+        ["check-config", "/nonexistent/file"],
+        ["user"],
+        ["user", "hash", "a:b"],
+        ["user", "hash", "a", "--iterations", "1"],
+        ["run", "--stomp", "tcp://here"],
+        ["run", "--config", "/nonexistent/file"],
+    ],
+)
+def test_usage_errors(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == exit_codes.USAGE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err != ""
+    assert "Traceback" not in captured.err
+
+
+def test_check_config_prints_what_is_effective_and_where_it_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("store: {segment-bytes: 1 MiB}\naddresses:\n  - {match: a.>, kind: topic, nack: requeue}\n")
+    assert main(["check-config", str(path)]) == exit_codes.OK
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["ok"]
+    assert ["store.segment-bytes:", "1MiB", f"{path}:1"] in lines
+    assert ["store.flush:", "sync", "default"] in lines
+    assert ["addresses[0].match:", "a.>", "(topic)"] in lines
+    assert ["addresses[0].nack:", "requeue", f"{path}:3"] in lines
+
+
+def test_check_config_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("data: here\naddresses:\n  - match: b\n    dead-letter-address: null\n")
+    assert main(["check-config", str(path), "--json"]) == exit_codes.OK
+    document = json.loads(capsys.readouterr().out)
+    assert document["ok"] is True
+    assert document["settings"]["data"] == {"value": "here", "source": f"{path}:1"}
+    assert document["addresses"] == [
+        {
+            "match": "b",
+            "kind": "both",
+            "settings": {"dead-letter-address": {"value": "null", "source": f"{path}:4"}},
+        }
+    ]
+
+
+def test_check_config_reports_every_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("dta: x\nstore: {flush: never}\n")
+    assert main(["check-config", str(path)]) == exit_codes.USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [f"{path}:1", f"{path}:2"]
+
+
+def test_check_config_refuses_an_open_listener(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("listeners:\n  stomp: tcp://0.0.0.0:61613\n")
+    assert main(["check-config", str(path)]) == exit_codes.USAGE
+    assert capsys.readouterr().err.startswith(f"{path}:2: listeners.stomp: tcp://0.0.0.0:61613 is open to the network")
+
+
+@pytest.mark.parametrize("name", ["alice", "true", "a b", "#x", "\u00e4", "'q'", "123"])
+def test_user_hash_prints_what_can_be_pasted(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
+    assert main(["user", "hash", name, "--iterations", "4096"]) == exit_codes.OK
+    path = tmp_path / "p.yaml"
+    path.write_text(capsys.readouterr().out)
+    config = load_config(str(path))
+    assert list(config.users) == [name]
+    security = Security(config)
+    assert security.check(name, "correct horse")
+    assert not security.check(name, "correct horse ")
+
+
+def test_user_hash_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("secret\r\n"))
+    assert main(["user", "hash", "bob", "--iterations", "4096", "--json"]) == exit_codes.OK
+    document = json.loads(capsys.readouterr().out)
+    assert document["name"] == "bob"
+    assert len(document["verifiers"]) == 2
+
+
+def test_user_hash_needs_a_password(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert main(["user", "hash", "bob"]) == exit_codes.USAGE
+    assert "no password" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_traceback() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "gateway", "check-config", "examples/penstock.yaml"]
+    process = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (process.returncode, process.stderr) == (exit_codes.FAILED, b"")
