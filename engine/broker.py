@@ -28,6 +28,8 @@ from engine.transaction import Transaction
 from engine.window import Window
 
 EXPIRY_SCAN_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
+EXPIRY_SCAN: Final = 0  # key of that timer; any other key is a destination whose page is asked for again
+PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
 SETTLEMENT_RESERVE_BYTES: Final = 128  # of one settlement record with one range, rounded up
 
@@ -59,10 +61,11 @@ class Broker(StoreListener, TimerTarget):
         self.topics: dict[str, Topic] = {}
         self.queues_by_id: dict[int, Queue] = {}
         self.clients: dict[int, Client] = {}
-        self.parked: dict[int, tuple[Client, str]] = {}
+        self.parked: dict[int, tuple[Client, int, str]] = {}
         self.awaiting: list[Client] = []
         self.dirty_queues: list[Queue] = []
         self.is_blocked = False
+        self.is_memory_shut = False
         self.store_reason = ""
         self._next_client = 1
         self._next_consumer = 1
@@ -70,9 +73,11 @@ class Broker(StoreListener, TimerTarget):
         self._batch_depth = 0
         self._id_prefix = f"ID:{store.store_id()}-"
         self._serial_prefix = f"ID:{store.store_id()}-{store.start_count()}-n"
+        self.dispatcher.wall_ms = self.wall_ms
+        store.set_time(self.wall_ms)
         store.attach(self)
         self._restore()
-        timers.call_at(clock.monotonic_ms() + EXPIRY_SCAN_MS, self, 0)
+        timers.call_at(clock.monotonic_ms() + EXPIRY_SCAN_MS, self, EXPIRY_SCAN)
 
     # -- destinations
 
@@ -142,13 +147,17 @@ class Broker(StoreListener, TimerTarget):
         is_logged = message.flags & PERSISTENT or destination.settings.log_non_persistent
         if is_logged and not self.store.is_accepting():
             return gates.STORE
-        if self.memory.used_bytes >= self.memory.limit_bytes and (not is_logged or destination.kind == TOPIC):
+        if self.memory.used_bytes >= self.memory.limit_bytes:
+            self.is_memory_shut = True  # until ``resume_bytes``: those who wait must not starve behind newcomers
+        if self.is_memory_shut and (not is_logged or destination.kind == TOPIC):
             return gates.MEMORY
         return gates.OPEN
 
     def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
         """Remember that ``client`` waits at ``gate``; ``Client.admit`` tells it when to try again."""
-        self.parked[client.client_number] = (client, f"{gates.GATE_NAMES[gate]}: {destination.uri()}")
+        known = self.parked.get(client.client_number)
+        waits_at = 1 << gate | (0 if known is None else known[1])
+        self.parked[client.client_number] = (client, waits_at, f"{gates.GATE_NAMES[gate]}: {destination.uri()}")
 
     # -- receiving
 
@@ -303,8 +312,11 @@ class Broker(StoreListener, TimerTarget):
             for queue in queues:
                 queue.is_dirty = False
                 dispatcher.run(queue)
-            while dispatcher.expired:
-                self.redelivery.expire(dispatcher.expired.pop())
+            if dispatcher.expired:
+                expired = dispatcher.expired
+                dispatcher.expired = []
+                for delivery in expired:
+                    self.redelivery.expire(delivery)
         if dispatcher.settling:
             self.flush_settlements()
         store = self.store
@@ -364,12 +376,18 @@ class Broker(StoreListener, TimerTarget):
             else:
                 lane.append_loaded(delivery)
         lane.catch_up()
-        if wanted > 0 or queue.rotation:
+        if wanted > 0:
             queue.mark_dirty()
+            if self.store_reason and self.store.is_accepting():
+                self.store_reason = ""
+        else:
+            self._ask_again_later(queue)
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
-        self.queues_by_id[destination_id].lane(priority).is_loading = False
+        queue = self.queues_by_id[destination_id]
+        queue.lane(priority).is_loading = False
         self.store_reason = reason
+        self._ask_again_later(queue)
 
     def store_failed(self, reason: str) -> None:
         self.is_blocked = True
@@ -382,13 +400,16 @@ class Broker(StoreListener, TimerTarget):
     # -- time
 
     def timer_fired(self, key: int) -> None:
-        """Scan queues for messages that expired while nobody was there to take them."""
+        """Scan queues for messages that expired while nobody was there to take them; or ask for a page again."""
+        if key != EXPIRY_SCAN:
+            self.queues_by_id[key].mark_dirty()
+            return
         for queue in self.queues.values():
             self._scan_expired(queue)
         for topic in self.topics.values():
             for queue in topic.subscriptions.values():
                 self._scan_expired(queue)
-        self.timers.call_at(self.clock.monotonic_ms() + EXPIRY_SCAN_MS, self, 0)
+        self.timers.call_at(self.clock.monotonic_ms() + EXPIRY_SCAN_MS, self, EXPIRY_SCAN)
 
     # -- looking in
 
@@ -417,7 +438,7 @@ class Broker(StoreListener, TimerTarget):
             len(self.clients),
             self.memory.used_bytes,
             self.memory.limit_bytes,
-            {number: text for number, (_, text) in self.parked.items()},
+            {number: text for number, (_, _, text) in self.parked.items()},
         )
 
     # -- the steps
@@ -450,30 +471,24 @@ class Broker(StoreListener, TimerTarget):
     def _try_gates(self) -> None:
         """Open the gates whose reason has gone, and let those who waited there go on."""
         is_accepting = self.store.is_accepting()
-        if self.memory.used_bytes > self.memory.resume_bytes and not is_accepting:
-            return
-        if is_accepting and self.memory.used_bytes <= self.memory.resume_bytes:
-            self.is_blocked = False
-        parked = self.parked
-        self.parked = {}
-        for client, _ in parked.values():
-            client.admit()  # parks again at once if its gate is the one that is still shut
+        if self.memory.used_bytes <= self.memory.resume_bytes:
+            self.is_memory_shut = False
+            self.is_blocked = not is_accepting
+        opened = (1 << gates.STORE if is_accepting else 0) | (0 if self.is_memory_shut else 1 << gates.MEMORY)
+        for number, (client, waits_at, _) in list(self.parked.items()):
+            if waits_at & opened and self.parked.pop(number, None) is not None:
+                client.admit()  # parks again at once if another gate of its is still shut
 
     def _scan_expired(self, queue: Queue) -> None:
         if not queue.has_expiring:
             return
         for lane in queue.used_lanes:
-            expired = [one for one in lane.ready if 0 < one.message.expires_ms <= self.wall_ms]
-            if not expired:
-                continue
-            gone = set(map(id, expired))
-            kept = [one for one in lane.ready if id(one) not in gone]
-            lane.ready.clear()
-            lane.ready.extend(kept)
-            for delivery in expired:
-                lane.ready_bytes -= delivery.message.size
+            for delivery in lane.take_expired(self.wall_ms):
                 self.dispatcher.expire(delivery, queue)
         queue.mark_dirty()
+
+    def _ask_again_later(self, queue: Queue) -> None:
+        self.timers.call_at(self.clock.monotonic_ms() + PAGE_RETRY_MS, self, queue.destination_id)
 
     def _forget(self, queue: Queue, consumer: Consumer) -> None:
         """Let go of all that a topic subscription held."""

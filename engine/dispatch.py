@@ -35,6 +35,12 @@ class Dispatcher:
         wall_ms = self.wall_ms
         in_flight_state = advance(READY, DISPATCH)
         while rotation and queue.mask:
+            consumer = rotation[0]
+            client = consumer.client
+            if client.is_output_full:  # perhaps by what another queue has handed over
+                consumer.is_listed = False
+                rotation.popleft()
+                continue
             lane = queue.lanes[queue.mask.bit_length() - 1]
             assert lane is not None, "the mask names a lane that is not there"
             delivery = lane.next_ready()
@@ -46,18 +52,13 @@ class Dispatcher:
                 continue
             if message.log_offset > self.delivered_offset:
                 self.delivered_offset = message.log_offset
-            consumer = rotation[0]
             delivery.consumer = consumer
-            client = consumer.client
             queue.delivered_count += 1
             if consumer.ack_mode == AUTO:
                 delivery.state = in_flight_state
                 client.deliver_settled(consumer, message, delivery.is_redelivered, delivery.failed_attempts + 1)
                 self.settle_automatically(delivery, consumer, queue)
-                if client.is_output_full:
-                    consumer.is_listed = False
-                    rotation.popleft()
-                elif len(rotation) > 1:
+                if len(rotation) > 1:
                     rotation.rotate(-1)
                 continue
             delivery.state = in_flight_state
@@ -67,7 +68,7 @@ class Dispatcher:
             consumer.ledger[tag] = delivery
             queue.in_flight_count += 1
             client.deliver(consumer, delivery)
-            if consumer.window.take() or client.is_output_full:
+            if consumer.window.take():
                 consumer.is_listed = False
                 rotation.popleft()
             elif len(rotation) > 1:

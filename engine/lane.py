@@ -115,9 +115,30 @@ class Lane:
         self.returned.sort(key=_position)
         self.queue.mask |= self.bit
 
+    def take_expired(self, wall_ms: int) -> list[Delivery]:
+        """Take out what waits in memory and has expired."""
+        taken: list[Delivery] = []
+        for waiting in (self.returned, self.ready, self.volatile):
+            expired = [one for one in waiting if 0 < one.message.expires_ms <= wall_ms]
+            if not expired:
+                continue
+            kept = [one for one in waiting if not 0 < one.message.expires_ms <= wall_ms]
+            waiting.clear()
+            waiting.extend(kept)
+            taken += expired
+            if waiting is not self.volatile:
+                for delivery in expired:
+                    self.ready_bytes -= delivery.message.size
+        return taken
+
     def wants_page(self) -> bool:
         """Say whether entries on disk should be asked for now."""
-        return self.next_load < self.tail and not self.is_loading and len(self.ready) < PAGE_MESSAGES
+        return (
+            self.next_load < self.tail
+            and not self.is_loading
+            and len(self.ready) < PAGE_MESSAGES
+            and self.ready_bytes < PAGE_BYTES
+        )
 
     def load(self, next_offset: int, messages: list[Message]) -> list[Delivery]:
         """Take a page; return the deliveries of it in order, without those settled before the store was opened.

@@ -52,7 +52,11 @@ class Redelivery(TimerTarget):
         """Take a NACK: as the address says, wait and try again, dead-letter, or go back to the queue at once."""
         queue = delivery.lane.queue
         mode = queue.settings.nack
+        consumer = delivery.consumer
         self._leave(delivery)
+        if not queue.is_logged and consumer is not None and consumer.is_closed:
+            self.broker.memory.release(delivery.message)  # refused in a transaction; the topic subscription has ended
+            return
         if mode == "requeue":
             self._return(queue, [delivery])
             return

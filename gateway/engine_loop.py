@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final
 
 from engine.broker import Broker
@@ -11,6 +12,8 @@ from gateway.workers import JobSink
 
 if TYPE_CHECKING:
     from gateway.connection import Connection
+
+log: Final = logging.getLogger("penstock.engine")
 
 LAZY_SYNC_S: Final = 0.05  # what nobody waits for is synced this long after it was written
 
@@ -48,6 +51,7 @@ class EngineLoop(JobSink):
         self._loop = loop
         self._is_open = False
         self._is_sync_armed = False
+        self.failed = asyncio.Event()
 
     def open_turn(self) -> None:
         """Call before each input; the first of a turn takes the time."""
@@ -59,8 +63,19 @@ class EngineLoop(JobSink):
         self._loop.call_soon(self.end_turn)
 
     def end_turn(self) -> None:
-        """Dispatch, write, let everything leave that may."""
+        """Dispatch, write, let everything leave that may.
+
+        A fault in here is ours and leaves the engine half-way through a turn: ``failed`` has the process stop at
+        once, without marking the store as closed cleanly, and the next start recovers from the log.
+        """
         self._is_open = False
+        try:
+            self._end_turn()
+        except Exception:
+            log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
+            self.failed.set()
+
+    def _end_turn(self) -> None:
         broker = self.broker
         store = self.store
         offset = broker.end_turn()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Final
 
 from config.model import Endpoint, ServerConfig
@@ -19,6 +20,8 @@ from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
 
 BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
+# A check keeps a worker thread busy for long; a flood of wrong passwords must not take all of them.
+CONCURRENT_CHECKS_MAX: Final = 2
 
 log: Final = logging.getLogger("penstock.listener")
 
@@ -34,6 +37,7 @@ class StompListener(ConnectionHost):
         self._settings = session_settings(config, security.is_required)
         self._connections: dict[Connection, None] = {}
         self._connections_max = config.stomp.limits.connections
+        self._check_places = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
         self._checks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -45,6 +49,8 @@ class StompListener(ConnectionHost):
             lambda: Connection(self, self._engine_loop, settings.unread_output_bytes),
             self.endpoint.host,
             self.endpoint.port,
+            # One family: with port 0, localhost would otherwise be two addresses with two ports.
+            family=socket.AF_INET6 if ":" in self.endpoint.host else socket.AF_INET,
             backlog=BACKLOG,
         )
         port = self._server.sockets[0].getsockname()[1]
@@ -82,12 +88,16 @@ class StompListener(ConnectionHost):
         return encode(ERROR, [("message", "too many connections")], text.encode(), VERSION_1_2)
 
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
+        if self._security.remembers(login, passcode):
+            connection.credentials_checked(True)
+            return
         task = asyncio.get_running_loop().create_task(self._check(connection, login, passcode))
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
     async def _check(self, connection: Connection, login: str, passcode: str) -> None:
-        is_allowed = await asyncio.to_thread(self._security.check, login, passcode)
+        async with self._check_places:
+            is_allowed = await asyncio.to_thread(self._security.check, login, passcode)
         connection.credentials_checked(is_allowed)
 
 

@@ -27,6 +27,9 @@ class ThreadWorkers(Workers):
         self._sink: JobSink | None = None
         self._queues: dict[int, queue.SimpleQueue[Job]] = {}
         self._early: list[Job] = []
+        self._under_way = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
         for lane, name in LANE_NAMES.items():
             self._queues[lane] = queue.SimpleQueue()
             threading.Thread(target=self._serve, args=(self._queues[lane],), name=name, daemon=True).start()
@@ -39,7 +42,17 @@ class ThreadWorkers(Workers):
         self._early.clear()
 
     def submit(self, job: Job, lane: int) -> None:
+        self._under_way += 1
+        self._is_idle.clear()
         self._queues[lane].put(job)
+
+    async def drained(self, patience_s: float) -> bool:
+        """Wait until nothing is under way; return False if that took longer than ``patience_s``."""
+        try:
+            await asyncio.wait_for(self._is_idle.wait(), patience_s)
+        except TimeoutError:
+            return False
+        return True
 
     def _serve(self, jobs: queue.SimpleQueue[Job]) -> None:
         while True:
@@ -55,3 +68,6 @@ class ThreadWorkers(Workers):
             self._early.append(job)
         else:
             self._sink.job_done(job)
+        self._under_way -= 1
+        if self._under_way == 0:
+            self._is_idle.set()

@@ -5,32 +5,33 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, time_ns
-from typing import Final
+from typing import ClassVar, Final
 
-import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from tqdm import tqdm
 
 from engine.errors import PenstockError, RangeGone
 from engine.store.reader import StoreReader
 from spark_bridge import selection, session
 from spark_bridge.offsets import ExportedFile, Manifest, Target, check_continues
+from spark_bridge.parquet import write_partition
+from spark_bridge.plan import Plan, make_plan
+from spark_bridge.records import Piece
 
-PARTITION_COLUMNS: Final = ("destination", "date")
-# Of values that never repeat a dictionary only costs time.
-UNIQUE_COLUMNS: Final = ("message_id", "log_offset", "queue_offset", "body", "body_text", "correlation_id")
-COMPRESSION: Final = "snappy"
-PART_NAME: Final = re.compile(r"part-(\d+)-[0-9a-f-]+\.c(\d+)\b.*\.parquet")
-WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.\w+|ValueError): (.+)$", re.MULTILINE)
+WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.\w+|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE)
 PROGRESS_INTERVAL_S: Final = 0.2
 
 
 class ExportFailed(PenstockError):
     """Spark could not do it; the text says why, as far as it can be told."""
+
+    condition: ClassVar[str] = "export-failed"
+    scope: ClassVar[str] = "request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,117 +63,94 @@ class Result:
     export_seconds: float = field(compare=False)
 
 
-def export(request: Request, shows_progress: bool = False, spark: SparkSession | None = None) -> Result:
+def export(request: Request, shows_progress: bool = False, spark: SparkContext | None = None) -> Result:
     """Add what is new to the target directory.
 
     shows_progress: draw a bar on standard error.
-    spark: a session to use (``spark_bridge.source`` registered); without one a JVM is started for this export.
+    spark: what to run on, see ``session.start``; without it a JVM is started for this export.
     Raises: TargetError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed; ValueError
     for a bad destination pattern.
     """
-    chosen = str(selection.parse(request.destination))
-    reader = StoreReader(request.data)
-    target = Target(request.target)
-    with target.hold():
-        number, exported_to = target.next_range(reader.store_id, chosen)
+    began = monotonic()
+    chosen = selection.parse(request.destination)
+    reader = StoreReader(request.data.absolute())
+    target = Target(request.target.absolute())
+    with target.hold(), ExitStack() as started:
+        number, exported_to = target.next_range(reader.store_id, str(chosen))
         end = reader.end()
         start = wanted = reader.first_offset if exported_to is None else exported_to
         check_continues(start, end.offset)
-        if start < reader.first_offset and request.skip_gone:
-            start = reader.first_offset
+        if request.skip_gone:
+            start = max(start, reader.first_offset)
         try:
-            reader.check_range(start, end.offset)
+            plan = make_plan(reader, chosen, start, end.offset, request.verify)
         except RangeGone as error:
             raise RangeGone(f"{error}; --skip-gone exports what is left") from None
         if start == end.offset:
-            return Result(reader.store_id, chosen, start, start, end.time_ms, 0, 0, 0, "", 0.0, 0.0)
-        with tempfile.TemporaryDirectory(prefix="penstock-export-") as scratch:
-            began = monotonic()
-            own = session.start(request.master, Path(scratch)) if spark is None else None
-            started = monotonic()
-            try:
-                files = _write(own or spark, request, target, number, start, end.offset, shows_progress)
-            finally:
-                if own is not None:
-                    own.stop()
+            return Result(reader.store_id, str(chosen), start, start, end.time_ms, 0, 0, 0, "", 0.0, 0.0)
+        planned = monotonic()
+        if spark is None:
+            scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
+            spark = session.start(request.master, scratch)
+            started.callback(spark.stop)
+        jvm_seconds = monotonic() - planned
+        files = _run(spark, plan, target.staging(number), shows_progress)
         manifest = Manifest(
-            number,
-            reader.store_id,
-            chosen,
-            start,
-            end.offset,
-            end.time_ms,
-            wanted,
-            time_ns() // 1_000_000,
-            tuple(files),
+            number=number,
+            store_id=reader.store_id,
+            destination=str(chosen),
+            from_offset=start,
+            to_offset=end.offset,
+            to_time_ms=end.time_ms,
+            gone_offset=wanted,
+            created_ms=time_ns() // 1_000_000,
+            files=tuple(files),
         )
         path = target.commit(manifest)
         return Result(
-            reader.store_id,
-            chosen,
-            start,
-            end.offset,
-            end.time_ms,
-            manifest.rows,
-            manifest.bytes,
-            len(files),
-            str(path),
-            started - began,
-            monotonic() - started,
+            store_id=reader.store_id,
+            destination=str(chosen),
+            from_offset=start,
+            to_offset=end.offset,
+            to_time_ms=end.time_ms,
+            rows=manifest.rows,
+            bytes=manifest.bytes,
+            files=len(files),
+            manifest=str(path),
+            jvm_seconds=round(jvm_seconds, 3),
+            export_seconds=round(monotonic() - began - jvm_seconds, 3),
         )
 
 
-def _write(
-    spark: SparkSession | None,
-    request: Request,
-    target: Target,
-    number: int,
-    start: int,
-    stop: int,
-    shows_progress: bool,
-) -> list[ExportedFile]:
-    """Let Spark write the range to the staging directory, under the names that the files will keep."""
-    assert spark is not None
-    staging = target.staging(number)
-    messages = (
-        spark.read.format("penstock")
-        .option("path", str(request.data.absolute()))
-        .option("destination", request.destination)
-        .option("from-offset", start)
-        .option("to-offset", stop)
-        .option("verify", "true" if request.verify else "false")
-        .load()
-    )
-    writer = messages.write.mode("append").partitionBy(*PARTITION_COLUMNS).option("compression", COMPRESSION)
-    for name in UNIQUE_COLUMNS:
-        writer = writer.option(f"parquet.enable.dictionary#{name}", "false")
-    with _Watch(spark, stop - start, shows_progress):
+def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -> list[ExportedFile]:
+    """Let Spark's workers write the range to the staging directory, under the names that the files will keep.
+
+    A name tells range and task, so that whatever runs twice gives the same file.
+    """
+    prefix = f"{plan.start:020}-{plan.stop:020}"
+    shared = spark.broadcast(plan)
+
+    def task(numbered: tuple[int, list[Piece]]) -> list[ExportedFile]:
+        number, pieces = numbered
+        return write_partition(shared.value, pieces, staging, f"{prefix}-{number:05}.parquet")
+
+    with _Watch(spark, plan.stop - plan.start, shows_progress):
         try:
-            writer.parquet(staging.absolute().as_uri())
-        except PySparkException as error:
+            tasks = spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
+            written = tasks.map(task).collect()
+        except Py4JError as error:
             said = WORKER_ERROR.findall(str(error))
-            raise ExportFailed(said[-1] if said else str(error)) from error
-    return _rename(staging, f"{start:020}-{stop:020}")
-
-
-def _rename(staging: Path, prefix: str) -> list[ExportedFile]:
-    """Name files by their range, task and number, so that a name says where its rows come from."""
-    files: list[ExportedFile] = []
-    for path in sorted(staging.rglob("part-*.parquet")):
-        part = PART_NAME.fullmatch(path.name)
-        assert part is not None, f"Spark wrote {path.name}"
-        place = path.with_name(f"{prefix}-{part.group(1)}-{part.group(2)}.parquet")
-        path.rename(place)
-        rows = pq.read_metadata(place).num_rows
-        files.append(ExportedFile(str(place.relative_to(staging)), rows, place.stat().st_size))
-    return files
+            raise ExportFailed(said[0] if said else str(error)) from error
+        finally:
+            shared.destroy()
+    return [file for files in written for file in files]
 
 
 class _Watch:
     """Draws what part of Spark's tasks is done, while it is entered."""
 
-    def __init__(self, spark: SparkSession, total_bytes: int, shows_progress: bool) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
+    def __init__(self, spark: SparkContext, total_bytes: int, shows_progress: bool) -> None:
+        self._tracker = spark.statusTracker()
         self._total_bytes = total_bytes
         self._shows_progress = shows_progress
         self._done = threading.Event()

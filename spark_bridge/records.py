@@ -41,7 +41,8 @@ ENTRY_DTYPE: Final = np.dtype(
 )
 assert ENTRY_DTYPE.itemsize == layout.ENTRY_BYTES
 
-NOT_WRITTEN: Final = 1 << 63  # offset 0 is the first snapshot, so an entry that says 0 is preallocated room
+PAST_ALL: Final = 1 << 63
+EMPTY_ENTRIES: Final = 4096
 GAP_BYTES: Final = 16 * 1024  # octets of no interest that are cheaper read than skipped
 BATCH_BYTES: Final = 16 * 1024 * 1024
 
@@ -74,15 +75,18 @@ class Block:
 
     def i64(self, at: int) -> Int64s:
         """Return the 8-octet field at ``at`` of every record."""
-        return self._words[(self.positions + at) >> 3]
+        found: Int64s = self._words[(self.positions + at) >> 3]
+        return found
 
     def u32(self, at: int) -> Int64s:
         """Return the 4-octet field at ``at`` of every record."""
-        return self._halves[(self.positions + at) >> 2].astype(np.int64)
+        found: Int64s = self._halves[(self.positions + at) >> 2].astype(np.int64)
+        return found
 
     def u16(self, at: int) -> Int64s:
         """Return the 2-octet field at ``at`` of every record."""
-        return self._shorts[(self.positions + at) >> 1].astype(np.int64)
+        found: Int64s = self._shorts[(self.positions + at) >> 1].astype(np.int64)
+        return found
 
     def u8(self, at: int) -> Octets:
         """Return the octet at ``at`` of every record."""
@@ -107,12 +111,27 @@ def lane_entries(directory: Path, destination_id: int, priority: int, start: int
 def _entries_between(descriptor: int, file: EntryFile, start: int, stop: int) -> Entries:
     def offset_at(index: int) -> int:
         octets = os.pread(descriptor, 8, index * layout.ENTRY_BYTES)
-        return int.from_bytes(octets, "little") or NOT_WRITTEN
+        return int.from_bytes(octets, "little") or _next_offset(descriptor, index)
 
     low = bisect_left(range(file.count), start, key=offset_at)
     high = bisect_left(range(file.count), stop, lo=low, key=offset_at)
     octets = os.pread(descriptor, (high - low) * layout.ENTRY_BYTES, low * layout.ENTRY_BYTES)
-    return np.frombuffer(octets, dtype=ENTRY_DTYPE)
+    entries = np.frombuffer(octets, dtype=ENTRY_DTYPE)
+    return entries[entries["offset"] != 0]
+
+
+def _next_offset(descriptor: int, index: int) -> int:
+    """Return the log offset of the first entry from ``index`` on that names one.
+
+    Offset 0 is the first snapshot's: an entry that says 0 stands for a message that was lost to corruption.
+    """
+    while octets := os.pread(descriptor, EMPTY_ENTRIES * layout.ENTRY_BYTES, index * layout.ENTRY_BYTES):
+        offsets = np.frombuffer(octets, dtype=ENTRY_DTYPE, count=len(octets) // layout.ENTRY_BYTES)["offset"]
+        named = np.flatnonzero(offsets)
+        if len(named):
+            return int(offsets[named[0]])
+        index += EMPTY_ENTRIES
+    return PAST_ALL
 
 
 def batches(offsets: Int64s, sizes: Int64s, rows: int) -> Iterator[slice]:
@@ -139,7 +158,7 @@ def read_block(segment: Segment, offsets: Int64s, sizes: Int64s) -> Block:
     run_starts, run_ends = offsets[firsts], ends[lasts]
     run_positions = np.concatenate([[0], np.cumsum(run_ends - run_starts)])
     octets = np.empty(int(run_positions[-1]), dtype=np.uint8)
-    view = memoryview(octets)
+    view = memoryview(octets.data)
     try:
         descriptor = os.open(segment.path, os.O_RDONLY)
     except FileNotFoundError:
@@ -179,9 +198,8 @@ def check_block(block: Block, segment: Segment, offsets: Int64s, record_type: in
         )
     if not verify:
         return
-    view = memoryview(block.octets)
-    index = 0
-    for position, size, crc in zip(block.positions.tolist(), block.sizes.tolist(), block.u32(4).tolist(), strict=True):
+    view = memoryview(block.octets.data)
+    records = zip(offsets.tolist(), block.positions.tolist(), block.sizes.tolist(), block.u32(4).tolist(), strict=True)
+    for offset, position, size, crc in records:
         if crc32c(view[position + 8 : position + size]) != crc:
-            raise StoreCorrupt(f"{segment.path.name}: record at log offset {offsets[index]} fails its checksum")
-        index += 1
+            raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} fails its checksum")

@@ -1,15 +1,19 @@
-"""A Spark session for one export: local, quiet, bound to loopback, its workers with our interpreter."""
+"""Spark for one export: local, quiet, bound to loopback, its workers with our interpreter."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext
 
-from spark_bridge import source
+from engine.errors import PenstockError
 from spark_bridge.jvm import find_java_home
 
 LOG_CONFIGURATION: Final = """\
@@ -27,22 +31,43 @@ SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
     "spark.sql.session.timeZone": "UTC",
-    # Rows go to the file of their destination and day as they come; without this Spark sorts every partition first.
-    "spark.sql.maxConcurrentOutputFileWriters": "64",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # No checksum files beside the Parquet files: they would stay behind when files are moved into place.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 
+# What a worker imports, nothing of the gateway.
+WORKER_MODULES: Final = (
+    "engine/__init__.py",
+    "engine/destination.py",
+    "engine/errors.py",
+    "engine/message.py",
+    "engine/ports.py",
+    "engine/store/__init__.py",
+    "engine/store/format.py",
+    "engine/store/reader.py",
+    "spark_bridge/__init__.py",
+    "spark_bridge/columns.py",
+    "spark_bridge/headers.py",
+    "spark_bridge/offsets.py",
+    "spark_bridge/parquet.py",
+    "spark_bridge/plan.py",
+    "spark_bridge/records.py",
+    "spark_bridge/schema.py",
+    "spark_bridge/selection.py",
+    "spark_bridge/session.py",
+    "spark_bridge/settlements.py",
+    "spark_bridge/source.py",
+)
 
-class SessionFailed(Exception):
+
+class SessionFailed(PenstockError):
     """The JVM did not start; the text holds what it said."""
 
+    condition: ClassVar[str] = "spark-failed"
+    scope: ClassVar[str] = "request"
 
-def start(master: str, scratch: Path) -> SparkSession:
-    """Start a session; ``scratch`` takes Spark's temporary files and what the JVM prints.
+
+def start(master: str, scratch: Path) -> SparkContext:
+    """Start Spark; ``scratch`` takes its temporary files and what the JVM prints.
 
     Raises: JavaNotFound, SessionFailed.
     """
@@ -56,30 +81,46 @@ def start(master: str, scratch: Path) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     log_configuration = scratch / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION)
-    builder = SparkSession.builder.master(master).appName("penstock export")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_configuration}")
-    builder = builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-    builder = builder.config("spark.local.dir", str(scratch))
+    settings = SparkConf().setMaster(master).setAppName("penstock export").setAll(list(SETTINGS.items()))
+    settings.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_configuration}")
+    settings.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    settings.set("spark.local.dir", str(scratch))
     output = scratch / "jvm.log"
     try:
-        session = _with_stderr_in(output, builder)
+        context = _with_stderr_in(output, settings)
     except Exception as error:  # py4j and pyspark raise what they like; the JVM's own words are what helps
         said = output.read_text(errors="replace")[-2000:].strip()
         raise SessionFailed(f"Spark did not start: {error}\n{said}") from error
-    source.register(session)
-    return session
+    ship(context)
+    return context
 
 
-def _with_stderr_in(output: Path, builder: SparkSession.Builder) -> SparkSession:
+def _with_stderr_in(output: Path, settings: SparkConf) -> SparkContext:
     """Start the JVM with its standard error in a file: it warns about its own modules on every start."""
     with open(output, "wb") as file:
         sys.stderr.flush()
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
-            return builder.getOrCreate()
+            return SparkContext(conf=settings)
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def ship(context: SparkContext) -> None:
+    """Give the workers what they import, wherever they run and whatever directory they start in."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    # Executors fetch the file when they start, from where it was.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # A name of its own, as Spark refuses another file of the same name.
+    context.addPyFile(str(worker_zip(folder / f"{folder.name}.zip")))
+
+
+def worker_zip(path: Path) -> Path:
+    """Write the modules that a worker needs into a zip."""
+    root = Path(__file__).parent.parent
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in WORKER_MODULES:
+            archive.write(root / name, name)
+    return path

@@ -10,12 +10,7 @@ the durable offset at planning time unless given); verify (checksums, true unles
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -24,32 +19,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from engine.store.reader import StoreReader
-from spark_bridge import schema, selection
+from spark_bridge import schema, selection, session
 from spark_bridge.plan import PARTITION_BYTES, Plan, make_plan, read_pieces
 from spark_bridge.records import Piece
 
 NAME: Final = "penstock"
 OPTIONS: Final = ("path", "destination", "from-offset", "to-offset", "verify", "partition-bytes")
-# What a worker imports, nothing of the gateway.
-WORKER_MODULES: Final = (
-    "engine/__init__.py",
-    "engine/destination.py",
-    "engine/errors.py",
-    "engine/message.py",
-    "engine/ports.py",
-    "engine/store/__init__.py",
-    "engine/store/format.py",
-    "engine/store/reader.py",
-    "spark_bridge/__init__.py",
-    "spark_bridge/columns.py",
-    "spark_bridge/headers.py",
-    "spark_bridge/plan.py",
-    "spark_bridge/records.py",
-    "spark_bridge/schema.py",
-    "spark_bridge/selection.py",
-    "spark_bridge/settlements.py",
-    "spark_bridge/source.py",
-)
 
 
 class LogPartition(InputPartition):
@@ -129,18 +104,5 @@ def _number(given: Mapping[str, str], name: str, least: int) -> int | None:
 
 def register(spark: SparkSession) -> None:
     """Make ``format("penstock")`` known to a session and give its workers what they import."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
-    # Executors fetch the file when they start, from where it was.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # A name of its own, as Spark refuses another file of the same name.
-    spark.sparkContext.addPyFile(str(worker_zip(folder / f"{folder.name}.zip")))
+    session.ship(spark.sparkContext)
     spark.dataSource.register(PenstockDataSource)
-
-
-def worker_zip(path: Path) -> Path:
-    """Write the modules that a worker needs into a zip."""
-    root = Path(__file__).parent.parent
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in WORKER_MODULES:
-            archive.write(root / name, name)
-    return path

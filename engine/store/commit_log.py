@@ -290,7 +290,8 @@ class CommitLog:
             return
         path = f"{self._directory}/{segment_name(segment.base)}"
         if segment.file is not None:
-            # The file is synced, and recovery knows the other name too: nothing to wait for.
+            # Not synced here, on the engine's thread: the first sync does it, and until then recovery makes sure that
+            # no offset in it is used again, whichever name survives.
             self._files.rename(path + PREPARED_SUFFIX, path + SUFFIX)
         else:
             created_ms = self._clock.wall_ms()
@@ -302,6 +303,7 @@ class CommitLog:
                 file.close()
                 raise
             segment.file = file
+            segment.is_name_durable = True
         segment.is_on_disk = True
 
     def prepare_ahead(self) -> None:

@@ -124,7 +124,7 @@ class FileStore(Store):
             for chunk in log.take_chunks():
                 log.put_on_disk(chunk.segment)
                 chunk.segment.write(chunk.octets, chunk.offset)
-                log.current.sync()
+                chunk.segment.sync(files)
         checkpoint.durable_offset = log.end
         checkpoint.durable_time_ms = log.store_time_ms if not recovered.report.is_clean else recovered.store_time_ms
         checkpoint.next_sequence = log.sequence

@@ -141,13 +141,16 @@ class GroupCommit(TimerTarget):
             self._start_sync()
 
     def _start_sync(self) -> None:
+        self._is_in_flight = True
+        self._is_wanted = False
+        self._workers.submit(SyncJob(self, self._files, self._unsynced_segments(), self.written), SYNC_LANE)
+
+    def _unsynced_segments(self) -> list[Segment]:
         segments: list[Segment] = []
         for chunk in self._unsynced:
             if not segments or chunk.segment is not segments[-1]:
                 segments.append(chunk.segment)
-        self._is_in_flight = True
-        self._is_wanted = False
-        self._workers.submit(SyncJob(self, segments, self.written), SYNC_LANE)
+        return segments
 
     def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
         """Take the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
@@ -283,7 +286,7 @@ class GroupCommit(TimerTarget):
         if self._unwritten:
             raise StoreError(f"{self._unwritten[0].segment.path()}: log offsets from {self.written} are not written")
         if self._unsynced:
-            job_of_sync = SyncJob(self, list({id(c.segment): c.segment for c in self._unsynced}.values()), self.written)
+            job_of_sync = SyncJob(self, self._files, self._unsynced_segments(), self.written)
             job_of_sync.run()
             if job_of_sync.broken is not None:
                 raise StoreError(job_of_sync.reason)
@@ -293,10 +296,11 @@ class GroupCommit(TimerTarget):
 class SyncJob(Job):
     """Syncs segments in the order of the log."""
 
-    __slots__ = ("_commit", "_segments", "_target", "broken", "reason")
+    __slots__ = ("_commit", "_files", "_segments", "_target", "broken", "reason")
 
-    def __init__(self, commit: GroupCommit, segments: list[Segment], target: int) -> None:
+    def __init__(self, commit: GroupCommit, files: Files, segments: list[Segment], target: int) -> None:
         self._commit = commit
+        self._files = files
         self._segments = segments
         self._target = target
         self.broken: Segment | None = None
@@ -305,7 +309,7 @@ class SyncJob(Job):
     def run(self) -> None:
         for segment in self._segments:
             try:
-                segment.sync()
+                segment.sync(self._files)
             except OSError as error:
                 self.broken = segment
                 self.reason = describe(error, segment.path())
@@ -360,9 +364,8 @@ class RepairJob(Job):
             for octets in self._octets:
                 new.write(octets, offset)
                 offset += len(octets)
-            new.sync()
             self._files.rename(path + NEW_SUFFIX, path + SUFFIX)
-            self._files.sync_directory(new.directory)
+            new.sync(self._files)
         except OSError as error:
             self.reason = describe(error, path + SUFFIX)
             new.close()

@@ -37,7 +37,8 @@ class SegmentMap:
 
     def __init__(self, segments: list[Segment]) -> None:
         self.bases = [segment.base for segment in segments]
-        self.limits = [segment.limit() for segment in segments]
+        # A continuation begins before its predecessor's room ends.
+        self.limits = [*self.bases[1:], segments[-1].limit()]
         self.paths = [segment.path() for segment in segments]
         self.editions = [segment.edition for segment in segments]
 

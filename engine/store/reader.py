@@ -182,14 +182,16 @@ class StoreReader:
         end, time_ms = start, checkpoint.durable_time_ms if checkpoint is not None else 0
         sequence = checkpoint.next_sequence if checkpoint is not None else 0
         is_open = False
-        last = start
         for record in self._scan(start, None, sequence=sequence, verify=True, is_tail=True):
-            last = record.end()
-            is_open = record.flags & IN_TRANSACTION != 0 and record.type != layout.COMMIT
-            if not is_open:
-                end, time_ms = last, record.store_time_ms
-        if last > start:
-            self._make_durable(start, last)
+            if record.flags & IN_TRANSACTION:
+                is_open = True
+                continue
+            if is_open and record.type != layout.COMMIT:
+                break  # a transaction that something else follows was never committed
+            is_open = False
+            end, time_ms = record.end(), record.store_time_ms
+        if end > start:
+            self._make_durable(start, end)
         return End(end, time_ms, False)
 
     def _make_durable(self, start: int, stop: int) -> None:
@@ -227,11 +229,10 @@ class StoreReader:
         """
         start = self.first_offset
         for segment in self.segments:
-            if not segment.is_continuation and segment.base <= min(self.entries_offset, end):
+            # A segment that was sealed at its base, or is not used yet, holds no snapshot.
+            is_used = segment.base < min(segment.limit, end)
+            if is_used and not segment.is_continuation and segment.base <= self.entries_offset:
                 start = max(start, segment.base)
-        if start == end and start > self.first_offset:
-            # The consume queues end where the log does, at the base of a segment that holds nothing yet.
-            start = max(s.base for s in self.segments if not s.is_continuation and s.base < end)
         yield from self.scan(start, end, verify=False)
 
     def check_range(self, start: int, stop: int) -> None:
@@ -286,13 +287,14 @@ class StoreReader:
                     yield record
             offset = segment.limit
         checkpoint = self.checkpoint
+        # Zeros in the middle of a segment look like its end; the count tells.
         if sequence and checkpoint is not None and stop == checkpoint.durable_offset:
-            # Zeros in the middle of a segment look like its end; the count tells.
-            if sequence != checkpoint.next_sequence:
-                raise StoreCorrupt(
-                    f"the log up to {stop} ends with sequence number {sequence - 1}, "
-                    f"the checkpoint says {checkpoint.next_sequence - 1}"
-                )
+            if sequence == checkpoint.next_sequence:
+                return
+            raise StoreCorrupt(
+                f"the log up to {stop} ends with sequence number {sequence - 1}, "
+                f"the checkpoint says {checkpoint.next_sequence - 1}"
+            )
 
     def _segment_at(self, offset: int) -> Segment:
         """Return the segment that holds ``offset``, the last one for what is past all of them."""
@@ -466,12 +468,10 @@ def list_segments(folder: Path, store_id: str) -> list[Segment]:
             raise StoreCorrupt(f"{path}: its header names base {base} of store {owner!r}")
         limit = base + capacity
         seal = octets[layout.SEAL_POSITION :]
-        if len(seal) == layout.SEAL.size + layout.CRC.size and any(seal):
-            if _crc_at(seal, layout.SEAL.size) == crc32c(seal[: layout.SEAL.size]):
-                limit = layout.SEAL.unpack_from(seal)[0]
-        is_continuation = flags & layout.CONTINUATION != 0
-        span_end = limit if is_continuation else base + capacity
-        heads.append((base, limit, span_end, is_continuation, path))
+        is_whole = len(seal) == layout.SEAL.size + layout.CRC.size and any(seal)
+        if is_whole and _crc_at(seal, layout.SEAL.size) == crc32c(seal[: layout.SEAL.size]):
+            limit = layout.SEAL.unpack_from(seal)[0]
+        heads.append((base, limit, base + capacity, flags & layout.CONTINUATION != 0, path))
     segments: list[Segment] = []
     for number, (base, limit, span_end, is_continuation, path) in enumerate(heads):
         if number + 1 < len(heads):
@@ -505,10 +505,11 @@ def is_held(lock: Path, lock_table: str = LOCK_TABLE) -> bool:
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     inode = f":{status.st_ino}"
     for row in rows:
-        if len(row) > 5 and row[1] == "FLOCK" and row[3] == "WRITE":
-            # Some file systems show another device number than stat does; then the pid tells.
-            if row[5] == device or (row[5].endswith(inode) and row[4] == str(pid)):
-                return True
+        if len(row) < 6 or row[1] != "FLOCK" or row[3] != "WRITE":
+            continue
+        # Some file systems show another device number than stat does; then the pid tells.
+        if row[5] == device or (row[5].endswith(inode) and row[4] == str(pid)):
+            return True
     return False
 
 

@@ -281,8 +281,12 @@ class Recovery:
             return self._start_at(first, True)
         start = first
         for place, segment in enumerate(self._segments):
-            if self._opens_with_snapshot(segment) and segment.base <= self._checkpoint.consume_queue_offset:
-                start = place
+            # After a clean stop at the very end of a segment the next one's base is the consume-queue offset too,
+            # though its snapshot may never have become durable.
+            is_durable = segment.base < self._durable
+            if is_durable and self._opens_with_snapshot(segment):
+                if segment.base <= self._checkpoint.consume_queue_offset:
+                    start = place
         start = self._start_at(start, False)
         self._consume_queue_offset = self._segments[start].base
         reason = self._find_lost_entries()
@@ -419,7 +423,11 @@ class Recovery:
                     raise InvalidRecord(self._end, "there is no record here, though whole ones follow")
                 return None
             except InvalidRecord as invalid:
-                self._pending.clear()
+                if self._pending:
+                    # What is not committed goes with what should have followed it.
+                    invalid.offset = self._pending[0].offset
+                    self._sequence -= len(self._pending)
+                    self._pending.clear()
                 if not invalid.is_whole and self._may_cut(file, place, upper, invalid.offset):
                     return invalid
                 if not self._is_skipping:
@@ -452,7 +460,7 @@ class Recovery:
             octets = octets[: len(octets) & ~7]
             if len(octets) < RECORD_HEADER_BYTES:
                 return upper
-            if any(octets):
+            if octets != bytes(len(octets)):
                 words = memoryview(octets).cast("Q")
                 expected = offset
                 for word in words[2:]:  # a record's own offset stands in its third word
@@ -508,7 +516,7 @@ class Recovery:
             if record_offset != offset:
                 raise InvalidRecord(offset, f"a record that says it stands at log offset {record_offset}", True)
             if sequence != self._sequence and not (self._is_sequence_open and sequence > self._sequence):
-                raise InvalidRecord(offset, f"a record with sequence {sequence}, {self._sequence} should follow", True)
+                raise InvalidRecord(offset, f"a record with sequence {sequence}, {self._sequence} should follow")
             if offset == segment.base and record_type != layout.SNAPSHOT and not segment.is_continuation:
                 raise InvalidRecord(offset, "the segment does not begin with a snapshot", True)
             if flags & IN_TRANSACTION:
@@ -752,7 +760,7 @@ def _corrupt(segment: Segment, invalid: InvalidRecord) -> StoreCorrupt:
 
 def _has_octets(file: File, position: int) -> bool:
     while octets := read_fully(file, READ_BYTES, position):
-        if any(octets):
+        if octets != bytes(len(octets)):
             return True
         position += len(octets)
     return False

@@ -31,11 +31,22 @@ def segment_name(base: int) -> str:
 class Segment:
     """A segment's place in the log.  ``file`` is None while nothing has to be written to it.
 
+    is_on_disk: the file bears its name; is_name_durable: it would also after a power cut.
     sealed_end: its records end here, before its capacity; NOT_SEALED for most.
     edition: grows when another file takes the same name, so that a reader opens the new one.
     """
 
-    __slots__ = ("directory", "base", "capacity", "is_continuation", "file", "is_on_disk", "sealed_end", "edition")
+    __slots__ = (
+        "directory",
+        "base",
+        "capacity",
+        "is_continuation",
+        "file",
+        "is_on_disk",
+        "is_name_durable",
+        "sealed_end",
+        "edition",
+    )
 
     def __init__(self, directory: str, base: int, capacity: int, is_continuation: bool) -> None:
         self.directory = directory
@@ -44,6 +55,7 @@ class Segment:
         self.is_continuation = is_continuation
         self.file: File | None = None
         self.is_on_disk = False
+        self.is_name_durable = False
         self.sealed_end = NOT_SEALED
         self.edition = 0
 
@@ -60,10 +72,13 @@ class Segment:
         assert self.file is not None
         write_fully(self.file, octets, layout.SEGMENT_HEADER_BYTES + offset - self.base)
 
-    def sync(self) -> None:
+    def sync(self, files: Files) -> None:
         """Return once what was written survives a power cut."""
         assert self.file is not None
         self.file.fdatasync()
+        if not self.is_name_durable:
+            files.sync_directory(self.directory)
+            self.is_name_durable = True
 
     def close(self) -> None:
         """Let go of the file."""
@@ -132,7 +147,7 @@ def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]
     if not name.startswith(segment_name(base)):
         raise StoreCorrupt(f"{path}, position 16: the header says base {base}, the name of the file another one")
     segment = Segment(directory, base, capacity, flags & layout.CONTINUATION != 0)
-    segment.is_on_disk = True
+    segment.is_on_disk = segment.is_name_durable = True
     octets = octets[layout.SEAL_POSITION : layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size]
     if any(octets):
         end, _ = layout.SEAL.unpack_from(octets)

@@ -29,6 +29,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--data", metavar="DIR", help="directory of the store (default: data)")
     parser.add_argument("--stomp", metavar="URI", help="STOMP listener (default: tcp://127.0.0.1:61613); port 0: any")
     parser.add_argument("--http", metavar="URI", help="HTTP listener (default: http://127.0.0.1:8161); port 0: any")
+    parser.add_argument(
+        "--skip-corruption",
+        action="store_true",
+        help="start although the log is damaged in the middle; what stood there is lost, and the log says where",
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON once every listener accepts")
 
 
@@ -38,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gateway.app import serve
 
     try:
-        return serve(config, arguments.json)
+        return serve(config, arguments.json, arguments.skip_corruption)
     except StoreError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_codes.STORE

@@ -245,7 +245,11 @@ class Decoder:
         while True:
             if start >= size:
                 self._position = size
-                return self.next_frame_slow() if self._waiting else None
+                if self._waiting:
+                    return self.next_frame_slow()
+                self._buffer = b""  # an idle connection does not keep its last read
+                self._position = 0
+                return None
             octet = buffer[start]
             if octet > _ORD_CR or octet not in _FILLER:
                 break
@@ -391,10 +395,12 @@ class Decoder:
         try:
             while True:
                 frame = self._advance()
-                if frame is not None or not self._waiting:
+                if frame is not None:
                     return frame
-                self._buffer = self._waiting.popleft()
+                self._buffer = self._waiting.popleft() if self._waiting else b""
                 self._position = 0
+                if not self._buffer and not self._waiting:
+                    return None
         except FrameError as error:
             self._error = error
             self._state = _DEAD
@@ -627,10 +633,8 @@ class Decoder:
                 end = size
             if self._collected + end - start > self._body_max:
                 raise FrameTooLarge(f"the body is longer than {self._body_max} octets")
-        is_whole = end < size
-        end = min(end, size)
-        if not is_whole:
-            self._collect(buffer[start:end])
+        if end >= size:
+            self._collect(buffer[start:] if start > 0 else buffer)  # a whole read is not copied
             self._position = size
             return None
         body = buffer[start:end]

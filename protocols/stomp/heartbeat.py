@@ -10,6 +10,7 @@ from protocols.stomp.settings import SessionSettings
 SEND_EARLY: Final = 0.8  # of the agreed interval, so that a loaded machine is not late
 TICK_MOST_MS: Final = 1_000
 TICK_LEAST_MS: Final = 20
+TICK_CONNECTING_MS: Final = 100  # soon after CONNECT the agreed intervals must be kept
 
 
 class Heartbeat:
@@ -54,8 +55,16 @@ class Heartbeat:
         interval_ms = self.terms.send_ms
         return interval_ms > 0 and now_ms - self.sent_ms >= int(interval_ms * SEND_EARLY)
 
-    def interval_ms(self) -> int:
+    def reading_resumed(self, now_ms: int) -> None:
+        """We read again: the client's clocks go on from here."""
+        self.received_ms = now_ms
+        if self.partial_since_ms >= 0:
+            self.partial_since_ms = now_ms
+
+    def interval_ms(self, is_open: bool) -> int:
         """Return when to look again."""
+        if not is_open:
+            return TICK_CONNECTING_MS
         interval_ms = TICK_MOST_MS
         for agreed_ms in (self.terms.send_ms, self.terms.receive_ms):
             if agreed_ms:

@@ -67,10 +67,12 @@ class SendTarget:
         "group_hash",
         "block",
         "transaction",
-        "is_logged",
+        "is_persistent",
     )
 
-    def __init__(self, destination: Queue | Topic, flags: int, priority: int, expires_ms: int, head: Head) -> None:
+    def __init__(
+        self, destination: Queue | Topic, flags: int, priority: int, expires_ms: int, block: bytes, head: Head
+    ) -> None:
         self.destination = destination
         self.destination_id = destination.destination_id
         self.flags = flags
@@ -79,9 +81,9 @@ class SendTarget:
         headers = head.headers
         self.tag_hash = text_hash(headers.get("type"))
         self.group_hash = text_hash(headers.get("JMSXGroupID"))
-        self.block = head.block
+        self.block = block
         self.transaction = headers.get("transaction")
-        self.is_logged = bool(flags & PERSISTENT) or destination.settings.log_non_persistent
+        self.is_persistent = bool(flags & PERSISTENT)
 
 
 def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTarget:
@@ -91,20 +93,20 @@ def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTar
     if name is None:
         raise InvalidHeader("SEND needs a header destination")
     destination, _ = parse_destination(name, broker)
+    block = head.block
+    timestamp = headers.get("timestamp")
+    if timestamp is not None:
+        # JMSTimestamp as the sender says it; ours is only for those who say nothing.
+        block += annotation("timestamp", timestamp)
     persistent = headers.get("persistent")
-    flags = PLAIN if head.is_plain else 0
+    flags = 0 if b"\\" in block else PLAIN
     if default_persistent if persistent is None else boolean("persistent", persistent):
         flags |= PERSISTENT
     if _is_text(head):
         flags |= TEXT
     priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
     expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
-    target = SendTarget(destination, flags, priority, expires_ms, head)
-    timestamp = headers.get("timestamp")
-    if timestamp is not None:
-        # JMSTimestamp as the sender says it; ours is only for those who say nothing.
-        target.block += annotation("timestamp", timestamp)
-    return target
+    return SendTarget(destination, flags, priority, expires_ms, block, head)
 
 
 def parse_destination(text: str, broker: Broker) -> tuple[Queue | Topic, dict[str, str]]:
@@ -148,7 +150,8 @@ def message_octets(message: Message, version: int, id_prefix: str, serial_prefix
         message.priority,
         message.expires_ms,
         b"persistent:true\n" if message.flags & PERSISTENT else b"",
-        b"" if message.flags & TEXT else b"content-length:%d\n" % len(body),
+        # A text ends at its NUL, unless it holds one (amq-msg-type:text with a content-length).
+        b"" if message.flags & TEXT and b"\0" not in body else b"content-length:%d\n" % len(body),
         b""
         if b"\ntimestamp:" in headers or headers.startswith(b"timestamp:")
         else b"timestamp:%d\n" % message.store_time_ms,

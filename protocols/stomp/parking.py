@@ -5,17 +5,30 @@ Source: design.md section 4, "BLOCK throttles every protocol".
 
 from __future__ import annotations
 
+from typing import Final
+
 from protocols.stomp.frames import Frame
+
+FRAME_OVERHEAD_BYTES: Final = 512  # of a parked frame without its body, rounded up
 
 
 class Parking:
-    """park_bytes: bodies held before reading pauses, of a connection that only sends.
+    """park_bytes: held before reading pauses, of a connection that only sends.
 
     park_max_bytes: the same of one that also receives, whose ACKs stand behind its SENDs in one stream: it is read
-    on until here, then it gets an ERROR.  ``addresses``: what the parked frames wait for.
+    on until here, then it gets an ERROR.  ``addresses``: what the parked frames wait for.  is_disconnecting: the last of
+    them is DISCONNECT, and nothing behind it counts.
     """
 
-    __slots__ = ("park_bytes", "park_max_bytes", "parked", "parked_bytes", "addresses", "is_reading_paused")
+    __slots__ = (
+        "park_bytes",
+        "park_max_bytes",
+        "parked",
+        "parked_bytes",
+        "addresses",
+        "is_reading_paused",
+        "is_disconnecting",
+    )
 
     def __init__(self, park_bytes: int, park_max_bytes: int) -> None:
         self.park_bytes = park_bytes
@@ -24,11 +37,18 @@ class Parking:
         self.parked_bytes = 0
         self.addresses: set[str] = set()
         self.is_reading_paused = False
+        self.is_disconnecting = False
 
     def add(self, frame: Frame, address: str) -> None:
         self.parked.append(frame)
-        self.parked_bytes += len(frame.body)
+        self.parked_bytes += len(frame.body) + FRAME_OVERHEAD_BYTES
         self.addresses.add(address)
+
+    def add_disconnect(self, frame: Frame) -> None:
+        """Let DISCONNECT wait, and take nothing more."""
+        self.parked.append(frame)
+        self.is_reading_paused = True
+        self.is_disconnecting = True
 
     def take_all(self) -> list[Frame]:
         """Return all parked frames in order; those that must still wait are parked again by the caller."""

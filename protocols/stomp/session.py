@@ -64,6 +64,7 @@ class StompSession(ProtocolConnection):
         "unsettled",
         "next_ack",
         "transactions",
+        "committing",
         "parking",
         "heartbeat",
         "ending_error",
@@ -92,6 +93,7 @@ class StompSession(ProtocolConnection):
         self.unsettled: dict[bytes, Delivery] = {}
         self.next_ack = 1
         self.transactions: dict[str, Transaction] = {}
+        self.committing: dict[Frame, Transaction] = {}  # by their COMMIT, which is parked
         self.parking = Parking(settings.block_park_bytes, settings.block_park_max_bytes)
         self.heartbeat = Heartbeat(settings, now_ms)
         self.ending_error = b""
@@ -106,7 +108,7 @@ class StompSession(ProtocolConnection):
     def receive_data(self, octets: bytes, now_ms: int) -> None:
         self.now_ms = now_ms
         self.heartbeat.received_ms = now_ms
-        if self.state == ENDING:
+        if self.state == ENDING or self.parking.is_disconnecting:
             return
         self.decoder.receive_data(octets)
         self._read_frames()
@@ -120,7 +122,7 @@ class StompSession(ProtocolConnection):
         out = self.out
         if confirmed:
             out.append(confirmed)
-        if self.ending_error and not confirmations.owed:
+        if self.ending_error and (not confirmations.owed or self.now_ms >= self.ending_deadline_ms):
             out.append(self.ending_error)
             self.ending_error = b""
         if not out:
@@ -135,6 +137,7 @@ class StompSession(ProtocolConnection):
         if is_paused:
             self.is_output_full = True
         elif self.is_output_full:
+            self.heartbeat.reading_resumed(self.now_ms)  # who takes nothing is not read either
             self.broker.output_drained(self)
 
     def is_finished(self) -> bool:
@@ -158,14 +161,14 @@ class StompSession(ProtocolConnection):
             self._touch()
             return 100
         heartbeat = self.heartbeat
-        fault = heartbeat.fault(now_ms, self.state == OPEN, self.parking.is_reading_paused)
+        fault = heartbeat.fault(now_ms, self.state == OPEN, self.parking.is_reading_paused or self.is_output_full)
         if fault:
             self._fail(TimedOut(fault), None)
             return 100
         if self.state == OPEN and heartbeat.must_send(now_ms) and not self.out and not self.is_output_full:
             self.out.append(b"\n")
             self._touch()
-        return heartbeat.interval_ms()
+        return heartbeat.interval_ms(self.state == OPEN)
 
     def connection_lost(self) -> None:
         self.state = ENDING
@@ -173,7 +176,8 @@ class StompSession(ProtocolConnection):
 
     def shut_down(self) -> None:
         if self.state != ENDING:
-            self._end(encode(frames.ERROR, [("message", "the gateway is shutting down")], b"", self.version))
+            text = encode(frames.ERROR, [("message", "the gateway is shutting down")], b"", self.version)
+            self._end(text, is_lost=False)
 
     # -- the engine's side
 
@@ -237,9 +241,13 @@ class StompSession(ProtocolConnection):
         parking = self.parking
         for frame in parking.take_all():
             self._take(frame)
-        if parking.is_reading_paused and parking.parked_bytes < parking.park_bytes:
+        if (
+            parking.is_reading_paused
+            and not parking.is_disconnecting
+            and parking.parked_bytes < parking.park_bytes
+        ):
             parking.is_reading_paused = False
-            self.heartbeat.received_ms = self.now_ms
+            self.heartbeat.reading_resumed(self.now_ms)
             self.link.resume_reading()
             self._read_frames()
         self._touch()
@@ -372,7 +380,7 @@ class StompSession(ProtocolConnection):
             if gate != gates.OPEN:
                 self._park(frame, destination, gate)
                 return
-            if target.is_logged:
+            if target.is_persistent:
                 self.confirmations.has_logged = True
         receipt = frame.receipt
         if receipt is not None:
@@ -403,6 +411,9 @@ class StompSession(ProtocolConnection):
             self.broker.acknowledge(delivery)
         else:
             self._settle(frame, name, consumer, delivery)
+            if name is not None:
+                self._confirm(frame)  # accepted into the transaction: nothing to wait for
+                return
         if consumer.queue.is_logged:
             self.confirmations.has_logged = True
         receipt = frame.receipt
@@ -451,9 +462,12 @@ class StompSession(ProtocolConnection):
         if self.version == VERSION_1_2:
             # stomp-php's generic dialect answers with the message-id.
             for delivery in self.unsettled.values():
+                consumer = delivery.consumer
+                if consumer is None or (named is not None and consumer.name != named):
+                    continue
                 if self.broker.message_id(delivery.message) == wanted:
                     return delivery
-        if has_automatic and wanted.startswith("ID:"):
+        if has_automatic and frame.command == frames.ACK and wanted.startswith("ID:"):
             return None
         raise InvalidHeader(
             f"{frames.NAMES[frame.command].decode()} names {wanted[:200]!r}, which is not an unacknowledged message "
@@ -513,14 +527,17 @@ class StompSession(ProtocolConnection):
         if name in self.transactions:
             raise TransactionError(f"transaction {name[:200]!r} is open already")
         limits = self.settings.transaction_limits
-        if len(self.transactions) >= limits.open_count:
+        if len(self.transactions) + len(self.committing) >= limits.open_count:
             raise TransactionError(f"{limits.open_count} transactions are open on this connection, which is the limit")
         self.transactions[name] = Transaction(self, name, limits)
         self._confirm(frame)
 
     def _commit(self, frame: Frame) -> None:
         name = self._transaction_header(frame)
-        transaction = self._transaction(name)
+        transaction = self.committing.pop(frame, None)
+        if transaction is None:
+            transaction = self._transaction(name)
+            del self.transactions[name]  # while its COMMIT waits, the client may begin another one of that name
         addresses = self.parking.addresses
         gate, destination = self.broker.commit_refusal(transaction)
         if gate == gates.OPEN and addresses:
@@ -529,9 +546,9 @@ class StompSession(ProtocolConnection):
                     destination = sent_to
                     break
         if destination is not None:
+            self.committing[frame] = transaction
             self._park(frame, destination, gate)
             return
-        del self.transactions[name]
         self._forget(transaction.accepted + transaction.refused)
         self.broker.commit(transaction)
         self.confirmations.has_logged = True
@@ -546,7 +563,7 @@ class StompSession(ProtocolConnection):
 
     def _disconnect(self, frame: Frame) -> None:
         if self.parking.parked:
-            self.parking.add(frame, "")
+            self.parking.add_disconnect(frame)
             return
         self._confirm(frame)
         self.state = ENDING
@@ -607,28 +624,29 @@ class StompSession(ProtocolConnection):
 
     def _refuse(self, error: PenstockError, frame: Frame | None) -> None:
         """Answer with ERROR; the connection ends, but under 1.0 for a request that only asked for the wrong thing."""
-        if isinstance(error, EngineError) and self.version == VERSION_1_0 and self.state == OPEN:
+        if isinstance(error, EngineError | InvalidHeader) and self.version == VERSION_1_0 and self.state == OPEN:
             self.confirmations.turn.append(self._error_frame(error, frame))
         else:
             self._fail(error, frame)
 
     def _fail(self, error: PenstockError, frame: Frame | None) -> None:
         self.link.warn(f"{error.condition}: {error}")
-        self._end(self._error_frame(error, frame))
+        self._end(self._error_frame(error, frame), is_lost=True)
 
-    def _end(self, error_frame: bytes) -> None:
+    def _end(self, error_frame: bytes, is_lost: bool) -> None:
         """Finish with an ERROR that waits, for a bounded time, for the confirmations before it."""
         self.state = ENDING
         self.ending_error = error_frame
         self.ending_deadline_ms = self.now_ms + self.settings.ending_time_ms
-        self._let_go(is_lost=True)
+        self._let_go(is_lost)
         self._touch()
 
     def _let_go(self, is_lost: bool) -> None:
         """Abort what is open and give back what is held."""
-        for transaction in self.transactions.values():
+        for transaction in [*self.transactions.values(), *self.committing.values()]:
             self.broker.abort(transaction)
         self.transactions.clear()
+        self.committing.clear()
         dropped = len(self.parking.take_all())
         if dropped:
             self.link.warn(f"{dropped} unconfirmed frames that waited at a gate went with the connection")

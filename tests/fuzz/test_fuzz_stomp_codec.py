@@ -32,7 +32,7 @@ def test_fuzz_stomp_codec(request: pytest.FixtureRequest, tmp_path: Path) -> Non
     corpus.mkdir()
     for number, seed in enumerate(SEEDS):
         (corpus / str(number)).write_bytes(seed)
-    runs = 2_000_000 if request.config.getoption("--long", default=False) else 20_000
+    runs = 500_000 if request.config.getoption("--long", default=False) else 20_000
     command = [sys.executable, str(TARGET), f"-runs={runs}", "-max_len=512", "-seed=1", "-rss_limit_mb=1024"]
     done = subprocess.run(
         [*command, f"-dict={DICTIONARY}", f"-artifact_prefix={tmp_path}/", str(corpus)],

@@ -102,9 +102,7 @@ class EngineWorld:
         """Send and let it show; every message must be accepted."""
         destination = self.broker.queue(to) if isinstance(to, str) else to
         for body in bodies:
-            message = self.message(
-                destination, body, persistent=persistent, priority=priority, expires_ms=expires_ms
-            )
+            message = self.message(destination, body, persistent=persistent, priority=priority, expires_ms=expires_ms)
             assert self.broker.send(destination, message) == gates.OPEN
         self.turn()
 

@@ -1,4 +1,4 @@
-"""Fakes of everything that the engine and a session are given: time, timers, a store, a socket, a connection."""
+"""Fakes of everything that the engine and a session are given: time, timers, workers, a store, a socket, a client."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from engine.message import PERSISTENT, Message
 from engine.ports import (
     Clock,
     DestinationState,
+    Job,
     LaneState,
     Range,
     Store,
     StoreListener,
     Timers,
     TimerTarget,
+    Workers,
 )
 from engine.stats import BrokerStats, DestinationStats
 from protocols.connection import Link
@@ -118,9 +120,7 @@ class ScriptedStore(Store):
         self.is_sync_wanted = False
         self._recovered = recovered or []
         self._numbers = {(one.kind, one.name): one.destination_id for one in self._recovered}
-        self._tails = {
-            (one.destination_id, lane.priority): lane.tail for one in self._recovered for lane in one.lanes
-        }
+        self._tails = {(one.destination_id, lane.priority): lane.tail for one in self._recovered for lane in one.lanes}
         self._entries: dict[tuple[int, int, int], Message] = {}
         for message in messages or []:
             self._entries[message.destination_id, message.priority, message.queue_offset] = message
@@ -400,3 +400,22 @@ def destination_stats(stats: BrokerStats, name: str) -> DestinationStats:
     """Return the numbers of one destination; of a name that is there once."""
     (found,) = [one for one in stats.destinations if one.name == name]
     return found
+
+
+class HeldWorkers(Workers):
+    """Jobs that are done when the test says so, in the order of their submission."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[int, Job]] = []
+
+    def submit(self, job: Job, lane: int) -> None:
+        self.jobs.append((lane, job))
+
+    def finish(self, lane: int) -> bool:
+        """Run and finish all jobs of ``lane`` that are there now; return whether there were any."""
+        mine = [job for found, job in self.jobs if found == lane]
+        self.jobs = [(found, job) for found, job in self.jobs if found != lane]
+        for job in mine:
+            job.run()
+            job.finish()
+        return bool(mine)

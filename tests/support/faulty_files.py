@@ -43,7 +43,7 @@ class Fault:
     skip: int = 0
 
 
-class _Inode:
+class Inode:
     """A file apart from its names."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _Inode:
         """Take the pages for clean without having written them."""
         self.dirty.clear()
 
-    def survivor(self, chance: random.Random) -> _Inode:
+    def survivor(self, chance: random.Random) -> Inode:
         """Return the file after the crash."""
         if len(self.octets) != len(self.durable) and chance.random() < 0.5:
             self._resize_durable(len(self.octets))
@@ -96,7 +96,7 @@ class _Inode:
             if sector * SECTOR_BYTES < size and chance.random() < 0.5:
                 self._flush(sector)
         self._resize_durable(size)
-        after = _Inode()
+        after = Inode()
         after.octets = bytearray(self.durable)
         after.durable = bytearray(self.durable)
         return after
@@ -107,12 +107,12 @@ class _Change:
     """One change of a directory: ``inode`` is None for a name that goes; ``old_name`` goes with a rename."""
 
     name: str
-    inode: _Inode | None
+    inode: Inode | None
     old_name: str = ""
 
 
 class FaultyFile(File):
-    def __init__(self, files: FaultyFiles, path: str, inode: _Inode, is_writable: bool) -> None:
+    def __init__(self, files: FaultyFiles, path: str, inode: Inode, is_writable: bool) -> None:
         self._files = files
         self._path = path
         self._inode = inode
@@ -161,7 +161,7 @@ class FaultyFile(File):
         except OSError:
             self._inode.lose()
             raise
-        self._inode.sync()
+        self._files.sync_inode(self._inode)
 
     def close(self) -> None:
         self._is_open = False
@@ -184,8 +184,8 @@ class FaultyFiles(Files):
         self.free_bytes = -1  # -1: as much as is wanted
         self.error_rate = 0.0  # of every write and sync
         self.pid = 4711
-        self._names: dict[str, dict[str, _Inode]] = {".": {}}
-        self._durable_names: dict[str, dict[str, _Inode]] = {".": {}}
+        self._names: dict[str, dict[str, Inode]] = {".": {}}
+        self._durable_names: dict[str, dict[str, Inode]] = {".": {}}
         self._changes: list[tuple[str, _Change]] = []  # of names, in order, since their directory was synced
 
     # What tests do.
@@ -203,7 +203,7 @@ class FaultyFiles(Files):
     def crash(self) -> FaultyFiles:
         """Cut the power; return the disk as the next start finds it."""
         self.is_crashed = True
-        after = FaultyFiles(self._seed + 1)
+        after = type(self)(self._seed + 1)
         after.pid = self.pid + 1
         kept = self._chance.randint(0, len(self._changes))
         names = {directory: dict(entries) for directory, entries in self._durable_names.items()}
@@ -214,7 +214,7 @@ class FaultyFiles(Files):
                 entries.pop(change.name, None)
             else:
                 entries[change.name] = change.inode
-        survivors: dict[int, _Inode] = {}
+        survivors: dict[int, Inode] = {}
         for directory in sorted(names):
             after._names[directory] = {}
             for name, inode in sorted(names[directory].items()):
@@ -229,7 +229,7 @@ class FaultyFiles(Files):
     def killed(self) -> FaultyFiles:
         """Kill the process; return the same disk with all that was written, synced or not."""
         self.is_crashed = True
-        after = FaultyFiles(self._seed + 1)
+        after = type(self)(self._seed + 1)
         after.pid = self.pid + 1
         after._names = self._names
         after._durable_names = self._durable_names
@@ -281,6 +281,10 @@ class FaultyFiles(Files):
         if can_fail and self.error_rate and self._chance.random() < self.error_rate:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
+    def sync_inode(self, inode: Inode) -> None:
+        """Make a file durable; to be overridden by disks that lie."""
+        inode.sync()
+
     def room_for(self, path: str, size: int, growth: int) -> int:
         """Return how many octets of a write are taken."""
         if self.free_bytes >= 0:
@@ -296,11 +300,11 @@ class FaultyFiles(Files):
         directory, _, name = path.rpartition("/")
         return directory, name
 
-    def _find(self, path: str) -> _Inode | None:
+    def _find(self, path: str) -> Inode | None:
         directory, name = self._split(path)
         return self._names.get(directory, {}).get(name)
 
-    def _change(self, path: str, inode: _Inode | None) -> None:
+    def _change(self, path: str, inode: Inode | None) -> None:
         directory, name = self._split(path)
         if directory not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -314,7 +318,7 @@ class FaultyFiles(Files):
 
     def create(self, path: str) -> File:
         self.enter("create", path)
-        inode = _Inode()
+        inode = Inode()
         self._change(path, inode)
         return FaultyFile(self, path, inode, True)
 
@@ -337,7 +341,7 @@ class FaultyFiles(Files):
             return None
         inode = self._find(path)
         if inode is None:
-            inode = _Inode()
+            inode = Inode()
             self._change(path, inode)
         self.locks.add(path)
         file = FaultyFile(self, path, inode, True)

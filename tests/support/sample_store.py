@@ -82,6 +82,7 @@ class SampleStore:
         seal = layout.SEAL.pack(self.offset, self.sequence)
         self._file.seek(layout.SEAL_POSITION)
         self._file.write(seal + layout.CRC.pack(crc32c(seal)))
+        self._file.seek(layout.SEGMENT_HEADER_BYTES + self.offset - self.base)
 
     def continue_after_failed_sync(self) -> None:
         """Seal, and go on at the same offset in a continuation segment."""
@@ -197,8 +198,9 @@ class SampleStore:
         self.sequence += 1
         return offset
 
-    def append_octets(self, octets: bytes) -> None:
-        """Write what is no record: a torn tail."""
+    def append_octets(self, octets: bytes = b"") -> None:
+        """Write what is no record, a torn tail; it and all before it are then in the file."""
+        self._file.seek(layout.SEGMENT_HEADER_BYTES + self.offset - self.base)
         self._file.write(octets)
         self._file.flush()
 
@@ -246,6 +248,12 @@ class SampleStore:
         paths = sorted((self.directory / "commitlog").iterdir())
         paths[0].unlink()
         self.first_offset = int(paths[1].stem)
+
+    def __enter__(self) -> SampleStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let go of the file."""

@@ -249,9 +249,7 @@ class RecordingStore(StoreWrapper):
         self._note(Appended(*place, uid, message.log_offset))
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
-        entries = tuple(
-            (one.priority, entry) for one in ranges for entry in range(one.first, one.first + one.count)
-        )
+        entries = tuple((one.priority, entry) for one in ranges for entry in range(one.first, one.first + one.count))
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
         for priority, entry in entries:
             uid = self._uids[destination_id, priority, entry]
@@ -305,7 +303,9 @@ class RecordingStore(StoreWrapper):
         lines: list[str] = []
         for number in sorted(image.destinations.keys() | found.destinations.keys()):
             if image.destinations.get(number) != found.destinations.get(number):
-                lines.append(f"destination {number}: {image.destinations.get(number)}, {found.destinations.get(number)}")
+                lines.append(
+                    f"destination {number}: {image.destinations.get(number)}, {found.destinations.get(number)}"
+                )
         for key in sorted(image.lanes.keys() | found.lanes.keys()):
             wanted = image.lanes.get(key, LaneImage())
             seen = found.lanes.get(key, LaneImage())

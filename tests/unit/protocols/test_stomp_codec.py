@@ -338,3 +338,17 @@ def test_escape_of_each_version() -> None:
 def test_a_version_that_does_not_exist() -> None:
     with pytest.raises(AssertionError, match="version is 13"):
         Decoder().version = 13
+
+
+@pytest.mark.parametrize("rest", [b"", b"\n", b"SEN"])
+def test_an_idle_connection_does_not_keep_its_last_read(rest: bytes) -> None:
+    decoder = Decoder()
+    tracemalloc.start()
+    try:
+        decoder.receive_data(send(b"", b"x" * 1_000_000) + rest)
+        while decoder.next_frame() is not None:
+            pass
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 100_000

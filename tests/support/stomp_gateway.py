@@ -1,0 +1,257 @@
+"""STOMP sessions with a real engine on the store in memory; no sockets: octets in, octets out, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from config.matching import AddressEntry, AddressMatcher
+from engine.broker import Broker
+from engine.ports import READ_LANE, SYNC_LANE
+from engine.stats import DestinationStats
+from engine.store.memory_store import MemoryStore
+from protocols.stomp.codec import Decoder, Limits, encode
+from protocols.stomp.frames import COMMANDS, NAMES
+from protocols.stomp.handshake import VERSIONS
+from protocols.stomp.session import StompSession
+from protocols.stomp.settings import SessionSettings
+from tests.support.fakes import FakeLink, HeldWorkers, VirtualClock, VirtualTimers, destination_stats
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One frame from the gateway.  has_length: it had a content-length."""
+
+    command: str
+    headers: dict[str, str]
+    body: bytes = b""
+    has_length: bool = False
+
+    def __getitem__(self, name: str) -> str:
+        return self.headers[name]
+
+
+class StompGateway:
+    """syncs: False to hold every confirmation back until ``sync``."""
+
+    def __init__(
+        self,
+        *addresses: AddressEntry,
+        settings: SessionSettings | None = None,
+        memory_limit_bytes: int = 256 * MIB,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.workers = HeldWorkers()
+        self.store = MemoryStore(self.workers, store_id="c0ffee00", start_count=3)
+        self.broker = Broker(
+            self.store, self.clock, self.timers, AddressMatcher(addresses), memory_limit_bytes, seed=7
+        )
+        self.settings = settings or SessionSettings()
+        self.peers: list[Peer] = []
+        self.syncs = True
+        self._is_held = False
+
+    def open(self) -> Peer:
+        """Accept a connection on which nothing has been said."""
+        peer = Peer(self, len(self.peers) + 1)
+        self.peers.append(peer)
+        return peer
+
+    def connect(self, version: str = "1.2", **headers: str) -> Peer:
+        """Return a peer that is connected, CONNECTED taken."""
+        peer = self.open()
+        accepted = {} if version == "1.0" else {"accept-version": version, "host": "test"}
+        peer.send("CONNECT", **accepted, **headers)
+        (connected,) = peer.take()
+        assert connected.command == "CONNECTED", connected
+        assert connected["version"] == version
+        return peer
+
+    @contextmanager
+    def one_turn(self) -> Iterator[None]:
+        """Have everything that is sent inside arrive in one turn."""
+        assert not self._is_held
+        self._is_held = True
+        yield
+        self._is_held = False
+        self.settle()
+
+    def settle(self) -> None:
+        """End the turn, and as many more as it takes until nothing moves."""
+        if self._is_held:
+            return
+        while True:
+            offset = self.broker.end_turn()
+            confirmed_offset = self.store.confirmed_offset()
+            for peer in self.peers:
+                peer.flush(offset, confirmed_offset)
+            self.store.write()
+            self.store.sync()
+            self.broker.begin_turn()
+            moved = self.workers.finish(READ_LANE)
+            if self.syncs:
+                moved = self.workers.finish(SYNC_LANE) or moved
+            if not moved and not self.broker.dirty_queues and not any(peer.link.is_touched for peer in self.peers):
+                return
+
+    def sync(self) -> None:
+        """Make durable what is written."""
+        self.workers.finish(SYNC_LANE)
+        self.settle()
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass: timers and ticks in their order."""
+        until_ms = self.clock.now_ms + milliseconds
+        while True:
+            ticks = [peer.next_tick_ms for peer in self.peers if not peer.is_closed]
+            timer_ms = self.timers.next_ms()
+            next_ms = min(ticks + ([] if timer_ms is None else [timer_ms]))
+            if next_ms > until_ms:
+                break
+            self.clock.now_ms = max(self.clock.now_ms, next_ms)
+            self.broker.begin_turn()
+            self.timers.fire_due()
+            for peer in self.peers:
+                peer.tick(self.clock.now_ms)
+            self.settle()
+        self.clock.now_ms = until_ms
+        self.broker.begin_turn()
+        self.settle()
+
+    def stats(self, name: str) -> DestinationStats:
+        return destination_stats(self.broker.stats(), name)
+
+    def reason(self, peer: Peer) -> str:
+        """Return why a producer waits."""
+        return self.broker.stats().blocked_producers.get(peer.session.client_number, "")
+
+
+@dataclass(slots=True)
+class Peer:
+    """A client, and the gateway's socket to it.
+
+    octets: everything that came, since the last ``take``.  is_closed: the gateway has closed, or the peer has gone.
+    is_stuck: the transport wants no more octets (they still count as sent).
+    """
+
+    gateway: StompGateway
+    number: int
+    link: FakeLink = field(init=False)
+    session: StompSession = field(init=False)
+    octets: bytes = b""
+    is_closed: bool = False
+    is_stuck: bool = False
+    next_tick_ms: int = 0
+    unread: list[bytes] = field(default_factory=list)
+    _decoder: Decoder = field(default_factory=Decoder)
+
+    def __post_init__(self) -> None:
+        gateway = self.gateway
+        self.link = FakeLink(f"192.0.2.1:{40_000 + self.number}")
+        self.session = StompSession(gateway.broker, self.link, gateway.settings, gateway.clock.now_ms)
+        self.next_tick_ms = gateway.clock.now_ms
+
+    # -- the client's side
+
+    def send(self, command: str, body: bytes = b"", /, **headers: str) -> None:
+        """Send one frame; ``_`` in a name stands for ``-``."""
+        named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        self.send_octets(encode(COMMANDS[command.encode()], named, body, self.session.version))
+
+    def publish(self, destination: str, *bodies: bytes, **headers: str) -> None:
+        for body in bodies:
+            self.send("SEND", body, destination=destination, **headers)
+
+    def subscribe(self, destination: str, ack: str = "client-individual", id: str = "s", **headers: str) -> None:
+        self.send("SUBSCRIBE", destination=destination, ack=ack, id=id, **headers)
+
+    def send_octets(self, octets: bytes) -> None:
+        """Send; octets wait outside while the gateway does not read."""
+        self.unread.append(octets)
+        self._read()
+        self.gateway.settle()
+
+    def take(self) -> list[Received]:
+        """Return what came since the last call."""
+        frames = []
+        self._decoder.receive_data(self.octets)
+        self.octets = b""
+        while (frame := self._decoder.next_frame()) is not None:
+            if frame.head.command == COMMANDS[b"CONNECTED"]:
+                self._decoder.version = VERSIONS[frame.head.headers.get("version", "1.0")]
+            name = NAMES[frame.command].decode()
+            frames.append(Received(name, frame.head.headers, frame.body, frame.head.content_length >= 0))
+        return frames
+
+    def messages(self) -> list[Received]:
+        """Return what came since the last call, which must be nothing but messages."""
+        frames = self.take()
+        assert [frame for frame in frames if frame.command != "MESSAGE"] == []
+        return frames
+
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.messages()]
+
+    def receipts(self) -> list[str]:
+        """Return the receipts that came since the last call, and nothing else may have."""
+        frames = self.take()
+        assert [frame for frame in frames if frame.command != "RECEIPT"] == []
+        return [frame["receipt-id"] for frame in frames]
+
+    def error(self) -> Received:
+        """Return the one frame that came, an ERROR after which the gateway has closed."""
+        (frame,) = self.take()
+        assert frame.command == "ERROR", frame
+        assert self.is_closed
+        return frame
+
+    def vanish(self) -> None:
+        """Cut the connection."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.session.connection_lost()
+        self.gateway.settle()
+
+    def answer_login(self, *, is_allowed: bool) -> None:
+        self.session.authenticated(is_allowed)
+        self._read()
+        self.gateway.settle()
+
+    def drain(self) -> None:
+        """The transport takes octets again."""
+        self.is_stuck = False
+        self.session.output_written(False)
+        self.gateway.settle()
+
+    # -- the gateway's side, as gateway.connection does it
+
+    def flush(self, offset: int, confirmed_offset: int) -> None:
+        if not self.link.is_touched:
+            return
+        self.link.is_touched = False
+        if self.is_closed:
+            return
+        octets = self.session.end_turn(offset, confirmed_offset)
+        if octets:
+            self.octets += octets
+            self.session.output_written(self.is_stuck)
+        self._read()
+        if self.session.is_finished():
+            self.is_closed = True
+            self.session.connection_lost()
+
+    def tick(self, now_ms: int) -> None:
+        if not self.is_closed and self.next_tick_ms <= now_ms:
+            self.next_tick_ms = now_ms + self.session.tick(now_ms)
+
+    def _read(self) -> None:
+        while self.unread and self.link.is_reading and not self.is_closed:
+            self.session.receive_data(self.unread.pop(0), self.gateway.clock.now_ms)
+
+
+def limits(**values: int) -> Limits:
+    return Limits(**values)

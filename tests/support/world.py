@@ -1,0 +1,581 @@
+"""The simulated world: one gateway without sockets, threads or a real disk, its clients, and everything going wrong.
+
+A seed decides everything: what the clients do, when jobs of worker threads run and are handed over, when the disk
+fails, when the power goes.  The same seed gives the same history, octet for octet.  Run one with
+
+    World(seed).run()
+
+It raises Violation as soon as a law of world_oracle.py or world_store.py is broken.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
+from config.matching import TOPIC as TOPIC_ONLY
+from engine.broker import Broker
+from engine.consumer import CLIENT, INDIVIDUAL
+from engine.destination import QUEUE, TOPIC
+from engine.errors import StoreCorrupt, StoreError
+from engine.ports import Store
+from engine.store.file_store import FileStore
+from engine.store.settings import ASYNC, SYNC, StoreSettings
+from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.world_bodies import Violation
+from tests.support.world_clients import BrokerPeer, Peer
+from tests.support.world_oracle import Fact, Oracle
+from tests.support.world_stomp import StompPeer
+from tests.support.world_store import Image, RecordingStore, census
+from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
+
+DATA: Final = "data"
+TOPIC_DEAD_LETTERS: Final = "DLQ.topics"
+DRAIN_ROUNDS: Final = 4_000
+DISK_FAULTS: Final = (
+    ("fdatasync", errno.EIO),
+    ("fsync", errno.EIO),
+    ("pwrite", errno.EIO),
+    ("pwrite", errno.ENOSPC),
+    ("preallocate", errno.ENOSPC),
+    ("create", errno.EMFILE),
+    ("open", errno.EIO),
+    ("open_to_read", errno.EMFILE),
+    ("pread", errno.EIO),
+    ("rename", errno.EIO),
+    ("unlink", errno.EROFS),
+    ("sync_directory", errno.EIO),
+)
+
+
+def _entry(pattern: str, kinds: int = BOTH, **values: object) -> AddressEntry:
+    return AddressEntry(
+        Pattern.parse(pattern), kinds, {name.replace("__", "."): value for name, value in values.items()}
+    )
+
+
+ADDRESSES: Final = (
+    _entry(
+        ">",
+        redelivery__maximum_redeliveries=2,
+        redelivery__initial_redelivery_delay_ms=200,
+        redelivery__redelivery_delay_ms=300,
+    ),
+    _entry(">", TOPIC_ONLY, dead_letter_address=TOPIC_DEAD_LETTERS),
+    _entry(TOPIC_DEAD_LETTERS, dead_letter_address=TOPIC_DEAD_LETTERS),
+    _entry("dead", nack="dead-letter"),
+    _entry("requeue", nack="requeue"),
+    _entry("blame.all", blame="all"),
+    _entry("blame.none", blame="none"),
+    _entry("backoff", redelivery__use_exponential_back_off=True, redelivery__maximum_redeliveries=4),
+    _entry("drop", dead_letter_address=None, redelivery__maximum_redeliveries=1),
+    _entry("expiring", expiry_address="Expired"),
+    _entry("each", prefetch__top_up="each-ack"),
+    _entry("logged", log_non_persistent=True),
+)
+QUEUES: Final = (
+    "plain", "other", "dead", "requeue", "blame.all", "blame.none", "backoff", "drop", "expiring", "each", "logged",
+)  # fmt: skip
+TOPICS: Final = ("news", "prices")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What kind of run a seed makes.  Shares are probabilities a step."""
+
+    steps: int = 260
+    segment_bytes: int = 16 << 10
+    sizes: tuple[int, ...] = (30, 100, 400, 1_500)
+    peer_count: int = 4
+    send_share: float = 0.45
+    ack_share: float = 0.8
+    stop_share: float = 0.012
+    fault_share: float = 0.012
+    stomp_share: float = 0.0
+    is_async: bool = False
+    memory_limit_bytes: int = 1 << 20
+    retention_bytes: int = 64 << 10
+
+    def draw_size(self, chance: Random) -> int:
+        return chance.choice(self.sizes)
+
+
+def profile_for(seed: int, stomp_share: float) -> Profile:
+    """Return the profile of a seed: most runs are small, some have large messages, a tight memory, a lazy flush."""
+    chance = Random(seed * 7_919 + 17)
+    kind = chance.random()
+    is_large = kind < 0.04
+    return Profile(
+        steps=120 if is_large else chance.randint(150, 400),
+        segment_bytes=64 << 10 if is_large else chance.choice((8 << 10, 16 << 10, 32 << 10)),
+        sizes=(1_000, 100_000, 400_000)
+        if is_large
+        else chance.choice(((30, 100, 400, 1_500), (30,), (600, 3_000, 9_000))),
+        peer_count=chance.randint(2, 6),
+        send_share=chance.choice((0.35, 0.45, 0.55)),
+        ack_share=chance.choice((0.6, 0.8, 0.95)),
+        stop_share=chance.choice((0.0, 0.008, 0.02)),
+        fault_share=chance.choice((0.0, 0.0, 0.012, 0.03)),
+        stomp_share=stomp_share,
+        is_async=0.04 <= kind < 0.1,
+        memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,
+    )
+
+
+class Bug:
+    """A planted bug: what a run uses in place of the product's own parts.  This one plants nothing."""
+
+    def store(self, store: Store) -> Store:
+        """Return what stands between the engine and the real store."""
+        return store
+
+    def broker_class(self) -> type[Broker]:
+        return Broker
+
+    def disk_found(self, disk: FaultyFiles) -> None:
+        """Change the disk as a careless recovery would read it."""
+
+
+class World:
+    """One run.  ``history`` tells it; ``digest`` is what two runs of one seed must share."""
+
+    def __init__(
+        self, seed: int, profile: Profile | None = None, bug: Bug | None = None, stomp_share: float = 0.0
+    ) -> None:
+        self.seed = seed
+        self.profile = profile or profile_for(seed, stomp_share)
+        self.bug = bug or Bug()
+        self.chance = Random(seed)
+        self.history: list[str] = []
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.workers = VirtualWorkers()
+        self.addresses = AddressMatcher(ADDRESSES)
+        self.oracle = Oracle(self.addresses, frozenset((TOPIC_DEAD_LETTERS,)), self.note)
+        self.disk = FaultyFiles(seed)
+        self.destinations: list[tuple[int, str]] = [
+            (QUEUE, name) for name in self.chance.sample(QUEUES, self.chance.randint(1, 4))
+        ]
+        if self.chance.random() < 0.6:
+            self.destinations.append((TOPIC, self.chance.choice(TOPICS)))
+        self.peers: list[Peer] = []
+        self.stop_count = 0
+        self._next_peer = 1
+        self._is_open = False
+        self._is_clean_expected = False
+        self._least_unit = 0
+        self._least_after_cut = 0
+        self._recorder: RecordingStore | None = None
+        self._durable_seen = 0
+
+    def note(self, line: str) -> None:
+        self.history.append(line)
+
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.history).encode()).hexdigest()
+
+    def wall_ms(self) -> int:
+        return self.clock.wall_ms()
+
+    # -- a run
+
+    def run(self) -> None:
+        """Raises: Violation."""
+        self._start(is_after_cut=False)
+        for _ in range(self.profile.steps):
+            try:
+                self._step()
+            except Crashed:
+                self._stopped()
+        self._finish()
+
+    def _step(self) -> None:
+        chance = self.chance
+        profile = self.profile
+        draw = chance.random()
+        if draw < profile.stop_share:
+            self._stop()
+            return
+        if draw < profile.stop_share + profile.fault_share:
+            self._fault()
+            return
+        draw = chance.random()
+        if draw < 0.62:
+            self._let_peers_act()
+        elif draw < 0.88:
+            self.open_turn()
+            for _ in range(chance.randint(1, 4)):
+                self.workers.step_any(chance)
+        else:
+            self.end_turn()
+            self._let_time_pass()
+        if chance.random() < 0.8:
+            self.end_turn()
+        if chance.random() < 0.1:
+            self.store.sync()
+
+    def _let_peers_act(self) -> None:
+        chance = self.chance
+        self.peers = [peer for peer in self.peers if not (peer.is_closed and peer.is_at_rest())]
+        acting = [peer for peer in self.peers if not peer.is_closed and not peer.is_leaving]
+        if len(acting) < self.profile.peer_count:
+            acting.append(self.add_peer())
+        self.open_turn()
+        for _ in range(chance.randint(1, 4)):
+            peer = chance.choice(acting)
+            if not peer.is_closed and not peer.is_leaving:
+                peer.act()
+
+    def _let_time_pass(self) -> None:
+        next_ms = self.timers.next_ms()
+        step_ms = self.chance.choice((1, 5, 50, 400))
+        if next_ms is not None and self.chance.random() < 0.5:
+            step_ms = max(0, min(next_ms - self.clock.now_ms, 5_000))
+        self.advance(step_ms)
+
+    def advance(self, step_ms: int) -> None:
+        """Let time pass between two turns."""
+        self.clock.now_ms += step_ms
+        self.open_turn()
+        self.timers.fire_due()
+
+    def add_peer(self) -> Peer:
+        number = self._next_peer
+        self._next_peer += 1
+        is_stomp = self.profile.stomp_share > 0 and self.chance.random() < self.profile.stomp_share
+        peer: Peer = StompPeer(self, number) if is_stomp else BrokerPeer(self, number)
+        self.peers.append(peer)
+        return peer
+
+    # -- turns, as the gateway's loop makes them
+
+    def open_turn(self) -> None:
+        if not self._is_open:
+            self._is_open = True
+            self.broker.begin_turn()
+            self.oracle.wall_ms = self.clock.wall_ms()
+
+    def end_turn(self) -> None:
+        """Dispatch, write, let everything leave that may."""
+        self.open_turn()
+        broker = self.broker
+        for _ in range(1_000):
+            offset = broker.end_turn()
+            for peer in self.peers:
+                peer.turn_ended()
+            confirmed_offset = self.store.confirmed_offset()
+            for peer in list(self.peers):
+                peer.flush(offset, confirmed_offset)
+            if broker.awaiting:
+                self.store.sync()
+            if not broker.dirty_queues:
+                break
+        else:
+            raise Violation("turns never end: the engine keeps its queues dirty")
+        self._is_open = False
+        self._check_accounts()
+
+    def confirmed(self, facts: list[Fact]) -> None:
+        """A client has seen a confirmation of ``facts``: the store must have been told, and must keep it."""
+        recorder = self.recorder()
+        for fact in facts:
+            number = recorder.number_of(fact.kind, fact.name)
+            units = {"sent": recorder.sent_in, "settled": recorder.settled_in, "failed": recorder.failed_in}[fact.what]
+            unit = units.get((number, fact.uid))
+            if unit is None:
+                raise Violation(f"confirmed, but the store was never told: {fact}")
+            self._least_unit = max(self._least_unit, unit + 1)
+        self.oracle.confirm(facts)
+
+    def recorder(self) -> RecordingStore:
+        assert self._recorder is not None, "the gateway runs"
+        return self._recorder
+
+    def _check_accounts(self) -> None:
+        store = self.store
+        durable = store.durable_offset()
+        if not self._durable_seen <= durable <= store.written_offset() <= store.append_offset():
+            raise Violation(
+                f"offsets: durable {self._durable_seen} then {durable}, written {store.written_offset()}, "
+                f"appended {store.append_offset()}"
+            )
+        self._durable_seen = durable
+        if self.broker.memory.used_bytes < 0:
+            raise Violation(f"memory budget is at {self.broker.memory.used_bytes} octets")
+        for name, queue in self.broker.queues.items():
+            view = self.oracle.queues.get(name)
+            if view is None or view.is_loose:
+                continue
+            depth = len(view.places)
+            messages = self.oracle.messages
+            expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
+            if not depth - expiring <= queue.depth <= depth + (10_000 if name == "Expired" else 0):
+                raise Violation(f"depth of {name} is {queue.depth}, there are {depth} messages on it")
+            in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
+            if queue.in_flight_count != in_flight:
+                raise Violation(f"{name} counts {queue.in_flight_count} in flight, there are {in_flight}")
+
+    # -- what goes wrong
+
+    def _fault(self) -> None:
+        chance = self.chance
+        disk = self.disk
+        draw = chance.random()
+        if draw < 0.25:
+            disk.heal()
+            self.note("the disk heals")
+        elif draw < 0.7:
+            operation, error = chance.choice(DISK_FAULTS)
+            count = chance.choice((1, 1, 2, 5, 1_000))
+            disk.fail(operation, error, count=count, skip=chance.randint(0, 3))
+            self.note(f"{operation} fails {count} times with {error}")
+        elif draw < 0.8:
+            disk.error_rate = chance.choice((0.05, 0.3, 1.0))
+            self.note(f"the disk fails at {disk.error_rate}")
+        elif draw < 0.9:
+            disk.free_bytes = chance.randint(0, 30_000)
+            self.note(f"the disk has {disk.free_bytes} octets left")
+        else:
+            disk.short_writes += chance.randint(1, 5)
+            self.note("writes are short")
+
+    def _stop(self) -> None:
+        draw = self.chance.random()
+        if draw < 0.2:
+            self._stop_in_order()
+        elif draw < 0.5:
+            # The power goes at some operation on a file that is still to come.
+            self.disk.crash_at = self.disk.operations + self.chance.randint(1, 40)
+        else:
+            raise Crashed
+
+    def _stopped(self) -> None:
+        """The gateway is gone: its machine has lost its power, or only the process was killed."""
+        is_killed = self.profile.is_async or self.chance.random() < 0.25
+        self.note(f"{'kill' if is_killed else 'power cut'} at {self.clock.now_ms}")
+        self._require(self.store.durable_offset())
+        self._least_after_cut = self._least_unit
+        if is_killed:
+            self._require(self.store.written_offset())
+        self.disk = self.disk.killed() if is_killed else self.disk.crash()
+        self._start(is_after_cut=True)
+
+    def _stop_in_order(self) -> None:
+        for peer in self.peers:
+            if not peer.is_closed:
+                peer.lose()
+        self.end_turn()
+        self.workers.drain()
+        self.note(f"stop at {self.clock.now_ms}")
+        try:
+            self.store.close()
+        except StoreError as error:
+            self.note(f"it could not be closed: {error}")
+            self._require(self.store.durable_offset())
+        else:
+            self._least_unit = len(self.recorder().units)
+            self._is_clean_expected = True
+        self.disk = self.disk.killed()
+        self._start(is_after_cut=False)
+
+    def _require(self, offset: int) -> None:
+        """Whatever stands below ``offset`` must be found again."""
+        for number, unit in enumerate(self.recorder().units):
+            if unit.end <= offset:
+                self._least_unit = max(self._least_unit, number + 1)
+
+    def _start(self, is_after_cut: bool) -> None:
+        """Open the store, also against a power that goes again meanwhile, and check what it has found."""
+        self.peers = []
+        self._is_open = False
+        self.stop_count += 1
+        while True:
+            if is_after_cut and self.chance.random() < 0.3:
+                self.disk.crash_at = self.disk.operations + self.chance.randint(1, 60)
+            try:
+                image = self._open()
+                break
+            except Crashed:
+                self.note("power cut during recovery")
+                self._is_clean_expected = False
+                if self.profile.is_async:
+                    self.disk = self.disk.killed()
+                else:
+                    self._least_unit = self._least_after_cut
+                    self.disk = self.disk.crash()
+            except StoreCorrupt as error:
+                raise Violation(f"recovery takes a torn log for a corrupt one: {error}") from error
+        self.disk.crash_at = 0
+        if self._recorder is not None:
+            self._compare(self._recorder, image)
+        self._recorder = RecordingStore(self.bug.store(self._file_store), image)
+        self.store: Store = self._recorder
+        self._least_unit = 0
+        self._durable_seen = 0
+        self.oracle.restarted(image)
+        self.broker = self.bug.broker_class()(
+            self.store, self.clock, self.timers, self.addresses, self.profile.memory_limit_bytes, self.seed
+        )
+        self._lazy_end()
+
+    def _open(self) -> Image:
+        profile = self.profile
+        self.workers = VirtualWorkers()
+        self.timers = VirtualTimers(self.clock)
+        self.bug.disk_found(self.disk)
+        settings = StoreSettings(
+            segment_bytes=profile.segment_bytes,
+            flush=ASYNC if profile.is_async else SYNC,
+            retention_bytes=profile.retention_bytes,
+            retention_interval_ms=1_000,
+            page_open_files=3,
+        )
+        self._file_store = FileStore(
+            DATA, self.disk, settings=settings, workers=self.workers, timers=self.timers, clock=self.clock
+        )
+        self.note(f"started {self._file_store.start_count()}")
+        if self._is_clean_expected and not self._file_store.report.is_clean:
+            raise Violation("after a stop in order the log is recovered as after a crash")
+        self._is_clean_expected = False
+        return census(self._file_store, self.workers)
+
+    def _compare(self, recorder: RecordingStore, image: Image) -> None:
+        cut_at = recorder.find_prefix(image, self._least_unit)
+        if cut_at is None:
+            raise Violation(
+                f"what a restart has found is no state that the store was in after {self._least_unit} of "
+                f"{len(recorder.units)} units or later:\n  {recorder.describe_difference(image, self._least_unit)}"
+            )
+        self.note(f"found {cut_at} of {len(recorder.units)} units, {self._least_unit} had to be")
+
+    def _lazy_end(self) -> None:
+        """Let the engine's first turn begin with the time as it is."""
+        self.open_turn()
+        self.end_turn()
+
+    # -- the end of a run
+
+    def _finish(self) -> None:
+        self.note("the end begins")
+        self.disk.heal()
+        self.disk.short_writes = 0
+        self.disk.crash_at = 0
+        self.open_turn()
+        for peer in self.peers:
+            if peer.is_closed or peer.is_leaving:
+                continue
+            if self.chance.random() < 0.5:
+                peer.disconnect()
+            else:
+                peer.lose()
+        self.end_turn()
+        for peer in self.peers:
+            if not peer.is_closed:
+                peer.lose()  # it waits at a gate that only its own subscriptions could open
+        self.end_turn()
+        self._drain()
+        self._check_empty()
+        self._stop_in_order()
+        left = {key: lane.waiting for key, lane in self.recorder().base.lanes.items() if lane.waiting}
+        if left:
+            raise Violation(f"after everything was settled a restart finds {left}")
+
+    def _drain(self) -> None:
+        """Take everything from every queue, with whatever prefetch and mode."""
+        drainers: dict[str, Peer] = {}
+        for _ in range(DRAIN_ROUNDS):
+            self.open_turn()
+            for name in list(self.broker.queues):
+                if name not in drainers:
+                    drainers[name] = self.add_peer()
+                    drainers[name].subscribe(
+                        QUEUE, name, self.chance.choice((INDIVIDUAL, CLIENT)), self.chance.choice((0, 1, 7, 1000))
+                    )
+            for peer in drainers.values():
+                peer.take_all()
+            self.end_turn()
+            if self.workers.choices():
+                self.open_turn()
+                self.workers.drain()
+                self.end_turn()
+            elif self._is_drained():
+                break
+            else:
+                next_ms = self.timers.next_ms()
+                assert next_ms is not None, "the expiry scan always waits"
+                self.advance(max(0, next_ms - self.clock.now_ms))
+        else:
+            raise Violation(
+                f"not drained after {DRAIN_ROUNDS} rounds: {self.oracle.unfinished()[:10]}, {self.broker.stats()}"
+            )
+        unfinished = self.oracle.unfinished()
+        if unfinished:
+            raise Violation(f"never delivered: {unfinished[:20]}")
+        self.open_turn()
+        for peer in drainers.values():
+            peer.disconnect()
+        self.end_turn()
+        self.workers.drain()
+        self.end_turn()
+        for peer in self.peers:
+            if not peer.is_at_rest():
+                raise Violation(f"connection {peer.number} is still owed {len(peer.receipts)} confirmations")
+
+    def _is_drained(self) -> bool:
+        broker = self.broker
+        return (
+            not any(queue.depth for queue in broker.queues.values())
+            and self.store.is_accepting()
+            and self.store.durable_offset() == self.store.append_offset()
+            and all(peer.is_at_rest() for peer in self.peers)
+        )
+
+    def _check_empty(self) -> None:
+        broker = self.broker
+        wrong: list[str] = []
+        for queue in broker.queues.values():
+            counts = (
+                queue.depth,
+                queue.in_flight_count,
+                queue.delayed_count,
+                len(queue.consumers),
+                len(queue.rotation),
+            )
+            if any(counts):
+                wrong.append(f"{queue.name}: depth, in flight, delayed, consumers, rotation {counts}")
+            for lane in queue.used_lanes:
+                held = (len(lane.ready), len(lane.returned), len(lane.volatile), lane.ready_bytes, len(lane.attempts))
+                if any(held) or lane.next_load != lane.tail:
+                    wrong.append(f"{queue.name} lane {lane.priority}: {held}, {lane.next_load} of {lane.tail} loaded")
+        for what, count in (
+            ("octets of memory", broker.memory.used_bytes),
+            ("connections", len(broker.clients)),
+            ("parked connections", len(broker.parked)),
+            ("awaiting connections", len(broker.awaiting)),
+            ("delayed deliveries", len(broker.redelivery.waiting)),
+            ("topic subscriptions", sum(len(topic.subscriptions) for topic in broker.topics.values())),
+        ):
+            if count:
+                wrong.append(f"{count} {what}")
+        if wrong:
+            raise Violation(f"everything is settled and closed, and yet: {wrong}")
+
+
+def run_seed(seed: int, stomp_share: float = 0.0, make_bug: Callable[[], Bug] | None = None) -> World:
+    """Run one seed; a Violation says how to run it again."""
+    world = World(seed, bug=make_bug() if make_bug else None, stomp_share=stomp_share)
+    try:
+        world.run()
+    except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
+        told = "\n    ".join(world.history[-12:])
+        kind = "stomp" if stomp_share else "broker"
+        raise Violation(
+            f"seed {seed}: {type(error).__name__}: {error}\n  before it:\n    {told}\n"
+            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k {kind}_seed"
+        ) from error
+    return world

@@ -1,0 +1,1 @@
+from tests.support.world_clients import BrokerPeer as StompPeer

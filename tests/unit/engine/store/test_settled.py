@@ -1,0 +1,57 @@
+"""Settled entries against a plain set."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.store.settled import FULL_PAGE, PAGE_ENTRIES, SettledEntries
+
+RANGES = st.lists(st.tuples(st.integers(0, 3 * PAGE_ENTRIES), st.integers(1, PAGE_ENTRIES + 10)), max_size=12)
+NEAR = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 6)), max_size=25)
+
+
+def runs_of(entries: set[int], cursor: int) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for entry in sorted(entries):
+        if entry >= cursor:
+            if runs and sum(runs[-1]) == entry:
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((entry, 1))
+    return runs
+
+
+@given(ranges=st.one_of(RANGES, NEAR), start=st.integers(0, 20))
+def test_it_is_the_set_of_what_was_added(ranges: list[tuple[int, int]], start: int) -> None:
+    settled = SettledEntries(start)
+    expected = set(range(start))
+    for first, count in ranges:
+        settled.add(first, count)
+        expected.update(range(first, first + count))
+        cursor = 0
+        while cursor in expected:
+            cursor += 1
+        assert settled.cursor == cursor
+        assert settled.runs() == runs_of(expected, cursor)
+    for entry in range(max(expected, default=0) + 2):
+        assert settled.contains(entry) == (entry in expected)
+
+
+def test_pages_go_once_the_cursor_has_passed() -> None:
+    settled = SettledEntries(0)
+    settled.add(1, 3 * PAGE_ENTRIES)
+    assert len(settled._pages) == 4
+    assert settled._pages[1] is FULL_PAGE
+    settled.add(0, 1)
+    assert settled.cursor == 3 * PAGE_ENTRIES + 1
+    assert set(settled._pages) <= {3}
+
+
+def test_a_leap_of_the_cursor_takes_the_pages_below_along() -> None:
+    settled = SettledEntries(0)
+    settled.add(10, 1)
+    settled.add(PAGE_ENTRIES + 10, 1)
+    settled.add(0, PAGE_ENTRIES + 10)
+    assert settled.cursor == PAGE_ENTRIES + 11
+    assert settled.runs() == []
