@@ -72,6 +72,9 @@ def _scenario_rows(scenario: Scenario, servers: dict[str, list[dict[str, Any]]],
         p50_us = median([report["confirm_us"]["p50"] for report in reports])
         disk_us = median([run["p50_us"] for run in disk])
         measured = f"p50 {p50_us:.0f} us, {p50_us / disk_us:.1f} times the disk"
+        if "ceiling" in servers:
+            ceiling_us = median([report["confirm_us"]["p50"] for report in servers["ceiling"]])
+            measured += f"; the ceiling {ceiling_us / disk_us:.1f} times"
         verdict = _verdict(p50_us <= scenario.confirm_disk_ratio * disk_us)
         rows.append((title, measured, f"{scenario.confirm_disk_ratio} times", verdict))
     if scenario.p50_ms:
@@ -109,7 +112,10 @@ def _backlog_rows(backlog: dict[str, Any]) -> Rows:
 
 
 def _disk(results: dict[str, Any]) -> str:
-    return ", ".join(f"p50 {run['p50_us']} us, p99 {run['p99_us']} us" for run in results["disk"])
+    p50, p99 = ([run[key] for run in results["disk"]] for key in ("p50_us", "p99_us"))
+    return (
+        f"p50 {median(p50):.0f} us ({min(p50):.0f} to {max(p50):.0f}), p99 {median(p99):.0f} us, of {len(p50)} rounds"
+    )
 
 
 def _verdict(holds: bool) -> str:

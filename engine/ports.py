@@ -219,6 +219,12 @@ class Store(ABC):
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         """Add one settlement record: the entries in ``ranges`` are gone from the queue."""
 
+    def settle_range(
+        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
+    ) -> None:
+        """Do what ``settle`` does for one range; a store may have a faster way, for it is what most turns need."""
+        self.settle(destination_id, consumer_id, outcome, cause, [Range(priority, first, count)])
+
     @abstractmethod
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]

@@ -37,7 +37,13 @@ class SettlementBatch:
 
     def flush(self, store: Store) -> None:
         """Append the settlement record."""
-        self.ranges.append(Range(self.priority, self.first, self.following - self.first))
-        store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self.ranges)
-        self.ranges = []
+        count = self.following - self.first
+        if self.ranges:
+            self.ranges.append(Range(self.priority, self.first, count))
+            store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self.ranges)
+            self.ranges = []
+        else:
+            store.settle_range(
+                self.destination_id, self.record_id, self.outcome, self.cause, self.priority, self.first, count
+            )
         self.following = -1

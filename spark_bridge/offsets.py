@@ -2,13 +2,14 @@
 
     DIR/destination=.../date=.../<from>-<to>-<task>-<n>.parquet   what readers see
     DIR/_penstock/manifest-<number>.json                          one for each committed range, in order
-    DIR/_penstock/staging/<number>/                               files of a range that is on its way
+    DIR/_penstock/staging/<number>-<token>/                       files of a range that is on its way
     DIR/_penstock/lock                                            held by the export that is running
 
 A range is committed by its manifest's rename, before its files move out of the staging directory.  So readers never
 see a row whose range is not committed, and an export that died leaves one of two things, which the next one settles
 before anything else: a staging directory without a manifest (deleted, the range is done again), or one with a
-manifest (its remaining files move).
+manifest (its remaining files move).  Workers of a killed Spark may write on for a moment; the token keeps what they
+write out of the next attempt, and only files that a manifest lists ever move.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +54,8 @@ class Manifest:
     """One committed range: every message of ``destination`` from ``from_offset`` up to below ``to_offset``.
 
     to_time_ms: store time of the last record that could be read.  gone_offset: where the range would have begun, had
-    retention not dropped what lies before ``from_offset``; the same as ``from_offset`` normally.
+    retention not dropped what lies before ``from_offset``; the same as ``from_offset`` normally.  staging: name of
+    the directory from which the files move.
     """
 
     number: int
@@ -63,6 +66,7 @@ class Manifest:
     to_time_ms: int
     gone_offset: int
     created_ms: int
+    staging: str
     files: tuple[ExportedFile, ...]
     format: int = FORMAT
 
@@ -103,13 +107,13 @@ class Target:
     def _settle(self) -> None:
         for path in self._folder.glob("*.tmp"):
             path.unlink()
-        committed = {manifest.number for manifest in self.manifests()}
+        committed = {manifest.staging: manifest for manifest in self.manifests()}
         if self._staging.exists():
             for path in sorted(self._staging.iterdir()):
-                if path.name.isdigit() and int(path.name) in committed:
-                    self._move(int(path.name))
+                if path.name in committed:
+                    self._move(committed[path.name])
                 else:
-                    shutil.rmtree(path)
+                    shutil.rmtree(path, ignore_errors=True)
 
     def manifests(self) -> list[Manifest]:
         """Return what is committed, in order.
@@ -144,19 +148,14 @@ class Target:
         return last.number + 1, last.to_offset
 
     def staging(self, number: int) -> Path:
-        """Return an empty directory whose files ``commit`` will move: paths in it are paths in the target."""
-        path = self._staging / f"{number:08}"
-        if path.exists():
-            shutil.rmtree(path)
+        """Return a new directory whose files ``commit`` will move: paths in it are paths in the target."""
+        path = self._staging / f"{number:08}-{secrets.token_hex(4)}"
         path.mkdir(parents=True)
         return path
 
     def commit(self, manifest: Manifest) -> Path:
-        """Make the files of ``manifest``, all in its staging directory, part of the target; return its path."""
-        staging = self.staging_of(manifest.number)
-        for file in manifest.files:
-            _sync(staging / file.path)
-        for folder, _, _ in os.walk(staging):
+        """Make the files of ``manifest``, synced and in its staging directory, part of the target; return its path."""
+        for folder, _, _ in os.walk(self._staging / manifest.staging):
             _sync(Path(folder))
         path = self._folder / f"manifest-{manifest.number:08}.json"
         temporary = path.with_suffix(".tmp")
@@ -167,24 +166,21 @@ class Target:
             os.fsync(output.fileno())
         os.rename(temporary, path)
         _sync(self._folder)
-        self._move(manifest.number)
+        self._move(manifest)
         return path
 
-    def staging_of(self, number: int) -> Path:
-        """Return the staging directory of a range."""
-        return self._staging / f"{number:08}"
-
-    def _move(self, number: int) -> None:
-        staging = self.staging_of(number)
-        touched: set[Path] = set()
-        for path in sorted(staging.rglob("*.parquet")):
-            place = self.directory / path.relative_to(staging)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            os.rename(path, place)
-            touched.update([place.parent, place.parent.parent])
-        for folder in sorted(touched | {self.directory}):
+    def _move(self, manifest: Manifest) -> None:
+        staging = self._staging / manifest.staging
+        touched = {self.directory}
+        for file in manifest.files:
+            staged, place = staging / file.path, self.directory / file.path
+            if staged.exists():  # else an earlier attempt has moved it
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.rename(staged, place)
+                touched.update([place.parent, place.parent.parent])
+        for folder in sorted(touched):
             _sync(folder)
-        shutil.rmtree(staging)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _manifest(path: Path) -> Manifest:
@@ -202,6 +198,7 @@ def _manifest(path: Path) -> Manifest:
             read["to_time_ms"],
             read["gone_offset"],
             read["created_ms"],
+            read["staging"],
             files,
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -116,8 +116,9 @@ def _entries_between(descriptor: int, file: EntryFile, start: int, stop: int) ->
     low = bisect_left(range(file.count), start, key=offset_at)
     high = bisect_left(range(file.count), stop, lo=low, key=offset_at)
     octets = os.pread(descriptor, (high - low) * layout.ENTRY_BYTES, low * layout.ENTRY_BYTES)
-    entries = np.frombuffer(octets, dtype=ENTRY_DTYPE)
-    return entries[entries["offset"] != 0]
+    entries: Entries = np.frombuffer(octets, dtype=ENTRY_DTYPE)
+    named: Entries = entries[entries["offset"] != 0]
+    return named
 
 
 def _next_offset(descriptor: int, index: int) -> int:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import ClassVar, Final
 
 from pyspark import SparkConf, SparkContext
 
 from engine.errors import PenstockError
-from spark_bridge.jvm import find_java_home
+from spark_bridge.jvm import find_java_home, packaged_java
+from spark_bridge.workers import ship
 
 LOG_CONFIGURATION: Final = """\
 rootLogger.level = error
@@ -34,30 +31,6 @@ SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
 }
 
-# What a worker imports, nothing of the gateway.
-WORKER_MODULES: Final = (
-    "engine/__init__.py",
-    "engine/destination.py",
-    "engine/errors.py",
-    "engine/message.py",
-    "engine/ports.py",
-    "engine/store/__init__.py",
-    "engine/store/format.py",
-    "engine/store/reader.py",
-    "spark_bridge/__init__.py",
-    "spark_bridge/columns.py",
-    "spark_bridge/headers.py",
-    "spark_bridge/offsets.py",
-    "spark_bridge/parquet.py",
-    "spark_bridge/plan.py",
-    "spark_bridge/records.py",
-    "spark_bridge/schema.py",
-    "spark_bridge/selection.py",
-    "spark_bridge/session.py",
-    "spark_bridge/settlements.py",
-    "spark_bridge/source.py",
-)
-
 
 class SessionFailed(PenstockError):
     """The JVM did not start; the text holds what it said."""
@@ -71,7 +44,7 @@ def start(master: str, scratch: Path) -> SparkContext:
 
     Raises: JavaNotFound, SessionFailed.
     """
-    home = find_java_home(os.environ)
+    home = find_java_home(os.environ, packaged_java())
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
     else:
@@ -106,21 +79,3 @@ def _with_stderr_in(output: Path, settings: SparkConf) -> SparkContext:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
-
-
-def ship(context: SparkContext) -> None:
-    """Give the workers what they import, wherever they run and whatever directory they start in."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
-    # Executors fetch the file when they start, from where it was.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # A name of its own, as Spark refuses another file of the same name.
-    context.addPyFile(str(worker_zip(folder / f"{folder.name}.zip")))
-
-
-def worker_zip(path: Path) -> Path:
-    """Write the modules that a worker needs into a zip."""
-    root = Path(__file__).parent.parent
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in WORKER_MODULES:
-            archive.write(root / name, name)
-    return path

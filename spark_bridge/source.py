@@ -19,9 +19,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from engine.store.reader import StoreReader
-from spark_bridge import schema, selection, session
+from spark_bridge import schema, selection
 from spark_bridge.plan import PARTITION_BYTES, Plan, make_plan, read_pieces
 from spark_bridge.records import Piece
+from spark_bridge.workers import ship
 
 NAME: Final = "penstock"
 OPTIONS: Final = ("path", "destination", "from-offset", "to-offset", "verify", "partition-bytes")
@@ -104,5 +105,5 @@ def _number(given: Mapping[str, str], name: str, least: int) -> int | None:
 
 def register(spark: SparkSession) -> None:
     """Make ``format("penstock")`` known to a session and give its workers what they import."""
-    session.ship(spark.sparkContext)
+    ship(spark.sparkContext)
     spark.dataSource.register(PenstockDataSource)

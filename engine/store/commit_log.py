@@ -22,6 +22,9 @@ MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 PACK_HEAD: Final = layout.MESSAGE_HEAD.pack
 PACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.pack
 PACK_ENTRY: Final = layout.ENTRY.pack
+SETTLEMENT: Final = layout.SETTLEMENT
+SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
+PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
 PADDING: Final = [bytes(-size & 7) for size in range(8)]
 COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
 
@@ -205,6 +208,45 @@ class CommitLog:
         system.tail += 1
         self.sequence += 1
         self.end = offset + room
+
+    def append_settlement(
+        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
+    ) -> None:
+        """Add a settlement of one range: what ``append_record`` does, in half the time."""
+        if self.end + SETTLEMENT_BYTES > self.limit:
+            self.roll(SETTLEMENT_BYTES)
+        offset = self.end
+        flags = self._transaction_flag
+        time_ms = self.store_time_ms
+        rest = PACK_SETTLEMENT(
+            SETTLEMENT,
+            0,
+            flags,
+            destination_id,
+            offset,
+            self.sequence,
+            time_ms,
+            0,
+            consumer_id,
+            outcome,
+            cause,
+            0,
+            1,
+            0,
+            first,
+            count,
+            priority,
+            0,
+            0,
+        )
+        self._parts += (PACK_SIZE_AND_CRC(SETTLEMENT_BYTES, crc32c(rest)), rest)
+        system = self.state.system
+        system.entries += PACK_ENTRY(
+            offset, SETTLEMENT_BYTES, flags & 255, 0, SETTLEMENT, 0, destination_id, 0, 0, time_ms
+        )
+        system.tail += 1
+        self.sequence += 1
+        self.end = offset + SETTLEMENT_BYTES
 
     def begin(self, reserve_bytes: int) -> None:
         """Start a transaction that takes at most ``reserve_bytes``, so that it fits into one segment."""

@@ -229,6 +229,14 @@ class FileStore(Store):
         self._log.append_record(layout.SETTLEMENT, destination_id, payload)
         self._log.state.settle(destination_id, ranges)
 
+    def settle_range(
+        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
+    ) -> None:
+        self._log.append_settlement(destination_id, consumer_id, outcome, cause, priority, first, count)
+        lane = self._lanes.get((destination_id << PRIORITY_SHIFT) | priority)
+        assert lane is not None, "what is settled has been appended"
+        lane.settle(first, count)
+
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:

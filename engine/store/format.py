@@ -129,6 +129,9 @@ SETTLEMENT_FIXED: Final = Struct("<IIBBHIq")
 SETTLEMENT_FIXED_BYTES: Final = 24
 RANGE: Final = Struct("<QIBBH")
 RANGE_BYTES: Final = 16
+# The same for a settlement of one range, by far the most frequent.
+ONE_RANGE_SETTLEMENT: Final = Struct("<BBHIQQqIIBBHIqQIBBH")
+ONE_RANGE_SETTLEMENT_BYTES: Final = 80
 ENTRY: Final = Struct("<QIBBBBIIqq")
 ENTRY_BYTES: Final = 40
 ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends where the next multiple of this begins

@@ -680,7 +680,8 @@ class Recovery:
         """After an unclean stop: end the last segment, so that no offset ever names two records."""
         last = self._last_place
         for place, segment in enumerate(self._segments[: last + 1]):
-            if self._checkpoint is None or self._upper(place) > self._durable:
+            # Seals count as well: another start may have been stopped between writing and syncing them.
+            if self._checkpoint is None or segment.limit() > self._durable:
                 self._sync_tail(segment, min(self._upper(place), self._end))
         for segment in self._segments[last + 1 :]:
             self._end_segment(segment, segment.base)
@@ -711,8 +712,6 @@ class Recovery:
 
     def _end_segment(self, segment: Segment, end: int) -> None:
         """Seal a segment at ``end`` and give back the room after it."""
-        if segment.sealed_end == end:
-            return
         position = HEADER_BYTES + end - segment.base
         file = self._files.open(segment.path())
         try:

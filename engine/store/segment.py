@@ -74,8 +74,10 @@ class Segment:
 
     def sync(self, files: Files) -> None:
         """Return once what was written survives a power cut."""
-        assert self.file is not None
-        self.file.fdatasync()
+        file = self.file
+        if file is None:
+            return  # let go of meanwhile, which happens only once everything in it is durable
+        file.fdatasync()
         if not self.is_name_durable:
             files.sync_directory(self.directory)
             self.is_name_durable = True

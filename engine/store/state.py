@@ -131,8 +131,15 @@ class StoreState:
         return self._numbers.get((kind, name), 0)
 
     def add_destination(self, destination_id: int, kind: int, name: str) -> None:
-        """Take a destination in; it has no lanes yet."""
-        self.destinations[destination_id] = Destination(destination_id, kind, name)
+        """Take a destination in, or the name of one that was known only by its number; lanes stay."""
+        known = self.destinations.get(destination_id)
+        if known is None:
+            self.destinations[destination_id] = Destination(destination_id, kind, name)
+        else:
+            known.kind = kind
+            known.name = name
+            for lane in known.lanes:
+                lane.is_topic = kind == TOPIC
         self._numbers[(kind, name)] = destination_id
         self.next_destination = max(self.next_destination, destination_id + 1)
 
@@ -179,7 +186,8 @@ class StoreState:
                 "id": number,
                 "kind": destination.kind,
                 "name": destination.name,
-                "lanes": [_describe(lane) for lane in destination.lanes],
+                # A lane whose first message is about to follow is not there yet: a torn tail may take that message.
+                "lanes": [_describe(lane) for lane in destination.lanes if lane.tail],
             }
             for number, destination in sorted(self.destinations.items())
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from gateway.cli import exit_codes
@@ -127,6 +128,16 @@ def _demonstrate(home: Path, stack: ExitStack) -> tuple[dict[str, Row], list[str
     return rows, problems
 
 
+def _start(arguments: list[str], log: IO[bytes] | None = None) -> subprocess.Popen[str]:
+    """Start a module of ours in a process of its own, whatever the working directory is and holds."""
+    own = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-P", "-m", *arguments]
+    return subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=log, text=True
+    )
+
+
 class _Gateway:
     """``penstock run`` in a process of its own, on free ports."""
 
@@ -134,10 +145,9 @@ class _Gateway:
         configuration = home / "penstock.yaml"
         configuration.write_text(CONFIGURATION)
         self.log = home / "gateway.log"
-        command = [sys.executable, "-P", "-m", "gateway", "run", "--json", "--config", str(configuration)]
-        command += ["--data", str(home / "data"), "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+        arguments = ["gateway", "run", "--json", "--config", str(configuration), "--data", str(home / "data")]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            self._process = _start([*arguments, "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"], log)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -184,28 +194,25 @@ def orders() -> Iterator[tuple[str, bytes]]:
 
 
 def _send(gateway: _Gateway, rows: dict[str, Row]) -> None:
-    from tqdm import tqdm
-
     client = BlockingClient(gateway.host, gateway.port)
     sent = [destination.removeprefix("/queue/") for destination, _ in orders()]
-    with tqdm(total=len(sent), desc="sending", unit="msg") as bar:
+    with _bar(len(sent), "sending", "msg") as bar:
         for index in client.publish(orders()):
             rows[sent[index]].sent += 1
             bar.update()
     client.close()
+    print(f"Sent {len(sent):,} orders, each confirmed")
 
 
 def _consume(gateway: _Gateway, rows: dict[str, Row]) -> None:
     """Let two workers have everything in CONSUMED, the first until it has half of it and is killed."""
-    from tqdm import tqdm
-
     total = sum(ORDERS[name] for name in CONSUMED)
     unreadable = sum(ORDERS[name] // UNREADABLE_EVERY for name in CONSUMED)
-    with tqdm(total=total - unreadable, desc="consuming", unit="msg") as bar:
+    with _bar(total - unreadable, "consuming", "msg") as bar:
         first = _work(gateway, bar, hold_after=total // 2, acknowledge=total, dead_letter=unreadable)
         if not first.is_holding:
             raise DemoFailed(f"the first worker ended by itself: {first}")
-        bar.write(f"First worker killed after {first.acknowledged_count} orders, another takes over", file=sys.stderr)
+        bar.write(f"A worker was killed after {first.acknowledged_count:,} orders, another takes over")
         second = _work(
             gateway,
             bar,
@@ -213,6 +220,7 @@ def _consume(gateway: _Gateway, rows: dict[str, Row]) -> None:
             acknowledge=total - unreadable - first.acknowledged_count,
             dead_letter=unreadable - first.dead_lettered_count,
         )
+    print(f"The second worker acknowledged {second.acknowledged_count:,}; {unreadable} nobody could read")
     for done in (first, second):
         for name in CONSUMED:
             rows[name].acknowledged += done.acknowledged.get(f"/queue/{name}", 0)
@@ -222,12 +230,11 @@ def _consume(gateway: _Gateway, rows: dict[str, Row]) -> None:
 
 def _work(gateway: _Gateway, bar: tqdm[None], hold_after: int, acknowledge: int, dead_letter: int) -> Done:
     """Run one worker to its end, or kill it where it holds; return the last it said."""
-    command = [sys.executable, "-P", "-m", "gateway.cli.demo_worker", gateway.host, str(gateway.port)]
-    command += [str(MAXIMUM_REDELIVERIES), str(hold_after), str(acknowledge), str(dead_letter)]
-    command += [f"/queue/{name}" for name in CONSUMED]
+    counts = [str(count) for count in (MAXIMUM_REDELIVERIES, hold_after, acknowledge, dead_letter)]
+    worker = ["gateway.cli.demo_worker", gateway.host, str(gateway.port), *counts]
     done = Done()
     before = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with _start([*worker, *(f"/queue/{name}" for name in CONSUMED)]) as process:
         watchdog = threading.Timer(STEP_LIMIT_S, process.kill)
         watchdog.start()
         try:
@@ -248,27 +255,28 @@ def _work(gateway: _Gateway, bar: tqdm[None], hold_after: int, acknowledge: int,
 
 
 def _export(home: Path) -> dict[tuple[str, str], int]:
-    """Export all queues and read the Parquet back; return messages by destination and delivery state."""
+    """Export everything and read the Parquet back; return messages by destination and delivery state."""
+    from pyspark.sql import SparkSession
+
     from spark_bridge import session
     from spark_bridge.export import Request, export
 
     target = home / "parquet"
     with tempfile.TemporaryDirectory(prefix="penstock-demo-spark-") as scratch:
-        print("Starting Spark", file=sys.stderr)
-        spark = session.start("local[2]", Path(scratch))
+        print("Starting Spark")
+        context = session.start("local[2]", Path(scratch))
         try:
-            export(Request(home / "data", ">", target), shows_progress=True, spark=spark)
-            return _read_back(spark, target)
+            result = export(Request(home / "data", ">", target), shows_progress=sys.stderr.isatty(), spark=context)
+            print(f"Exported {result.rows:,} messages in {result.export_seconds:.1f} s, while the gateway runs")
+            return _read_back(SparkSession(context), target)
         finally:
-            spark.stop()
+            context.stop()
 
 
 def _read_back(spark: SparkSession, target: Path) -> dict[tuple[str, str], int]:
-    from tqdm import tqdm
-
     counts: dict[tuple[str, str], int] = {}
     files = sorted(str(path) for path in target.rglob("*.parquet"))
-    with tqdm(total=len(files), desc="reading back", unit="file") as bar:
+    with _bar(len(files), "reading back", "file") as bar:
         for file in files:
             messages = spark.read.parquet(file)
             for row in messages.groupBy("destination_name", "delivery_state").count().collect():
@@ -276,6 +284,13 @@ def _read_back(spark: SparkSession, target: Path) -> dict[tuple[str, str], int]:
                 counts[key] = counts.get(key, 0) + row["count"]
             bar.update()
     return counts
+
+
+def _bar(total: int, what: str, unit: str) -> tqdm[None]:
+    """Return a progress bar, which stays silent where nobody would see it move."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=what, unit=unit, disable=None)
 
 
 def disagreements(rows: dict[str, Row], destinations: list[dict[str, object]]) -> list[str]:

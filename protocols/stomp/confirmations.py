@@ -48,8 +48,7 @@ class Confirmations:
         octets = b"".join(self.turn)
         self.turn.clear()
         held = self.turn_held
-        if held:
-            self.turn_held = []
+        self.turn_held = []  # also if empty: what is owed keeps the old one, and it must not grow
         if self.owed or self.last_offset > confirmed_offset:
             self.owed.append(Owed(self.last_offset, octets, held))
             return b""

@@ -241,11 +241,7 @@ class StompSession(ProtocolConnection):
         parking = self.parking
         for frame in parking.take_all():
             self._take(frame)
-        if (
-            parking.is_reading_paused
-            and not parking.is_disconnecting
-            and parking.parked_bytes < parking.park_bytes
-        ):
+        if parking.is_reading_paused and not parking.is_disconnecting and parking.parked_bytes < parking.park_bytes:
             parking.is_reading_paused = False
             self.heartbeat.reading_resumed(self.now_ms)
             self.link.resume_reading()
@@ -402,7 +398,8 @@ class StompSession(ProtocolConnection):
                 return
         consumer = delivery.consumer
         assert consumer is not None, "an unsettled delivery is with a consumer"
-        if name is None and frame.command == frames.ACK and consumer.ack_mode == INDIVIDUAL:
+        is_single = consumer.ack_mode == INDIVIDUAL or len(consumer.ledger) == 1
+        if is_single and name is None and frame.command == frames.ACK:
             if delivery.state != IN_FLIGHT:
                 raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
             subscription = consumer.adapter

@@ -83,6 +83,11 @@ class Inode:
         else:
             self.durable.extend(bytes(size - len(self.durable)))
 
+    def write_back(self, sector: int) -> None:
+        """Bring one sector to the disk; what reads find does not change."""
+        self._flush(sector)
+        self.dirty.discard(sector)
+
     def lose(self) -> None:
         """Take the pages for clean without having written them."""
         self.dirty.clear()
@@ -225,6 +230,13 @@ class FaultyFiles(Files):
             after._names.setdefault(directory, {})
         after._durable_names = {directory: dict(entries) for directory, entries in after._names.items()}
         return after
+
+    def write_back(self) -> None:
+        """Bring sectors to the disk as the system does of its own accord: in order of path and place, up to a point."""
+        inodes = {id(inode): inode for path in self.paths() if (inode := self._find(path)) is not None}
+        sectors = [(inode, sector) for inode in inodes.values() for sector in sorted(inode.dirty)]
+        for inode, sector in sectors[: self._chance.randint(0, len(sectors))]:
+            inode.write_back(sector)
 
     def killed(self) -> FaultyFiles:
         """Kill the process; return the same disk with all that was written, synced or not."""

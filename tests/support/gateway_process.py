@@ -73,9 +73,9 @@ class GatewayProcess:
             readable, _, _ = select.select([descriptor], [], [], max(0.0, left))
             octets = os.read(descriptor, 65536) if readable else b""
             if not octets:
-                status = process.poll()
+                # Its standard output has ended, and so will it; or the time is up.
+                what = f"ended with exit status {process.wait(STOP_LIMIT_S)}" if readable else "was silent"
                 self.kill9()
-                what = f"gave no line within {START_LIMIT_S:.0f} s" if not readable else f"ended (exit status {status})"
                 raise GatewayFailed(f"the gateway {what} instead of saying where it listens{self._tail()}")
             line += octets
         return line

@@ -47,9 +47,7 @@ class StompGateway:
         self.timers = VirtualTimers(self.clock)
         self.workers = HeldWorkers()
         self.store = MemoryStore(self.workers, store_id="c0ffee00", start_count=3)
-        self.broker = Broker(
-            self.store, self.clock, self.timers, AddressMatcher(addresses), memory_limit_bytes, seed=7
-        )
+        self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(addresses), memory_limit_bytes, seed=7)
         self.settings = settings or SessionSettings()
         self.peers: list[Peer] = []
         self.syncs = True
@@ -100,7 +98,8 @@ class StompGateway:
 
     def sync(self) -> None:
         """Make durable what is written."""
-        self.workers.finish(SYNC_LANE)
+        while self.workers.finish(SYNC_LANE):
+            pass
         self.settle()
 
     def advance(self, milliseconds: int) -> None:

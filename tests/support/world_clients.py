@@ -57,11 +57,17 @@ class PeerTransaction:
 
 @dataclass(slots=True, eq=False)
 class Receipt:
-    """A confirmation that was asked for.  fact_count: it stands for so many facts of its connection."""
+    """A confirmation that was asked for.  fact_count: it stands for so many facts of its connection.
+
+    group, own: of a frame that waited at a gate.  Those let through in one turn may have been taken in any order, so
+    that each stands for its own facts and for those before the group; 0 for a frame that did not wait.
+    """
 
     label: str
     fact_count: int
     committed: Committed | None = None
+    group: int = 0
+    own: list[Fact] = field(default_factory=list)
 
 
 class Peer(ABC):
@@ -87,7 +93,10 @@ class Peer(ABC):
         world = self.world
         chance = self.chance
         draw = chance.random()
-        if draw < world.profile.send_share:
+        if self.is_stuck():
+            if draw < 0.05:
+                self.lose()
+        elif draw < world.profile.send_share:
             self.send_some()
         elif draw < 0.82:
             self.settle_some()
@@ -96,7 +105,7 @@ class Peer(ABC):
                 kind, name = chance.choice(world.destinations)
                 mode = chance.choice((AUTO, CLIENT, INDIVIDUAL, INDIVIDUAL))
                 prefetch = chance.choice(PREFETCHES)
-                self.subscribe(kind, name, mode, prefetch or (mode == AUTO))
+                self.subscribe(kind, name, mode, max(prefetch, 1) if mode == AUTO else prefetch)
         elif draw < 0.90:
             if len(self.transactions) < 2:
                 self.begin()
@@ -124,6 +133,8 @@ class Peer(ABC):
         if self.transactions and chance.random() < 0.5:
             transaction = chance.choice(list(self.transactions.values()))
         for _ in range(chance.randint(1, 6)):
+            if self.is_stuck():
+                break
             expires_ms = world.wall_ms() + chance.randint(-5, 3_000) if chance.random() < 0.08 else 0
             priority = 4 if chance.random() < 0.85 else chance.randint(0, 9)
             sent = self.oracle.new_message(self.number, kind, name, chance.random() < 0.8, priority, expires_ms)
@@ -240,14 +251,14 @@ class Peer(ABC):
             receipt.committed.is_confirmed = True
         new = self.facts[self._confirmed_facts : receipt.fact_count]
         self._confirmed_facts = max(self._confirmed_facts, receipt.fact_count)
-        self.world.confirmed(new)
+        self.world.confirmed(new + receipt.own)
 
     def received(
         self, subscription: PeerSubscription, body: bytes, message_id: str, is_redelivered: bool, count: int
     ) -> Place:
         uid = read_body(body)
         self.world.note(f"{self.number} gets {uid} {subscription.key} {is_redelivered} {count} {message_id}")
-        return self.oracle.deliver(subscription.subscriber, uid, message_id, is_redelivered, count)
+        return self.oracle.deliver(subscription.subscriber, uid, is_redelivered, count)
 
     # -- the way to the engine
 
@@ -300,6 +311,10 @@ class Peer(ABC):
     def flush(self, offset: int, confirmed_offset: int) -> None:
         """Let leave what may leave."""
 
+    def is_stuck(self) -> bool:
+        """Say whether nobody reads what this client writes."""
+        return False
+
     def is_at_rest(self) -> bool:
         """Say whether nothing is owed to this client, nor by it."""
         return not self.receipts
@@ -317,7 +332,7 @@ class BrokerPeer(Peer):
         self.last_offset = 0
         self.has_logged = False
         self.by_consumer: dict[int, PeerSubscription] = {}
-        self.delivered_offset = -1
+        self.handed_over: list[tuple[PeerSubscription, Message]] = []
         world.broker.connect(self.client)
 
     def _destination(self, kind: int, name: str) -> Queue | Topic:
@@ -501,12 +516,12 @@ class BrokerPeer(Peer):
             delivery.failed_attempts + 1,
         )
         subscription.held.append(Held(place, delivery))
-        self.delivered_offset = max(self.delivered_offset, message.log_offset)
+        self.handed_over.append((subscription, message))
 
     def delivered_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, count: int) -> None:
         subscription = self._subscription(consumer)
         self.received(subscription, message.body, self.world.broker.message_id(message), is_redelivered, count)
-        self.delivered_offset = max(self.delivered_offset, message.log_offset)
+        self.handed_over.append((subscription, message))
 
     def _subscription(self, consumer: Consumer) -> PeerSubscription:
         if self.client.is_output_full:
@@ -526,9 +541,14 @@ class BrokerPeer(Peer):
 
     def turn_ended(self) -> None:
         store = self.world.store
-        if self.delivered_offset >= store.written_offset() and store.is_accepting():
-            raise Violation(f"a message at {self.delivered_offset} has left before its record was written")
-        self.delivered_offset = -1
+        written_offset = store.written_offset()
+        for subscription, message in self.handed_over:
+            if message.log_offset < written_offset:
+                message_id = self.world.broker.message_id(message)
+                self.oracle.identify(subscription.subscriber.view, read_body(message.body), message_id)
+            elif store.is_accepting():
+                raise Violation(f"a message at {message.log_offset} has left before its record was written")
+        self.handed_over.clear()
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
         if self.has_logged:

@@ -7,7 +7,6 @@ words (design.md sections 4 and 5), none of the engine's code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -87,6 +86,7 @@ class Subscriber:
     in_flight: int = 0
     is_full: bool = False
     is_open: bool = True
+    last_order: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def limit(self) -> int:
         return max(1, self.prefetch)
@@ -132,12 +132,15 @@ class Committed:
 
 
 class Oracle:
-    """wall_ms: the time of the turn under way, as the engine takes it."""
+    """wall_ms: the time of the turn under way, as the engine takes it.
 
-    def __init__(self, addresses: AddressMatcher, loose_queues: frozenset[str], note: Callable[[str], None]) -> None:
+    is_order_seen: deliveries are seen as they happen, across all consumers; else only in order for each consumer.
+    """
+
+    def __init__(self, addresses: AddressMatcher, loose_queues: frozenset[str], is_order_seen: bool) -> None:
         self.addresses = addresses
         self.loose_queues = loose_queues
-        self.note = note
+        self.is_order_seen = is_order_seen
         self.wall_ms = 0
         self.messages: dict[int, Sent] = {}
         self.queues: dict[str, View] = {}
@@ -148,6 +151,8 @@ class Oracle:
         self.names: dict[tuple[int, str, int], str] = {}
         self.delivered_count = 0
         self.durable: set[tuple[str, int]] = set()
+        # While True, what is accepted came through gates in one turn, in an order that nobody sees.
+        self.is_unordered = False
         self._next_order = 1
 
     # -- what clients do
@@ -175,13 +180,15 @@ class Oracle:
             raise Violation(f"message {sent.uid} is accepted twice")
         sent.is_accepted = True
         sent.order = self._next_order
-        self._next_order += 1
+        if not self.is_unordered:
+            self._next_order += 1
         if sent.kind == QUEUE:
             self.view(sent.name).places[sent.uid] = Place(sent.uid)
         else:
             for subscriber in self.subscribers.get(sent.name, ()):
                 subscriber.view.places[sent.uid] = Place(sent.uid)
-        return [Fact("sent", sent.kind, sent.name, sent.uid)] if self.is_logged(sent) else []
+        # A non-persistent message that its address has logged is confirmed without waiting for the log.
+        return [Fact("sent", sent.kind, sent.name, sent.uid)] if sent.is_persistent else []
 
     def subscribe(self, kind: int, name: str, ack_mode: int, prefetch: int) -> Subscriber:
         if kind == QUEUE:
@@ -190,14 +197,13 @@ class Oracle:
         self.subscribers.setdefault(name, []).append(subscriber)
         return subscriber
 
-    def deliver(self, subscriber: Subscriber, uid: int, message_id: str, is_redelivered: bool, count: int) -> Place:
+    def deliver(self, subscriber: Subscriber, uid: int, is_redelivered: bool, count: int) -> Place:
         """A client has been handed a message."""
         view = subscriber.view
         what = f"message {uid} on {view.uri()}"
         self.delivered_count += 1
         if not subscriber.is_open:
             raise Violation(f"{what} goes to a subscription that has ended")
-        self._check_identity(view, uid, message_id)
         if view.is_loose:
             return self._deliver_loosely(subscriber, uid)
         place = view.places.get(uid) or self._take_expired(view, uid, what)
@@ -210,9 +216,9 @@ class Oracle:
             raise Violation(f"{what} is delivered though it has expired")
         if count != place.failed + 1:
             raise Violation(f"{what} says delivery count {count}, it has failed {place.failed} times")
-        if is_redelivered != place.is_seen:
+        if is_redelivered != place.is_seen and (self.is_order_seen or place.is_seen):
             raise Violation(f"{what} says redelivered {is_redelivered}, it must say {place.is_seen}")
-        self._check_order(view, sent, what)
+        self._check_order(view if self.is_order_seen else subscriber, view, sent, what)
         if subscriber.ack_mode == AUTO:
             del view.places[uid]
             view.gone[uid] = ACKED
@@ -324,7 +330,8 @@ class Oracle:
 
     # -- the steps
 
-    def _check_identity(self, view: View, uid: int, message_id: str) -> None:
+    def identify(self, view: View, uid: int, message_id: str) -> None:
+        """A message has left under this id; of one whose record was never written nothing is promised."""
         place = (view.kind, view.name, uid)
         known = self.ids.setdefault(message_id, place)
         if known != place:
@@ -353,15 +360,28 @@ class Oracle:
     def _may_have_expired(self, sent: Sent) -> bool:
         return 0 < sent.expires_ms <= self.wall_ms
 
-    def _check_order(self, view: View, sent: Sent, what: str) -> None:
+    def _check_order(self, seen_by: View | Subscriber, view: View, sent: Sent, what: str) -> None:
         """First deliveries follow the order of sending, per producer and priority."""
         if sent.uid in view.delivered_first or sent.name != view.name:
             return
         view.delivered_first.add(sent.uid)
         key = (sent.producer, sent.priority)
-        if sent.order < view.last_order.get(key, 0):
+        if sent.order < seen_by.last_order.get(key, 0):
             raise Violation(f"{what} is delivered after a later one of the same producer and priority")
-        view.last_order[key] = sent.order
+        seen_by.last_order[key] = sent.order
+
+    def arrive_late(self, subscriber: Subscriber, uid: int) -> None:
+        """A message was on its way to a subscriber who has left meanwhile, in order."""
+        view = subscriber.view
+        place = view.places.get(uid)
+        if place is None:
+            return
+        view.delivered_first.add(uid)
+        if subscriber.ack_mode == AUTO:
+            del view.places[uid]
+            view.gone[uid] = ACKED
+        else:
+            place.is_seen = True
 
     def _hand_over(self, subscriber: Subscriber, place: Place, what: str) -> None:
         if subscriber.is_full or subscriber.in_flight >= subscriber.limit():

@@ -52,6 +52,11 @@ class StoreWrapper(Store):
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
 
+    def settle_range(
+        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
+    ) -> None:
+        self.settle(destination_id, consumer_id, outcome, cause, [Range(priority, first, count)])
+
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:
@@ -206,16 +211,16 @@ class Unit:
 class RecordingStore(StoreWrapper):
     """Notes what the engine tells the store; ``base``: what recovery had found.
 
-    sent_in, settled_in, failed_in: (destination, uid) -> number of the unit that holds the latest such operation.
+    sent_in, settled_in, failed_in: (destination, uid, delivery count) -> number of the unit with that operation.
     """
 
     def __init__(self, inner: Store, base: Image) -> None:
         super().__init__(inner)
         self.base = base
         self.units: list[Unit] = []
-        self.sent_in: dict[tuple[int, int], int] = {}
-        self.settled_in: dict[tuple[int, int], int] = {}
-        self.failed_in: dict[tuple[int, int], int] = {}
+        self.sent_in: dict[tuple[int, int, int], int] = {}
+        self.settled_in: dict[tuple[int, int, int], int] = {}
+        self.failed_in: dict[tuple[int, int, int], int] = {}
         self._uids: dict[tuple[int, int, int], int] = {}
         self._ids = {place: number for number, place in base.destinations.items()}
         self._open: list[Operation] | None = None
@@ -245,7 +250,7 @@ class RecordingStore(StoreWrapper):
         uid = read_body(message.body)
         place = (message.destination_id, message.priority, message.queue_offset)
         self._uids[place] = uid
-        self.sent_in[message.destination_id, uid] = len(self.units)
+        self.sent_in[message.destination_id, uid, 0] = len(self.units)
         self._note(Appended(*place, uid, message.log_offset))
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
@@ -253,9 +258,9 @@ class RecordingStore(StoreWrapper):
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
         for priority, entry in entries:
             uid = self._uids[destination_id, priority, entry]
-            if (destination_id, uid) in self.settled_in:
-                raise Violation(f"message {uid} is settled twice in the log, destination {destination_id}")
-            self.settled_in[destination_id, uid] = len(self.units)
+            if (destination_id, uid, 0) in self.settled_in:
+                raise Violation(f"message {uid} of destination {destination_id} is settled twice in the log")
+            self.settled_in[destination_id, uid, 0] = len(self.units)
         self._note(Settled(destination_id, entries))
 
     def fail_attempts(
@@ -267,8 +272,8 @@ class RecordingStore(StoreWrapper):
             for entry in range(one.first, one.first + one.count)
         )
         self.inner.fail_attempts(destination_id, consumer_id, cause, due_ms, ranges)
-        for priority, entry, _ in entries:
-            self.failed_in[destination_id, self._uids[destination_id, priority, entry]] = len(self.units)
+        for priority, entry, count in entries:
+            self.failed_in[destination_id, self._uids[destination_id, priority, entry], count] = len(self.units)
         self._note(Failed(destination_id, due_ms, entries))
 
     def begin(self, reserve_bytes: int) -> None:

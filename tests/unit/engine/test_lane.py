@@ -19,9 +19,7 @@ def consume_all(world: EngineWorld, client: FakeClient) -> list[bytes]:
     return bodies
 
 
-def recovered_world(
-    lane: LaneState, count: int, *, page_limit: int = 1_000_000
-) -> tuple[EngineWorld, ScriptedStore]:
+def recovered_world(lane: LaneState, count: int, *, page_limit: int = 1_000_000) -> tuple[EngineWorld, ScriptedStore]:
     """Return a world whose queue ``q`` has ``count`` entries on disk, named by their number."""
     messages = [stored_message(1, offset, b"%d" % offset, lane.priority) for offset in range(count)]
     store = ScriptedStore([recovered_queue(1, "q", [lane])], messages)
@@ -184,7 +182,7 @@ def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
     client = world.client()
     world.consumer(client)
     world.broker.end_turn()
-    (request,) = store.requests
+    assert len(store.requests) == 1
     store.requests = []
     world.broker.page_loaded(1, 4, 0, 0, [])
     world.broker.end_turn()

@@ -25,9 +25,7 @@ DLQ = "ActiveMQ.DLQ"
 
 def quick(**values: object) -> AddressEntry:
     """Return an address without delays, for tests that are about something else."""
-    return address(
-        "q", redelivery__initial_redelivery_delay_ms=0, redelivery__redelivery_delay_ms=0, **values
-    )
+    return address("q", redelivery__initial_redelivery_delay_ms=0, redelivery__redelivery_delay_ms=0, **values)
 
 
 def only(client: FakeClient) -> Delivery:
@@ -43,7 +41,7 @@ def dead_letters(world: EngineWorld, name: str = DLQ) -> list[Message]:
     return [one.message for one in client.handed]
 
 
-def annotations(message: Message) -> dict[str, str]:
+def added_headers(message: Message) -> dict[str, str]:
     return dict(line.split(":", 1) for line in message.annotations.decode().splitlines())
 
 
@@ -159,7 +157,7 @@ def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> No
     assert (dead.body, dead.headers, dead.priority, dead.expires_ms) == (b"body", b"colour:red\n", 7, 0)
     assert (dead.tag_hash, dead.group_hash) == (11, 12)
     assert dead.flags == PERSISTENT | DEAD_LETTER
-    assert annotations(dead) == {
+    assert added_headers(dead) == {
         "original-destination": "/queue/q",
         "dlqDeliveryFailureCause": "exhausted\\c delivery 1 failed, the redelivery policy allows 0 redeliveries",
         "originalMessageId": "ID\\cc0ffee00-3-n1",
@@ -178,7 +176,7 @@ def test_a_dead_letter_of_a_persistent_message_says_nothing_of_its_mode() -> Non
     world.send(b"body")
     world.refuse(only(client))
     (dead,) = dead_letters(world)
-    assert {"originalDeliveryMode", "originalExpiration"}.isdisjoint(annotations(dead))
+    assert {"originalDeliveryMode", "originalExpiration"}.isdisjoint(added_headers(dead))
 
 
 def test_the_move_to_the_dead_letter_queue_is_one_batch() -> None:
@@ -200,7 +198,7 @@ def test_nack_as_dead_letter_moves_at_the_first_refusal() -> None:
     world.send(b"1")
     world.refuse(only(client))
     (dead,) = dead_letters(world)
-    assert annotations(dead)["dlqDeliveryFailureCause"] == "nack\\c delivery 1 failed"
+    assert added_headers(dead)["dlqDeliveryFailureCause"] == "nack\\c delivery 1 failed"
     assert world.store.settled[0].cause == CAUSE_NACK
 
 
@@ -418,7 +416,7 @@ def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
     assert bad.handed[0].delivery_count == 2
     world.refuse(only(bad))
     (dead,) = dead_letters(world)
-    assert annotations(dead)["original-destination"] == "/topic/t"
+    assert added_headers(dead)["original-destination"] == "/topic/t"
     world.acknowledge(only(good))
     assert world.broker.memory.used_bytes == 0
 
@@ -452,8 +450,8 @@ def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
     assert client.handed == []
     moved = dead_letters(world, "expired")
     assert [one.body for one in moved] == [b"1", b"2", b"3", b"4"]
-    assert annotations(moved[0])["dlqDeliveryFailureCause"] == f"Message Expired. Expiration\\c{soon}"
-    assert annotations(moved[0])["originalExpiration"] == str(soon)
+    assert added_headers(moved[0])["dlqDeliveryFailureCause"] == f"Message Expired. Expiration\\c{soon}"
+    assert added_headers(moved[0])["originalExpiration"] == str(soon)
     assert [(one.outcome, one.cause) for one in world.store.settled][:3] == [(EXPIRED, CAUSE_EXPIRED)] * 3
     assert (world.stats().expired, world.stats().depth) == (4, 0)
     assert world.broker.memory.used_bytes == 0

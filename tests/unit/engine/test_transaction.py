@@ -17,7 +17,9 @@ def begin(client: FakeClient, limits: TransactionLimits | None = None) -> Transa
     return Transaction(client, "tx", limits or TransactionLimits())
 
 
-def add_send(world: EngineWorld, transaction: Transaction, body: bytes, to: str = "q", *, persistent: bool = True) -> None:
+def add_send(
+    world: EngineWorld, transaction: Transaction, body: bytes, to: str = "q", *, persistent: bool = True
+) -> None:
     destination = world.broker.queue(to)
     transaction.add_send(destination, world.message(destination, body, persistent=persistent))
 

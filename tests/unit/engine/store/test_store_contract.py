@@ -2,87 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import pytest
 
 from engine.destination import QUEUE, TOPIC
-from engine.message import IN_TRANSACTION, PERSISTENT, PLAIN, STOMP, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, SYNC_LANE, DestinationState, LaneState, Range, Store
-from engine.store.file_store import FileStore
-from engine.store.memory_store import MemoryStore
-from engine.store.settings import StoreSettings
-from tests.support.faulty_files import FaultyFiles
-from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
-
-UNLIMITED = 1 << 40
-
-
-class Home(ABC):
-    """Where a store lives: it can be opened, crashed and opened again."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.timers = ManualTimers(self.clock)
-        self.workers = ManualWorkers()
-        self.listener = RecordingListener()
-        self.store = self.open()
-        self.store.attach(self.listener)
-
-    @abstractmethod
-    def open(self) -> Store: ...
-
-    @abstractmethod
-    def crash(self) -> None:
-        """Lose what is not durable."""
-
-    def restart(self) -> None:
-        self.crash()
-        self.workers = ManualWorkers()
-        self.listener = RecordingListener()
-        self.store = self.open()
-        self.store.attach(self.listener)
-
-    def flush(self) -> None:
-        self.store.write()
-        self.store.sync()
-        self.workers.run_all()
-
-    def page(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int = UNLIMITED) -> Page:
-        self.store.request(destination_id, priority, first, count, limit_bytes)
-        self.workers.run_all()
-        assert self.listener.page_failures == []
-        return self.listener.pages.pop()
-
-
-class FileHome(Home):
-    def __init__(self) -> None:
-        self.files = FaultyFiles(seed=1)
-        super().__init__()
-
-    def open(self) -> Store:
-        settings = StoreSettings(segment_bytes=8192)
-        return FileStore("data", self.files, self.workers, self.clock, self.timers, settings)
-
-    def crash(self) -> None:
-        self.files = self.files.crash()
-
-
-class MemoryHome(Home):
-    def __init__(self) -> None:
-        self.last: MemoryStore | None = None
-        super().__init__()
-
-    def open(self) -> Store:
-        if self.last is None:
-            self.last = MemoryStore(self.workers, is_restartable=True)
-        else:
-            self.last = self.last.restarted(self.workers)
-        return self.last
-
-    def crash(self) -> None:
-        pass
+from engine.message import IN_TRANSACTION, Message
+from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, SYNC_LANE, Range
+from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
+from tests.support.store_world import START_WALL_MS
 
 
 @pytest.fixture(params=[FileHome, MemoryHome])
@@ -91,15 +19,6 @@ def home(request: pytest.FixtureRequest) -> Iterator[Home]:
     yield home
     home.workers.run_all()
     home.store.close()
-
-
-def message(destination_id: int, body: bytes = b"body", priority: int = 4) -> Message:
-    return Message(destination_id, STOMP, PERSISTENT | PLAIN, priority, 11, 22, 33, b"why:this\n", b"a:b\n", body)
-
-
-def lane(states: list[DestinationState], name: str, priority: int = 4) -> LaneState:
-    (found,) = [lane for state in states if state.name == name for lane in state.lanes if lane.priority == priority]
-    return found
 
 
 def test_numbers_of_destinations_stay(home: Home) -> None:

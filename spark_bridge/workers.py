@@ -1,0 +1,53 @@
+"""What Spark's workers get to import: the readers of a store, in a zip, and nothing of the gateway."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+
+WORKER_MODULES: Final = (
+    "engine/__init__.py",
+    "engine/destination.py",
+    "engine/errors.py",
+    "engine/message.py",
+    "engine/ports.py",
+    "engine/store/__init__.py",
+    "engine/store/format.py",
+    "engine/store/reader.py",
+    "spark_bridge/__init__.py",
+    "spark_bridge/columns.py",
+    "spark_bridge/headers.py",
+    "spark_bridge/offsets.py",
+    "spark_bridge/parquet.py",
+    "spark_bridge/plan.py",
+    "spark_bridge/records.py",
+    "spark_bridge/schema.py",
+    "spark_bridge/selection.py",
+    "spark_bridge/settlements.py",
+    "spark_bridge/source.py",
+    "spark_bridge/workers.py",
+)
+
+
+def ship(context: SparkContext) -> None:
+    """Give the workers what they import, wherever they run and whatever directory they start in."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    # Executors fetch the file when they start, from where it was.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # A name of its own, as Spark refuses another file of the same name.
+    context.addPyFile(str(worker_zip(folder / f"{folder.name}.zip")))
+
+
+def worker_zip(path: Path) -> Path:
+    """Write the modules that a worker needs into a zip."""
+    root = Path(__file__).parent.parent
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in WORKER_MODULES:
+            archive.write(root / name, name)
+    return path

@@ -1,0 +1,53 @@
+"""Random histories of the whole gateway but its sockets: see tests/support/world.py and docs/testing.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.world import World, run_seed
+from tests.support.world_seeds import seeds_of
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_long = bool(metafunc.config.getoption("--long", default=False))
+    for kind in ("broker", "stomp"):
+        if f"{kind}_seed" in metafunc.fixturenames:
+            metafunc.parametrize(f"{kind}_seed", seeds_of(kind, is_long))
+
+
+def test_broker_seed(broker_seed: int) -> None:
+    run_seed(broker_seed)
+
+
+def test_stomp_seed(stomp_seed: int) -> None:
+    run_seed(stomp_seed, is_stomp=True)
+
+
+@pytest.mark.parametrize("is_stomp", [False, True], ids=["broker", "stomp"])
+def test_same_seed_gives_same_history(is_stomp: bool) -> None:
+    for seed in range(1, 6):
+        first = World(seed, is_stomp=is_stomp)
+        first.run()
+        second = World(seed, is_stomp=is_stomp)
+        second.run()
+        assert first.digest() == second.digest()
+
+
+def test_seeds_differ() -> None:
+    first = World(1)
+    second = World(2)
+    first.run()
+    second.run()
+    assert first.digest() != second.digest()
+
+
+def test_runs_see_what_they_are_made_to_see() -> None:
+    """A simulation in which nothing happens would find nothing."""
+    worlds = [run_seed(seed) for seed in range(1, 41)]
+    told = "\n".join(line for world in worlds for line in world.history)
+    assert sum(world.stop_count for world in worlds) > 100
+    assert sum(world.oracle.delivered_count for world in worlds) > 10_000
+    for what in ("power cut", "kill at", "stop at", "power cut during recovery", "has committed", "aborts", "fails"):
+        assert what in told
+    gone = {reason for world in worlds for view in world.oracle.queues.values() for reason in view.gone.values()}
+    assert gone == {"acknowledged", "dead-lettered", "dropped", "expired", "lost, unconfirmed, in a stop"}

@@ -1,0 +1,126 @@
+"""Stores at home: opened, crashed and opened again by tests, with everything passed in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from engine.message import PERSISTENT, PLAIN, STOMP, Message
+from engine.ports import DestinationState, LaneState, Store
+from engine.store.file_store import FileStore
+from engine.store.memory_store import MemoryStore
+from engine.store.settings import StoreSettings
+from tests.support.faulty_files import FaultyFiles
+from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
+
+UNLIMITED = 1 << 40
+
+
+class Home(ABC):
+    """Where a store lives: it can be opened, crashed and opened again."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.workers = ManualWorkers()
+        self.listener = RecordingListener()
+        self.store = self.open()
+        self.store.attach(self.listener)
+
+    @abstractmethod
+    def open(self) -> Store: ...
+
+    @abstractmethod
+    def crash(self) -> None:
+        """Lose what is not durable."""
+
+    def restart(self) -> None:
+        self.crash()
+        self.workers = ManualWorkers()
+        self.listener = RecordingListener()
+        self.store = self.open()
+        self.store.attach(self.listener)
+
+    def flush(self) -> None:
+        self.store.write()
+        self.store.sync()
+        self.workers.run_all()
+
+    def page(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int = UNLIMITED) -> Page:
+        self.store.request(destination_id, priority, first, count, limit_bytes)
+        self.workers.run_all()
+        assert self.listener.page_failures == []
+        return self.listener.pages.pop()
+
+
+class FileHome(Home):
+    """A store on a disk in memory; ``is_skipping`` counts for the next opening."""
+
+    def __init__(self, settings: StoreSettings | None = None, seed: int = 1) -> None:
+        self.files = FaultyFiles(seed)
+        self.settings = settings or StoreSettings(segment_bytes=8192)
+        self.is_skipping = False
+        super().__init__()
+
+    def open(self) -> Store:
+        self.file_store = FileStore(
+            "data", self.files, self.workers, self.clock, self.timers, self.settings, self.is_skipping
+        )
+        return self.file_store
+
+    def crash(self) -> None:
+        self.files = self.files.crash()
+
+    def kill(self) -> None:
+        """Stop without a word; what was written is on the disk."""
+        self.files = self.files.killed()
+        self.begin()
+
+    def stop(self) -> None:
+        """Stop properly, so that the next start is a clean one."""
+        self.workers.run_all()
+        self.store.close()
+
+    def begin(self) -> None:
+        """Open the store anew."""
+        self.timers = ManualTimers(self.clock)
+        self.workers = ManualWorkers()
+        self.listener = RecordingListener()
+        self.store = self.open()
+        self.store.attach(self.listener)
+
+    def send(self, destination_id: int, count: int, size: int = 100) -> list[Message]:
+        """Append messages with bodies of their own."""
+        messages = [message(destination_id, (b"%d " % number).ljust(size, b".")) for number in range(count)]
+        for each in messages:
+            self.store.append(each)
+        return messages
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Let timers fire and workers do what they lead to."""
+        self.timers.advance(milliseconds)
+        self.workers.run_all()
+
+
+class MemoryHome(Home):
+    def __init__(self) -> None:
+        self.last: MemoryStore | None = None
+        super().__init__()
+
+    def open(self) -> Store:
+        if self.last is None:
+            self.last = MemoryStore(self.workers, is_restartable=True)
+        else:
+            self.last = self.last.restarted(self.workers)
+        return self.last
+
+    def crash(self) -> None:
+        pass
+
+
+def message(destination_id: int, body: bytes = b"body", priority: int = 4) -> Message:
+    return Message(destination_id, STOMP, PERSISTENT | PLAIN, priority, 11, 22, 33, b"why:this\n", b"a:b\n", body)
+
+
+def lane(states: list[DestinationState], name: str, priority: int = 4) -> LaneState:
+    (found,) = [lane for state in states if state.name == name for lane in state.lanes if lane.priority == priority]
+    return found

@@ -1,0 +1,382 @@
+"""Disks that refuse: nothing is lost, nothing is confirmed too early, and everything heals."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from engine.destination import QUEUE
+from engine.errors import StoreError
+from engine.ports import ACKNOWLEDGED, CAUSE_NONE, FILE_LANE, READ_LANE, SYNC_LANE, Range
+from engine.store import format as layout
+from engine.store.settings import ASYNC, StoreSettings
+from tests.support.store_home import UNLIMITED, FileHome, lane
+
+FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
+RETRY_MS = 500
+
+
+def bodies(home: FileHome, queue: int, first: int, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    end = first + count
+    while first < end:
+        page = home.page(queue, 4, first, end - first)
+        found += [each.body for each in page.messages]
+        first = page.next_offset
+    return found
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_failed_write_is_kept_told_once_and_tried_again(error: int) -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.flush()
+    durable = home.store.durable_offset()
+    home.files.fail("pwrite", error, ".log", count=2)
+    sent = home.send(queue, 3)
+    home.store.write()
+    home.store.sync()
+    sent += home.send(queue, 2)
+    home.store.write()
+    assert len(home.listener.failures) == 1
+    assert home.listener.failures[0].startswith(f"{FIRST_SEGMENT}: ")
+    assert not home.store.is_accepting()
+    assert home.store.written_offset() == durable
+    home.workers.run_all()
+    home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 0
+    assert len(home.listener.failures) == 1
+    home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 1
+    assert home.store.is_accepting()
+    assert home.listener.durable_offset == home.store.append_offset()
+    home.restart()
+    assert bodies(home, queue, 0, 5) == [each.body for each in sent]
+
+
+def test_short_writes_are_no_failure() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.files.short_writes = 3
+    sent = home.send(queue, 5)
+    home.flush()
+    assert home.listener.failures == []
+    home.restart()
+    assert bodies(home, queue, 0, 5) == [each.body for each in sent]
+
+
+def test_a_full_disk_stops_where_a_new_segment_is_needed_and_loses_nothing() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.files.free_bytes = 0
+    sent = home.send(queue, 100)
+    home.flush()
+    assert home.listener.failures == ["data/commitlog/00000000000000008192.log: No space left on device"]
+    assert home.store.written_offset() <= 8192
+    for _ in range(3):
+        home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 0
+    home.files.free_bytes = -1
+    home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 1
+    assert home.store.durable_offset() == home.store.append_offset()
+    assert bodies(home, queue, 0, 100) == [each.body for each in sent]
+
+
+def test_what_follows_a_retry_goes_to_the_medium_at_once() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.flush()
+    home.files.fail("pwrite", errno.EIO, ".log")
+    home.send(queue, 1)
+    home.store.write()
+    home.timers.advance(RETRY_MS)
+    assert home.store.written_offset() == home.store.append_offset()
+    home.send(queue, 1)
+    home.store.write()
+    assert home.store.written_offset() == home.store.append_offset()
+    home.workers.run_one(SYNC_LANE)
+    assert home.listener.healed_count == 1
+
+
+def after_a_failed_sync() -> tuple[FileHome, int, int]:
+    """Five durable messages, five whose sync failed."""
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 5)
+    home.flush()
+    durable = home.store.durable_offset()
+    home.send(queue, 5)
+    home.files.fail("fdatasync", errno.EIO)
+    home.flush()
+    return home, queue, durable
+
+
+def test_nothing_of_a_failed_sync_is_durable() -> None:
+    home, _, durable = after_a_failed_sync()
+    assert home.listener.durable_offset == home.store.durable_offset() == durable
+    assert home.listener.failures == [f"{FIRST_SEGMENT}: Input/output error"]
+    assert home.listener.healed_count == 0
+
+
+def test_after_a_failed_sync_the_same_octets_go_into_a_continuation() -> None:
+    home, queue, durable = after_a_failed_sync()
+    home.send(queue, 1)
+    home.store.write()
+    home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 1
+    assert home.listener.durable_offset == home.store.append_offset()
+    continuation = f"data/commitlog/{durable:020d}.log"
+    assert home.files.paths(".log") == [FIRST_SEGMENT, continuation]
+    _, _, flags, base, capacity, _, _ = layout.SEGMENT_HEADER.unpack_from(home.files.octets(continuation))
+    assert (flags, base, base + capacity) == (layout.CONTINUATION, durable, 8192)
+    end, _ = layout.SEAL.unpack_from(home.files.octets(FIRST_SEGMENT), layout.SEAL_POSITION)
+    assert end == durable
+    assert len(bodies(home, queue, 0, 11)) == 11
+    # The page cache of the broken file holds octets that never reached the disk: they must not be needed.
+    home.restart()
+    assert lane(home.store.recovered(), "orders").tail == 11
+    assert len(bodies(home, queue, 0, 11)) == 11
+
+
+def test_a_crash_between_a_failed_sync_and_its_repair_loses_nothing_that_was_confirmed() -> None:
+    home, queue, _ = after_a_failed_sync()
+    home.restart()
+    assert lane(home.store.recovered(), "orders").tail >= 5
+    assert len(bodies(home, queue, 0, 5)) == 5
+
+
+def test_a_continuation_may_fail_too() -> None:
+    home, queue, _ = after_a_failed_sync()
+    home.files.fail("fdatasync", errno.EIO, count=1)
+    home.files.fail("create", errno.ENOSPC, "commitlog", count=1)
+    for _ in range(5):
+        home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 1
+    assert len(home.listener.failures) == 1
+    home.send(queue, 2)
+    home.flush()
+    home.send(queue, 2)
+    home.files.fail("fdatasync", errno.EIO, count=1)
+    home.flush()
+    for _ in range(3):
+        home.pass_time(RETRY_MS)
+    assert len(home.files.paths(".log")) == 3
+    assert home.store.durable_offset() == home.store.append_offset()
+    home.restart()
+    assert len(bodies(home, queue, 0, 14)) == 14
+
+
+def test_a_failed_first_sync_of_a_segment_replaces_it() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 35)
+    home.flush()
+    assert len(home.files.paths(".log")) == 1
+    home.send(queue, 10)
+    home.files.fail("fdatasync", errno.EIO, "00008192")
+    home.flush()
+    home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 1
+    assert home.files.paths(".log") == [FIRST_SEGMENT, "data/commitlog/00000000000000008192.log"]
+    assert len(bodies(home, queue, 0, 45)) == 45
+    home.restart()
+    assert len(bodies(home, queue, 0, 45)) == 45
+
+
+def test_a_failed_sync_of_a_full_segment_leaves_its_successor_alone() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 10)
+    home.flush()
+    durable = home.store.durable_offset()
+    home.send(queue, 40)
+    home.files.fail("fdatasync", errno.EIO)
+    home.flush()
+    home.pass_time(RETRY_MS)
+    assert home.files.paths(".log") == [
+        FIRST_SEGMENT,
+        f"data/commitlog/{durable:020d}.log",
+        "data/commitlog/00000000000000008192.log",
+    ]
+    assert home.store.durable_offset() == home.store.append_offset()
+    home.restart()
+    assert len(bodies(home, queue, 0, 50)) == 50
+
+
+def test_closing_repairs_what_is_broken() -> None:
+    home, queue, _ = after_a_failed_sync()
+    home.store.close()
+    home.files = home.files.crash()
+    home.begin()
+    assert home.file_store.report.is_clean
+    assert len(bodies(home, queue, 0, 10)) == 10
+
+
+def test_closing_on_a_disk_that_refuses_is_an_error_and_lets_go() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 5)
+    home.flush()
+    home.send(queue, 1)
+    home.files.fail("pwrite", errno.EIO, count=9)
+    with pytest.raises(StoreError, match="are not written"):
+        home.store.close()
+    assert not home.files.locks
+    home.files.heal()
+    home.begin()
+    assert not home.file_store.report.is_clean
+    assert lane(home.store.recovered(), "orders").tail == 5
+
+
+def test_a_job_that_ends_after_closing_changes_nothing() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 30, 200)
+    home.store.write()
+    home.store.sync()
+    jobs = list(home.workers.jobs)
+    home.store.close()
+    before = {path: bytes(home.files.octets(path)) for path in home.files.paths(".cq")}
+    for job, job_lane in jobs:
+        if job_lane == SYNC_LANE:
+            job.finish()
+    assert home.listener.durable_offset == 0
+    assert before == {path: bytes(home.files.octets(path)) for path in home.files.paths(".cq")}
+
+
+def test_a_failed_checkpoint_is_told_and_published_later() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.files.fail("pwrite", errno.EIO, "checkpoint")
+    home.send(queue, 1)
+    home.flush()
+    assert home.listener.durable_offset == home.store.append_offset()
+    assert home.listener.failures == ["data/checkpoint: Input/output error"]
+    assert not home.store.is_accepting()
+    home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 1
+
+
+def test_consume_queues_that_cannot_be_written_are_tried_again() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.files.fail("create", errno.EIO, "consumequeue", count=1)
+    home.files.fail("fsync", errno.EIO, "consumequeue", count=1, skip=1)
+    sent = home.send(queue, 200)
+    home.flush()
+    assert home.listener.failures == ["data/consumequeue: Input/output error"]
+    assert len(bodies(home, queue, 0, 200)) == 200
+    for _ in range(3):
+        home.pass_time(RETRY_MS)
+    assert home.listener.healed_count == 1
+    home.restart()
+    assert home.file_store.report.rebuilt == ""
+    assert bodies(home, queue, 0, 200) == [each.body for each in sent]
+
+
+def test_a_segment_that_cannot_be_made_ahead_is_made_when_it_is_needed() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.files.fail("preallocate", errno.ENOSPC, ".prepared", count=9)
+    sent = home.send(queue, 200)
+    home.flush()
+    assert home.listener.failures == []
+    assert bodies(home, queue, 0, 200) == [each.body for each in sent]
+
+
+def test_a_worker_that_is_late_with_a_segment_does_not_get_in_the_way() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 30)
+    home.store.write()
+    sent = 30
+    for _ in range(4):
+        home.send(queue, 30)
+        home.store.write()
+        home.store.sync()
+        home.workers.run_all(SYNC_LANE)
+        sent += 30
+    home.workers.run_all(FILE_LANE)
+    assert home.listener.failures == []
+    assert len(home.files.paths(".prepared")) <= 1
+    assert len(bodies(home, queue, 0, sent)) == sent
+    home.restart()
+    assert len(bodies(home, queue, 0, sent)) == sent
+
+
+def test_a_failed_read_is_the_answer_and_may_be_asked_again() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 5)
+    home.flush()
+    home.files.fail("pread", errno.EIO, ".log")
+    home.store.request(queue, 4, 0, 5, UNLIMITED)
+    home.workers.run_all(READ_LANE)
+    assert len(home.listener.page_failures) == 1
+    assert home.listener.pages == []
+    home.listener.page_failures.clear()
+    assert len(bodies(home, queue, 0, 5)) == 5
+
+
+def test_a_damaged_record_is_not_delivered() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 5)
+    home.flush()
+    position = layout.SEGMENT_HEADER_BYTES + sent[3].log_offset
+    home.files.octets(FIRST_SEGMENT)[position + 90] ^= 1
+    home.store.request(queue, 4, 0, 5, UNLIMITED)
+    home.workers.run_all(READ_LANE)
+    (reason,) = home.listener.page_failures
+    assert reason.startswith(f"{FIRST_SEGMENT}, position {position}: the record at log offset {sent[3].log_offset}")
+    assert "checksum" in reason
+
+
+def test_async_confirms_what_is_written_and_syncs_at_an_interval() -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192, flush=ASYNC, flush_interval_ms=100))
+    queue = home.store.open_destination(QUEUE, "orders")
+    durable = home.store.durable_offset()
+    home.send(queue, 3)
+    home.store.write()
+    assert home.listener.durable_offset == home.store.confirmed_offset() == home.store.append_offset()
+    home.store.sync()
+    assert not home.workers.jobs
+    assert home.store.durable_offset() == durable
+    home.pass_time(99)
+    assert home.store.durable_offset() == durable
+    home.pass_time(1)
+    assert home.store.durable_offset() == home.store.append_offset()
+    home.send(queue, 3)
+    home.store.write()
+    home.pass_time(100)
+    assert home.store.durable_offset() == home.store.append_offset()
+
+
+def test_async_confirms_nothing_that_could_not_be_written() -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192, flush=ASYNC))
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.store.write()
+    confirmed = home.store.confirmed_offset()
+    home.files.fail("pwrite", errno.EIO, ".log")
+    home.send(queue, 3)
+    home.store.write()
+    assert home.listener.durable_offset == home.store.confirmed_offset() == confirmed
+    home.pass_time(RETRY_MS)
+    assert home.listener.durable_offset == home.store.confirmed_offset() == home.store.append_offset()
+    assert home.listener.healed_count == 1
+
+
+def test_settlements_go_on_while_the_disk_refuses() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 5)
+    home.flush()
+    home.files.fail("pwrite", errno.EIO, ".log", count=1)
+    for entry in range(5):
+        home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, entry, 1)])
+        home.flush()
+    home.pass_time(RETRY_MS)
+    home.restart()
+    assert lane(home.store.recovered(), "orders").cursor == 5

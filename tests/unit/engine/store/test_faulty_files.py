@@ -1,0 +1,110 @@
+"""The disk that tests trust to be untrustworthy."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.support.faulty_files import SECTOR_BYTES, Crashed, FaultyFiles
+
+
+def prepared(seed: int = 0) -> FaultyFiles:
+    files = FaultyFiles(seed)
+    files.make_directory("data")
+    return files
+
+
+def test_synced_octets_survive_and_unsynced_sectors_sometimes() -> None:
+    kept: set[tuple[bool, ...]] = set()
+    for seed in range(40):
+        files = prepared(seed)
+        file = files.create("data/file")
+        file.pwrite(b"a" * 4 * SECTOR_BYTES, 0)
+        file.fsync()
+        files.sync_directory("data")
+        file.pwrite(b"b" * 3 * SECTOR_BYTES, SECTOR_BYTES)
+        octets = files.crash().octets("data/file")
+        assert octets[:SECTOR_BYTES] == b"a" * SECTOR_BYTES
+        sectors = [bytes(octets[at : at + SECTOR_BYTES]) for at in range(0, len(octets), SECTOR_BYTES)]
+        assert all(len(set(sector)) == 1 for sector in sectors)
+        kept.add(tuple(sector[:1] == b"b" for sector in sectors[1:]))
+    assert len(kept) == 8
+
+
+def test_the_same_seed_is_the_same_crash() -> None:
+    def crashed(seed: int) -> bytes:
+        files = prepared(seed)
+        file = files.create("data/file")
+        files.sync_directory("data")
+        file.pwrite(bytes(range(256)) * 40, 0)
+        return bytes(files.crash().octets("data/file"))
+
+    assert crashed(7) == crashed(7)
+    assert len({crashed(seed) for seed in range(20)}) > 10
+
+
+def test_names_survive_in_the_order_of_their_changes() -> None:
+    found: set[tuple[str, ...]] = set()
+    for seed in range(40):
+        files = prepared(seed)
+        files.create("data/a")
+        files.sync_directory("data")
+        files.create("data/b")
+        files.rename("data/b", "data/c")
+        files.unlink("data/a")
+        found.add(tuple(files.crash().paths()))
+    assert found == {("data/a",), ("data/a", "data/b"), ("data/a", "data/c"), ("data/c",)}
+
+
+def test_a_failed_sync_loses_what_a_later_one_claims() -> None:
+    files = prepared()
+    file = files.create("data/file")
+    file.preallocate(SECTOR_BYTES)
+    file.fsync()
+    files.sync_directory("data")
+    file.pwrite(b"x" * SECTOR_BYTES, 0)
+    files.fail("fdatasync", errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        file.fdatasync()
+    file.fdatasync()
+    assert file.pread(3, 0) == b"xxx"
+    assert files.crash().octets("data/file") == bytes(SECTOR_BYTES)
+
+
+def test_a_kill_keeps_what_was_written() -> None:
+    files = prepared()
+    files.create("data/file").pwrite(b"abc", 0)
+    assert files.killed().octets("data/file") == b"abc"
+    with pytest.raises(Crashed):
+        files.list_directory("data")
+
+
+def test_the_power_goes_at_the_operation_asked_for() -> None:
+    files = prepared()
+    files.crash_at = files.operations + 2
+    file = files.create("data/file")
+    with pytest.raises(Crashed):
+        file.pwrite(b"abc", 0)
+    with pytest.raises(Crashed):
+        file.fsync()
+
+
+def test_a_full_disk() -> None:
+    files = prepared()
+    file = files.create("data/file")
+    files.free_bytes = 100
+    file.preallocate(60)
+    file.pwrite(b"x" * 60, 0)
+    with pytest.raises(OSError, match="No space left"):
+        file.pwrite(b"x" * 50, 60)
+
+
+def test_locks() -> None:
+    files = prepared()
+    lock = files.lock("data/lock")
+    assert lock is not None
+    assert files.lock("data/lock") is None
+    lock.close()
+    assert files.lock("data/lock") is not None
+    assert files.crash().lock("data/lock") is not None

@@ -1,0 +1,590 @@
+"""Opening after every kind of stop."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from engine.destination import QUEUE
+from engine.errors import StoreCorrupt, StoreError, StoreLocked
+from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.store import format as layout
+from engine.store.checkpoint import unpack_checkpoint
+from engine.store.file_store import FileStore
+from engine.store.files import RealFiles
+from engine.store.recovery import RecoveryReport
+from engine.store.settings import StoreSettings
+from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.store_home import FileHome, lane
+from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers
+
+HEADER = layout.SEGMENT_HEADER_BYTES
+FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
+
+
+def report(home: FileHome) -> RecoveryReport:
+    return home.file_store.report
+
+
+def settle(home: FileHome, queue: int, first: int, count: int) -> None:
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, count)])
+
+
+def bodies(home: FileHome, queue: int, first: int, end: int) -> list[bytes]:
+    found: list[bytes] = []
+    while first < end:
+        page = home.page(queue, 4, first, end - first)
+        found += [each.body for each in page.messages]
+        first = page.next_offset
+    return found
+
+
+def test_a_new_store() -> None:
+    home = FileHome()
+    assert report(home).is_new
+    assert home.store.recovered() == []
+    assert home.files.paths("lock") == ["data/lock"]
+    assert home.files.octets("data/lock") == b"4711\n"
+    assert home.store.start_count() == 1
+
+
+def test_after_a_clean_stop_the_log_goes_on_where_it_was() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 10)
+    settle(home, queue, 0, 3)
+    home.flush()
+    end = home.store.append_offset()
+    home.stop()
+    home.begin()
+    assert report(home).is_clean
+    assert home.store.append_offset() == home.store.durable_offset() == end
+    assert home.store.start_count() == 2
+    (more,) = home.send(queue, 1)
+    assert more.log_offset == end
+    assert more.queue_offset == 10
+    home.flush()
+    assert len(bodies(home, queue, 3, 11)) == 8
+
+
+def test_closing_writes_and_syncs_what_was_only_appended() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 10)
+    home.stop()
+    home.files = home.files.crash()
+    home.begin()
+    assert report(home).is_clean
+    assert bodies(home, queue, 0, 10) == [each.body for each in sent]
+
+
+def test_closing_twice_does_nothing_more() -> None:
+    home = FileHome()
+    home.stop()
+    operations = home.files.operations
+    home.store.close()
+    assert home.files.operations == operations
+
+
+def test_after_a_kill_the_log_goes_on_in_a_new_segment() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 10)
+    home.store.write()
+    home.kill()
+    assert not report(home).is_clean
+    assert report(home).cut is None
+    assert home.store.append_offset() > 8192
+    assert bodies(home, queue, 0, 10) == [each.body for each in sent]
+
+
+def test_records_that_follow_a_slot_that_says_clean_make_the_stop_unclean() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.stop()
+    clean = bytes(home.files.octets("data/checkpoint"))
+    home.begin()
+    home.send(queue, 2)
+    home.store.write()
+    home.files.octets("data/checkpoint")[:] = clean
+    home.kill()
+    assert not report(home).is_clean
+    assert lane(home.store.recovered(), "orders").tail == 2
+
+
+def torn(damage: bytes) -> None:
+    """Damage the log from every octet on that is not durable."""
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 2, 20)
+    home.flush()
+    durable = home.store.durable_offset()
+    sent = home.send(queue, 3, 21)
+    settlement = home.store.append_offset()
+    settle(home, queue, 0, 1)
+    home.store.write()
+    end = home.store.append_offset()
+    ends = [each.log_offset + layout.MESSAGE_HEAD_BYTES + each.size for each in sent]
+    disk = home.files.killed()
+    whole = {path: bytes(disk.octets(path)) for path in disk.paths()}
+    for cut in range(durable, end):
+        files = FaultyFiles()
+        files.make_directory("data/commitlog")
+        for path, octets in whole.items():
+            files.create(path).pwrite(octets, 0)
+        octets_left = files.octets(FIRST_SEGMENT)
+        octets_left[HEADER + cut : HEADER + end] = (damage * (end - cut))[: end - cut]
+        is_settlement_whole = octets_left == whole[FIRST_SEGMENT]
+        is_torn = any(octets_left[HEADER + layout.padded(cut) : HEADER + end]) and not is_settlement_whole
+        home.files = files
+        home.begin()
+        found = lane(home.store.recovered(), "orders")
+        assert found.tail == 2 + sum(1 for each in ends if each <= cut)
+        assert found.cursor == (1 if is_settlement_whole else 0)
+        assert len(bodies(home, queue, 0, found.tail)) == found.tail
+        was_cut = report(home).cut
+        if is_torn:
+            assert was_cut is not None
+            assert was_cut.path == FIRST_SEGMENT
+            assert was_cut.position == HEADER + was_cut.offset
+            assert was_cut.offset in [durable, *(layout.padded(each) for each in ends)]
+            assert was_cut.offset <= min(layout.padded(cut), settlement)
+        # The cut is final: another start sees the same, also if octets stood there.
+        home.kill()
+        assert lane(home.store.recovered(), "orders").tail == found.tail
+
+
+def test_a_tail_torn_at_every_octet_is_cut_at_the_last_whole_record() -> None:
+    torn(b"\0")
+
+
+def test_a_tail_overwritten_from_every_octet_on_is_cut_at_the_last_whole_record() -> None:
+    torn(b"\xa5\x5a\x00\xff\x07")
+
+
+def damaged_in_the_middle() -> tuple[FileHome, int, int]:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 10)
+    settle(home, queue, 7, 1)
+    home.flush()
+    home.files.octets(FIRST_SEGMENT)[HEADER + sent[4].log_offset + 100] ^= 1
+    home.files = home.files.killed()
+    return home, queue, sent[4].log_offset
+
+
+def test_corruption_in_the_middle_is_refused_with_its_position() -> None:
+    home, _, offset = damaged_in_the_middle()
+    text = f"{FIRST_SEGMENT}, position {HEADER + offset}, log offset {offset}: the checksum of a record does not match"
+    with pytest.raises(StoreCorrupt, match=re.escape(text)):
+        home.begin()
+    assert not home.files.locks
+
+
+def test_corruption_in_the_middle_is_skipped_when_asked_for() -> None:
+    home, queue, offset = damaged_in_the_middle()
+    home.is_skipping = True
+    home.begin()
+    (skipped,) = report(home).skipped
+    assert (skipped.offset, skipped.path, skipped.position) == (offset, FIRST_SEGMENT, HEADER + offset)
+    assert skipped.end == offset + 200
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor, found.settled) == (10, 0, [(4, 1), (7, 1)])
+    numbers = [int(body.split()[0]) for body in bodies(home, queue, 0, 10)]
+    assert numbers == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+
+
+def test_zeros_where_something_was_durable_are_corruption() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 4)
+    home.flush()
+    octets = home.files.octets(FIRST_SEGMENT)
+    start = HEADER + sent[2].log_offset
+    octets[start:] = bytes(len(octets) - start)
+    home.files = home.files.killed()
+    with pytest.raises(StoreCorrupt, match=f"log offset {sent[2].log_offset}: no record, but the log was durable up"):
+        home.begin()
+    home.is_skipping = True
+    home.begin()
+    assert lane(home.store.recovered(), "orders").tail == 2
+
+
+def many_segments() -> tuple[FileHome, int]:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    for number in range(30):
+        home.send(queue, 10)
+        settle(home, queue, number * 10, 5)
+        home.flush()
+    return home, queue
+
+
+def check_many(home: FileHome, queue: int) -> None:
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor) == (300, 5)
+    assert found.settled == [(first, 5) for first in range(10, 300, 10)]
+    assert len(bodies(home, queue, 0, 300)) == 300
+
+
+def test_only_the_tail_is_replayed() -> None:
+    home, queue = many_segments()
+    home.kill()
+    assert report(home).replayed_records < 60
+    assert report(home).rebuilt == ""
+    check_many(home, queue)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_lost_consume_queues_are_rebuilt(is_clean: bool) -> None:
+    home, queue = many_segments()
+    if is_clean:
+        home.stop()
+    for path in home.files.paths(".cq"):
+        home.files.unlink(path)
+    home.kill()
+    assert "entries 0 to 0 are there" in report(home).rebuilt
+    assert report(home).replayed_from == 0
+    check_many(home, queue)
+    home.kill()
+    assert report(home).rebuilt == ""
+    check_many(home, queue)
+
+
+def test_one_lost_consume_queue_file_is_rebuilt() -> None:
+    home, queue = many_segments()
+    home.files.unlink(f"data/consumequeue/{queue}/4/{0:020d}.cq")
+    home.kill()
+    assert report(home).rebuilt
+    check_many(home, queue)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("damage", ["gone", "empty", "nonsense"])
+def test_a_lost_checkpoint_costs_a_rebuild(is_clean: bool, damage: str) -> None:
+    home, queue = many_segments()
+    starts = home.store.start_count()
+    if is_clean:
+        home.stop()
+    if damage == "gone":
+        home.files.unlink("data/checkpoint")
+    else:
+        octets = home.files.octets("data/checkpoint")
+        octets[:] = b"" if damage == "empty" else b"\x55" * len(octets)
+    home.kill()
+    assert report(home).rebuilt == "no slot of the checkpoint is whole"
+    check_many(home, queue)
+    assert home.store.start_count() > starts
+    home.kill()
+    assert report(home).rebuilt == ""
+    check_many(home, queue)
+
+
+def test_without_a_checkpoint_only_what_nothing_follows_is_taken_for_a_torn_tail() -> None:
+    home, _, offset = damaged_in_the_middle()
+    home.files.unlink("data/checkpoint")
+    with pytest.raises(StoreCorrupt, match=f"log offset {offset}:"):
+        home.begin()
+
+
+def test_without_a_checkpoint_a_torn_tail_is_cut() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 4)
+    home.flush()
+    home.files.octets(FIRST_SEGMENT)[HEADER + sent[3].log_offset + 100] ^= 1
+    home.files.unlink("data/checkpoint")
+    home.kill()
+    was_cut = report(home).cut
+    assert was_cut is not None
+    assert was_cut.offset == sent[3].log_offset
+    assert lane(home.store.recovered(), "orders").tail == 3
+
+
+def test_an_older_checkpoint_only_makes_the_tail_longer() -> None:
+    home, queue = many_segments()
+    home.files.settle()
+    older = bytes(home.files.octets("data/checkpoint"))
+    for number in range(30, 40):
+        home.send(queue, 10)
+        settle(home, queue, number * 10, 10)
+        home.flush()
+    home.files.octets("data/checkpoint")[:] = older
+    home.kill()
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor) == (400, 5)
+    assert len(bodies(home, queue, 0, 400)) == 400
+
+
+def test_an_unfinished_transaction_is_cut_from_its_first_record() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 2)
+    home.flush()
+    start = home.store.append_offset()
+    home.store.begin(5000)
+    sent = home.send(queue, 5)
+    settle(home, queue, 0, 1)
+    commit = home.store.append_offset()
+    home.store.commit()
+    home.store.write()
+    for offset in (*(each.log_offset for each in sent[1:]), commit):
+        files = home.files
+        octets = files.octets(FIRST_SEGMENT)
+        whole = bytes(octets)
+        octets[HEADER + offset :] = bytes(len(octets) - HEADER - offset)
+        copy = FaultyFiles()
+        copy.make_directory("data/commitlog")
+        for path in files.paths():
+            copy.create(path).pwrite(bytes(files.octets(path)), 0)
+        octets[:] = whole
+        home.files = copy
+        home.begin()
+        found = lane(home.store.recovered(), "orders")
+        assert (found.tail, found.cursor) == (2, 0)
+        was_cut = report(home).cut
+        assert was_cut is not None
+        assert was_cut.offset == start
+        home.files = files
+
+
+def test_a_segment_that_was_made_ahead_is_not_used_after_an_unclean_stop() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 25, 200)
+    home.flush()
+    assert home.files.paths(".prepared") == ["data/commitlog/00000000000000008192.log.prepared"]
+    home.kill()
+    assert home.files.paths(".prepared") == []
+    assert home.store.append_offset() > 2 * 8192
+    home.kill()
+    assert lane(home.store.recovered(), "orders").tail == 25
+
+
+def test_a_segment_that_was_made_ahead_goes_with_a_clean_stop() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 25, 200)
+    home.flush()
+    home.stop()
+    assert home.files.paths(".prepared") == []
+
+
+def test_no_offset_is_used_twice_although_what_was_written_is_lost() -> None:
+    for seed in range(20):
+        home = FileHome(seed=seed)
+        queue = home.store.open_destination(QUEUE, "orders")
+        home.send(queue, 20, 200)
+        home.flush()
+        home.send(queue, 30, 200)  # into the next segment, which a worker has made by now
+        home.store.write()
+        end = home.store.append_offset()
+        assert end > 8192
+        home.restart()
+        assert home.store.append_offset() >= end
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_start_may_be_stopped_anywhere_and_the_power_cut_after_the_next(seed: int) -> None:
+    stopped_at = 0
+    while True:
+        home = FileHome(seed=seed)
+        queue = home.store.open_destination(QUEUE, "orders")
+        home.send(queue, 20, 200)
+        home.flush()
+        home.send(queue, 60, 200)  # over two segments, not synced
+        home.store.write()
+        home.files = home.files.crash()
+        stopped_at += 1
+        home.files.crash_at = stopped_at
+        try:
+            home.begin()
+        except Crashed:
+            home.kill()
+        else:
+            break
+        tail = lane(home.store.recovered(), "orders").tail
+        home.send(queue, 3, 200)
+        home.flush()
+        home.restart()
+        assert lane(home.store.recovered(), "orders").tail == tail + 3
+        assert len(bodies(home, queue, 0, tail + 3)) == tail + 3
+    assert stopped_at > 50
+
+
+def test_a_message_larger_than_a_segment_has_one_of_its_own() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 1)
+    home.send(queue, 1, 50_000)
+    home.send(queue, 1)
+    home.flush()
+    assert len(home.files.paths(".log")) == 3
+    home.kill()
+    assert [len(body) for body in bodies(home, queue, 0, 3)] == [100, 50_000, 100]
+
+
+def test_each_segment_opens_with_a_snapshot() -> None:
+    home, _ = many_segments()
+    for path in home.files.paths(".log"):
+        head = layout.RECORD_HEADER.unpack_from(home.files.octets(path), HEADER)
+        assert head[2] == layout.SNAPSHOT
+        assert head[6] == int(path[-24:-4])
+
+
+def test_any_suffix_of_the_log_that_begins_at_a_segment_is_enough() -> None:
+    home, queue = many_segments()
+    home.stop()
+    # As retention would: but nothing in the queue points there any more.
+    home.begin()
+    settle(home, queue, 0, 300)
+    home.send(queue, 1)
+    home.stop()
+    kept = home.files.paths(".log")[-1]
+    for path in home.files.paths(".log"):
+        if path != kept:
+            home.files.unlink(path)
+    for path in home.files.paths(".cq"):
+        home.files.unlink(path)
+    home.files.unlink("data/checkpoint")
+    home.begin()
+    found = lane(home.store.recovered(), "orders")
+    assert (found.tail, found.cursor) == (301, 300)
+    assert len(bodies(home, queue, 300, 301)) == 1
+
+
+def test_a_missing_segment_is_named() -> None:
+    home, _ = many_segments()
+    home.kill()
+    paths = home.files.paths(".log")
+    home.files.unlink(paths[2])
+    home.files = home.files.killed()
+    with pytest.raises(StoreCorrupt, match=f"{paths[1]}: the segment that should follow it at log offset 16384"):
+        home.begin()
+    home.is_skipping = True
+    home.begin()
+    assert report(home).skipped
+    assert lane(home.store.recovered(), "orders").tail == 300
+
+
+def test_the_last_segment_missing_is_noticed() -> None:
+    home, _ = many_segments()
+    home.stop()
+    home.files.unlink(home.files.paths(".log")[-1])
+    with pytest.raises(StoreCorrupt, match="durable up to log offset"):
+        home.begin()
+
+
+def test_no_segment_left_is_not_taken_for_a_new_store() -> None:
+    home = FileHome()
+    home.store.open_destination(QUEUE, "orders")
+    home.flush()
+    home.stop()
+    home.files.unlink(FIRST_SEGMENT)
+    with pytest.raises(StoreCorrupt, match="no segment is left, but the log was durable up to log offset"):
+        home.begin()
+
+
+def test_a_store_whose_describing_file_is_lost_keeps_its_name() -> None:
+    home = FileHome()
+    name = home.store.store_id()
+    home.stop()
+    home.files.unlink("data/store.json")
+    home.begin()
+    assert home.store.store_id() == name
+
+
+def test_a_segment_of_another_store_is_refused() -> None:
+    home = FileHome()
+    home.stop()
+    octets = home.files.octets("data/store.json")
+    octets[:] = bytes(octets).replace(home.store.store_id().encode(), b"deadbeef")
+    with pytest.raises(
+        StoreCorrupt, match=f"{FIRST_SEGMENT}: of store {home.store.store_id()}, this store is deadbeef"
+    ):
+        home.begin()
+
+
+def test_a_store_of_the_future_is_refused() -> None:
+    home = FileHome()
+    home.stop()
+    octets = home.files.octets("data/store.json")
+    octets[:] = bytes(octets).replace(b'"format": 1', b'"format": 2')
+    with pytest.raises(StoreCorrupt, match=r"data/store.json: version 2 of the format, version 1 is the only one"):
+        home.begin()
+
+
+def test_a_segment_of_the_future_is_refused() -> None:
+    home = FileHome()
+    home.stop()
+    home.files.octets(FIRST_SEGMENT)[8] = 9
+    with pytest.raises(StoreCorrupt, match=f"{FIRST_SEGMENT}, position 8: version 9 of the format, version 1 is the"):
+        home.begin()
+
+
+def test_a_record_of_the_future_is_refused_also_in_the_tail() -> None:
+    home = FileHome()
+    home.store.open_destination(QUEUE, "orders")
+    home.flush()
+    offset = home.store.append_offset()
+    home.store.open_consumer(1, {})
+    home.store.write()
+    octets = home.files.octets(FIRST_SEGMENT)
+    start = HEADER + offset
+    octets[start + 8] = 77
+    (size,) = layout.CRC.unpack_from(octets, start)
+    octets[start + 4 : start + 8] = layout.CRC.pack(crc32c(bytes(octets[start + 8 : start + size])))
+    home.files = home.files.killed()
+    with pytest.raises(StoreCorrupt, match=f"position {start}, log offset {offset}: a record of type 77, which is not"):
+        home.begin()
+
+
+@pytest.mark.parametrize("position", [0, 20, 56, layout.SEAL_POSITION + 3])
+def test_a_damaged_segment_header_is_refused(position: int) -> None:
+    home = FileHome()
+    home.stop()
+    home.files.octets(FIRST_SEGMENT)[position] ^= 1
+    with pytest.raises(StoreCorrupt, match=re.escape(f"{FIRST_SEGMENT}, position ")):
+        home.begin()
+
+
+def test_a_disk_that_fails_while_opening_is_a_store_error_and_frees_the_lock() -> None:
+    home = FileHome()
+    home.stop()
+    home.files.fail("fsync", 5, "checkpoint")
+    with pytest.raises(StoreError, match="Input/output error"):
+        home.begin()
+    assert not home.files.locks
+    home.begin()
+
+
+def test_a_second_opener_is_refused_and_told_the_holder(tmp_path: Path) -> None:
+    def open_store() -> FileStore:
+        clock = ManualClock()
+        settings = StoreSettings(segment_bytes=65536)
+        return FileStore(str(tmp_path / "data"), RealFiles(), ManualWorkers(), clock, ManualTimers(clock), settings)
+
+    store = open_store()
+    with pytest.raises(StoreLocked, match=rf"is in use by process {RealFiles().process_id()}, which holds .*/lock"):
+        open_store()
+    store.close()
+    open_store().close()
+
+
+def test_the_checkpoint_says_where_readers_stop() -> None:
+    home, _ = many_segments()
+    values = unpack_checkpoint(bytes(home.files.octets("data/checkpoint")), "")
+    assert values is not None
+    assert values.durable_offset == home.store.durable_offset()
+    assert values.first_offset == 0
+    assert values.consume_queue_offset in [int(path[-24:-4]) for path in home.files.paths(".log")]
+    assert 0 < values.consume_queue_offset <= values.durable_offset
+    assert not values.is_clean
+    home.stop()
+    values = unpack_checkpoint(bytes(home.files.octets("data/checkpoint")), "")
+    assert values is not None
+    assert values.is_clean
+    assert values.consume_queue_offset == values.durable_offset == home.store.append_offset()

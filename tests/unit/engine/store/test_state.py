@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.destination import QUEUE, TOPIC
+from engine.ports import Range
+from engine.store.state import StoreState, load_snapshot
+
+
+def a_state() -> StoreState:
+    state = StoreState()
+    state.add_destination(1, QUEUE, "orders.äöü")
+    state.add_destination(3, TOPIC, "news")
+    for destination_id, priority, tail in ((1, 9, 3), (1, 4, 20), (3, 4, 7)):
+        state.open_lane(destination_id, priority).tail = tail
+    state.settle(1, [Range(4, 0, 5), Range(4, 8, 2)])
+    state.fail_attempts(1, 77, [Range(4, 6, 2, 3), Range(4, 4, 1, 9)])
+    state.next_consumer = 12
+    state.system.tail = 30
+    return state
+
+
+def test_a_snapshot_tells_everything() -> None:
+    state = a_state()
+    payload = state.snapshot(99)
+    assert json.loads(payload)["sequence"] == 99
+    again = load_snapshot(payload)
+    assert again.snapshot(99) == payload
+    assert (again.next_consumer, again.next_destination, again.system.tail) == (12, 4, 30)
+    assert again.number_of(QUEUE, "orders.äöü") == 1
+    assert again.number_of(TOPIC, "orders.äöü") == 0
+    orders, news = again.recovered()
+    assert [lane.priority for lane in orders.lanes] == [4, 9]
+    low = orders.lanes[0]
+    assert (low.tail, low.cursor, low.settled, low.attempts) == (20, 5, [(8, 2)], {6: (3, 77), 7: (3, 77)})
+    assert (news.lanes[0].tail, news.lanes[0].cursor) == (7, 7)
+
+
+def test_a_failed_attempt_of_a_settled_entry_is_not_kept() -> None:
+    state = a_state()
+    state.fail_attempts(1, 0, [Range(4, 8, 1, 1)])
+    assert 8 not in state.open_lane(1, 4).attempts
+
+
+@pytest.mark.parametrize("count", [1, 15])
+def test_settling_forgets_attempts(count: int) -> None:
+    state = a_state()
+    state.settle(1, [Range(4, 6, count)])
+    assert 6 not in state.open_lane(1, 4).attempts
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b'{"next_consumer": 1, "system_tail": "x"}'])
+def test_a_snapshot_that_is_none(payload: bytes) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        load_snapshot(payload)
+
+
+def test_the_name_of_a_destination_that_was_known_by_its_number_only() -> None:
+    state = StoreState()
+    state.add_destination(5, QUEUE, "recovered.5")
+    lane = state.open_lane(5, 4)
+    state.add_destination(5, TOPIC, "news")
+    assert state.open_lane(5, 4) is lane
+    assert lane.is_topic
+    assert state.number_of(TOPIC, "news") == 5

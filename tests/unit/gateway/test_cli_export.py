@@ -1,0 +1,54 @@
+"""``penstock export``: what it says and returns without starting Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import exit_codes
+from gateway.cli.dispatch import execute
+from tests.support.sample_store import SampleStore
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_without_spark_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('No module named pyspark', name='pyspark')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", "export", "--destination", "a", "--to", str(tmp_path / "out")],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_codes.FAILED
+    assert "pip install 'penstock[spark]' (missing: pyspark)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("destination", "code", "text"),
+    [("orders", exit_codes.STORE, "is not a store"), ("a..b", exit_codes.USAGE, "empty word")],
+)
+def test_what_cannot_be_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], destination: str, code: int, text: str
+) -> None:
+    pytest.importorskip("pyspark")
+    arguments = ["export", "--data", str(tmp_path), "--destination", destination, "--to", str(tmp_path / "out")]
+    assert execute(arguments) == code
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_new_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    with SampleStore(tmp_path / "data") as store:
+        store.publish(durable_offset=0)
+        (store.directory / "commitlog" / "00000000000000000000.log").unlink()
+    arguments = ["export", "--data", str(tmp_path / "data"), "--destination", "a", "--to", str(tmp_path / "out")]
+    assert execute(arguments) == exit_codes.OK
+    assert "nothing new" in capsys.readouterr().out

@@ -1,0 +1,323 @@
+"""One socket and its session: octets both ways, back-pressure, an end that the peer gets to see."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from config.matching import AddressMatcher
+from engine.broker import Broker
+from engine.consumer import Consumer
+from engine.delivery import Delivery
+from engine.message import Message
+from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
+from gateway.engine_loop import EngineLoop
+from protocols.connection import ProtocolConnection
+from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
+
+
+class Transport(asyncio.Transport):
+    """What the event loop would give; ``unsent``: octets that the peer has not taken."""
+
+    def __init__(self, can_half_close: bool, endpoint: socket.socket | None) -> None:
+        super().__init__({"peername": ("192.0.2.7", 5555), "socket": endpoint})
+        self.written: list[bytes] = []
+        self.calls: list[str] = []
+        self.unsent = 0
+        self.limit = 0
+        self.is_gone = False
+        self._can_half_close = can_half_close
+        self._is_closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+    def close(self) -> None:
+        self._is_closing = True
+        self.calls.append("close")
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self.calls.append("abort")
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high is not None
+        self.limit = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def can_write_eof(self) -> bool:
+        return self._can_half_close
+
+    def write_eof(self) -> None:
+        if self.is_gone:
+            raise OSError("Transport endpoint is not connected")
+        self.calls.append("eof")
+
+    def taken(self) -> list[str]:
+        calls = self.calls
+        self.calls = []
+        return calls
+
+
+class Session(ProtocolConnection):
+    """Answers each read with the same octets; ``finished`` ends it."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+        self.out = b""
+        self.finished = False
+        self.ticks = 0
+        self.is_broken = False
+        self.log: list[str] = []
+
+    def receive_data(self, octets: bytes, now_ms: int) -> None:
+        self.out += octets
+        self.connection.touch()
+
+    def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
+        assert not self.is_broken, "ours"
+        out, self.out = self.out, b""
+        return out
+
+    def output_written(self, is_paused: bool) -> None:
+        self.log.append(f"written, {'paused' if is_paused else 'open'}")
+
+    def is_finished(self) -> bool:
+        return self.finished
+
+    def authenticated(self, is_allowed: bool) -> None:
+        self.log.append(f"authenticated {is_allowed}")
+
+    def tick(self, now_ms: int) -> int:
+        self.ticks += 1
+        return 60_000
+
+    def connection_lost(self) -> None:
+        self.log.append("lost")
+
+    def shut_down(self) -> None:
+        self.log.append("shut down")
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None: ...
+
+    def deliver_settled(
+        self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int
+    ) -> None: ...
+
+    def release_confirmations(self, offset: int) -> bool:
+        return False
+
+    def admit(self) -> None: ...
+
+    def describe(self) -> dict[str, str]:
+        return {}
+
+
+class Host(ConnectionHost):
+    def __init__(self) -> None:
+        self.has_room = True
+        self.sessions: list[Session] = []
+        self.closed = 0
+        self.credentials: list[tuple[str, str]] = []
+
+    def new_session(self, connection: Connection) -> ProtocolConnection:
+        self.sessions.append(Session(connection))
+        return self.sessions[-1]
+
+    def connection_opened(self, connection: Connection) -> bool:
+        return self.has_room
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.closed += 1
+
+    def refusal(self) -> bytes:
+        return b"full"
+
+    def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
+        self.credentials.append((login, passcode))
+
+
+class World:
+    def __init__(
+        self, *, has_room: bool = True, can_half_close: bool = True, endpoint: socket.socket | None = None
+    ) -> None:
+        clock = VirtualClock()
+        store = ScriptedStore()
+        broker = Broker(store, clock, VirtualTimers(clock), AddressMatcher(()), 1024)
+        self.engine_loop = EngineLoop(asyncio.get_running_loop(), broker, store, clock)
+        self.host = Host()
+        self.host.has_room = has_room
+        self.transport = Transport(can_half_close, endpoint)
+        self.connection = Connection(self.host, self.engine_loop, 4096)
+        self.connection.connection_made(self.transport)
+
+    @property
+    def session(self) -> Session:
+        return self.host.sessions[0]
+
+    def turn(self) -> None:
+        self.engine_loop.end_turn()
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def test_octets_in_and_out_once_a_turn(world: World) -> None:
+    world.connection.data_received(b"a")
+    world.connection.data_received(b"b")
+    assert world.transport.written == []
+    world.turn()
+    assert world.transport.written == [b"ab"]
+    assert world.session.log == ["written, open"]
+    assert (world.transport.limit, world.connection.peer()) == (4096, "192.0.2.7:5555")
+
+
+async def test_a_turn_without_octets_writes_nothing(world: World) -> None:
+    world.connection.touch()
+    world.turn()
+    assert (world.transport.written, world.session.log) == ([], [])
+
+
+async def test_a_socket_that_takes_nothing_is_not_read_either(world: World) -> None:
+    world.connection.pause_writing()
+    assert world.transport.taken() == ["pause"]
+    world.connection.data_received(b"a")
+    world.turn()
+    assert world.session.log == ["written, paused"]
+    world.connection.resume_writing()
+    assert world.transport.taken() == ["resume"]
+    assert world.session.log == ["written, paused", "written, open"]
+
+
+async def test_reading_resumes_only_when_neither_side_holds_it(world: World) -> None:
+    world.connection.pause_reading()
+    world.connection.pause_writing()
+    world.connection.resume_reading()
+    assert world.transport.taken() == ["pause"] * 3
+    world.connection.resume_writing()
+    assert world.transport.taken() == ["resume"]
+
+
+async def test_a_lost_socket_is_told_once_and_nothing_is_written_after(world: World) -> None:
+    world.connection.data_received(b"a")
+    world.connection.connection_lost(None)
+    world.turn()
+    assert (world.session.log, world.transport.written, world.host.closed) == (["lost"], [], 1)
+    world.connection.data_received(b"b")
+    world.connection.resume_writing()
+    world.connection.credentials_checked(True)
+    world.connection.shut_down()
+    assert world.session.log == ["lost"]
+
+
+async def test_credentials_go_to_the_host_and_the_answer_to_the_session(world: World) -> None:
+    world.connection.authenticate("ann", "secret")
+    assert world.host.credentials == [("ann", "secret")]
+    world.connection.credentials_checked(False)
+    assert world.session.log == ["authenticated False"]
+
+
+async def test_shutting_down_is_the_session_s_affair_and_abort_the_socket_s(world: World) -> None:
+    world.connection.shut_down()
+    assert world.session.log == ["shut down"]
+    world.connection.abort()
+    assert world.transport.calls == ["abort"]
+
+
+async def test_the_first_tick_comes_at_once(world: World) -> None:
+    async with asyncio.timeout(20):
+        while world.session.ticks == 0:
+            await asyncio.sleep(0)
+
+
+async def test_the_end_says_that_no_more_comes_and_reads_on(world: World) -> None:
+    world.session.finished = True
+    world.connection.pause_reading()
+    world.transport.taken()
+    world.connection.data_received(b"last words")
+    world.turn()
+    assert world.transport.written == [b"last words"]
+    assert world.transport.taken() == ["eof", "resume"], "a close with input unread would reset the connection"
+    assert (world.session.log, world.host.closed) == (["written, open", "lost"], 0)
+    world.connection.data_received(b"still sending")
+    assert world.session.out == b""
+    world.connection.pause_writing()
+    assert world.transport.taken() == ["resume"]
+    world.connection.connection_lost(None)  # the peer has closed
+    assert world.host.closed == 1
+    assert world.session.log == ["written, open", "lost"]
+
+
+async def test_a_peer_that_does_not_close_is_closed(world: World) -> None:
+    world.session.finished = True
+    world.connection.touch()
+    world.turn()
+    world.connection._end_linger(world.transport, LINGER_ROUNDS)
+    assert world.transport.calls == ["eof", "resume", "close"]
+
+
+async def test_a_peer_that_still_reads_gets_its_time_but_not_for_ever(world: World) -> None:
+    world.session.finished = True
+    world.connection.touch()
+    world.turn()
+    world.transport.unsent = 1
+    world.transport.taken()
+    world.connection._end_linger(world.transport, 2)
+    assert world.transport.calls == []
+    world.connection._end_linger(world.transport, 1)
+    assert world.transport.calls == ["abort"]
+
+
+async def test_a_transport_that_cannot_half_close_is_closed() -> None:
+    world = World(can_half_close=False)
+    world.session.finished = True
+    world.connection.touch()
+    world.turn()
+    assert world.transport.calls == ["close"]
+
+
+async def test_one_connection_too_many_is_told_so() -> None:
+    world = World(has_room=False)
+    assert world.transport.written == [b"full"]
+    assert world.transport.taken() == ["eof", "resume"]
+    world.connection.data_received(b"x")
+    assert world.host.sessions == []
+
+
+async def test_small_answers_are_not_held_back_by_the_kernel() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        World(endpoint=client)
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_a_peer_that_has_gone_when_we_say_good_bye(world: World) -> None:
+    world.session.finished = True
+    world.transport.is_gone = True
+    world.connection.touch()
+    world.turn()
+    assert world.transport.calls == ["abort"]
+    assert not world.engine_loop.failed.is_set()
+
+
+async def test_a_fault_of_a_session_takes_down_its_connection_only(world: World) -> None:
+    world.session.is_broken = True
+    world.connection.touch()
+    world.turn()
+    assert world.transport.calls == ["abort"]
+    assert not world.engine_loop.failed.is_set()

@@ -1,0 +1,103 @@
+"""Worker threads: a lane runs its jobs in order, results come back on the event loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Job
+from gateway.workers import LANE_NAMES, JobSink, ThreadWorkers
+
+
+class Noted(Job):
+    def __init__(self, name: str, gate: threading.Event | None = None) -> None:
+        self.name = name
+        self.gate = gate
+        self.began = threading.Event()
+        self.thread = threading.current_thread()
+
+    def run(self) -> None:
+        self.thread = threading.current_thread()
+        self.began.set()
+        if self.gate is not None:
+            assert self.gate.wait(20)
+
+    def finish(self) -> None:
+        pass
+
+
+class Sink(JobSink):
+    """Takes jobs; ``wait`` until so many have come."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.threads: set[str] = set()
+        self._came = asyncio.Event()
+
+    def job_done(self, job: Job) -> None:
+        self.jobs.append(job)
+        self.threads.add(threading.current_thread().name)
+        self._came.set()
+
+    async def wait(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.jobs) < count:
+                self._came.clear()
+                await self._came.wait()
+
+
+async def test_jobs_of_one_lane_run_in_order_on_its_thread() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    sink = Sink()
+    workers.attach(sink)
+    jobs = [Noted(str(number)) for number in range(50)]
+    for job in jobs:
+        workers.submit(job, SYNC_LANE)
+    await sink.wait(50)
+    assert sink.jobs == jobs
+    assert {job.thread.name for job in jobs} == {LANE_NAMES[SYNC_LANE]}
+    assert sink.threads == {threading.current_thread().name}
+
+
+async def test_a_lane_that_hangs_does_not_hold_up_another() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    sink = Sink()
+    workers.attach(sink)
+    gate = threading.Event()
+    slow, quick, file = Noted("slow", gate), Noted("quick"), Noted("file")
+    workers.submit(slow, SYNC_LANE)
+    workers.submit(quick, READ_LANE)
+    workers.submit(file, FILE_LANE)
+    await sink.wait(2)
+    assert set(sink.jobs) == {quick, file}
+    gate.set()
+    await sink.wait(3)
+    assert sink.jobs[2] is slow
+
+
+async def test_what_finished_before_there_was_a_sink_is_handed_over_later() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    early, later = Noted("early"), Noted("later")
+    workers.submit(early, READ_LANE)
+    workers.submit(later, READ_LANE)
+    assert later.began.wait(20)  # so the first one's result is with the loop
+    await asyncio.sleep(0)
+    sink = Sink()
+    workers.attach(sink)
+    await sink.wait(2)
+    assert sink.jobs == [early, later]
+
+
+def test_a_job_that_ends_after_the_loop_has_closed_is_dropped() -> None:
+    gate = threading.Event()
+    job = Noted("late", gate)
+
+    async def start() -> None:
+        ThreadWorkers(asyncio.get_running_loop()).submit(job, FILE_LANE)
+
+    asyncio.run(start())
+    assert job.began.wait(20)
+    assert (job.thread.name, job.thread.daemon) == (LANE_NAMES[FILE_LANE], True)
+    gate.set()
+    job.thread.join(20)
+    assert not job.thread.is_alive()

@@ -1,0 +1,123 @@
+"""Confirmations leave in order, each when the log is durable that far."""
+
+from __future__ import annotations
+
+from engine.consumer import INDIVIDUAL, Consumer
+from protocols.stomp.confirmations import Confirmations
+from tests.support.engine_world import EngineWorld
+
+
+def waiting_consumer() -> Consumer:
+    world = EngineWorld()
+    return world.broker.subscribe(world.client(), world.broker.queue("q"), INDIVIDUAL, None, "s")
+
+
+def released(confirmations: Confirmations, offset: int) -> list[bytes]:
+    out: list[bytes] = []
+    confirmations.release(offset, out)
+    return out
+
+
+def test_what_needs_nothing_durable_leaves_at_the_end_of_the_turn() -> None:
+    confirmations = Confirmations()
+    confirmations.turn += [b"a", b"b"]
+    assert confirmations.end_turn(900, 100) == b"ab"
+    assert not confirmations.owed
+    assert confirmations.end_turn(900, 100) == b""
+
+
+def test_what_was_logged_waits_for_its_offset() -> None:
+    confirmations = Confirmations()
+    confirmations.has_logged = True
+    confirmations.turn.append(b"a")
+    assert confirmations.end_turn(200, 100) == b""
+    assert released(confirmations, 199) == []
+    assert released(confirmations, 200) == [b"a"]
+    assert not confirmations.owed
+
+
+def test_nothing_overtakes_what_waits() -> None:
+    confirmations = Confirmations()
+    confirmations.has_logged = True
+    confirmations.turn.append(b"a")
+    confirmations.end_turn(200, 100)
+    confirmations.turn.append(b"b")  # nothing logged, but a waits
+    assert confirmations.end_turn(300, 100) == b""
+    confirmations.has_logged = True
+    confirmations.turn.append(b"c")
+    assert confirmations.end_turn(400, 100) == b""
+    assert released(confirmations, 300) == [b"a", b"b"]
+    assert released(confirmations, 400) == [b"c"]
+
+
+def test_a_receipt_stands_for_earlier_frames_without_one() -> None:
+    confirmations = Confirmations()
+    confirmations.has_logged = True
+    assert confirmations.end_turn(200, 100) == b""  # a SEND that asked for no receipt
+    confirmations.turn.append(b"a")
+    assert confirmations.end_turn(250, 150) == b""
+    assert released(confirmations, 200) == [b"a"]
+
+
+def test_what_is_durable_already_leaves_at_once() -> None:
+    confirmations = Confirmations()
+    confirmations.has_logged = True
+    confirmations.turn.append(b"a")
+    assert confirmations.end_turn(200, 200) == b"a"
+
+
+def test_is_settled_says_whether_a_confirmation_could_leave_now() -> None:
+    confirmations = Confirmations()
+    assert confirmations.is_settled(0)
+    confirmations.has_logged = True
+    assert not confirmations.is_settled(0)
+    confirmations.end_turn(200, 100)
+    assert not confirmations.is_settled(199)
+    assert confirmations.is_settled(200)
+    confirmations.turn.append(b"a")
+    assert not confirmations.is_settled(200)
+    confirmations.end_turn(300, 100)
+    assert not confirmations.is_settled(300)
+
+
+def test_consumers_are_held_until_their_receipt_leaves() -> None:
+    confirmations = Confirmations()
+    held, later = waiting_consumer(), waiting_consumer()
+    confirmations.has_logged = True
+    confirmations.turn.append(b"a")
+    confirmations.turn_held.append(held)
+    confirmations.end_turn(200, 100)
+    confirmations.has_logged = True
+    confirmations.turn.append(b"b")
+    confirmations.turn_held.append(later)
+    confirmations.end_turn(300, 100)
+    released(confirmations, 200)
+    assert (held.is_started, later.is_started) == (True, False)
+    released(confirmations, 300)
+    assert later.is_started
+
+
+def test_consumers_whose_receipt_leaves_with_the_turn_start_with_it() -> None:
+    confirmations = Confirmations()
+    held = waiting_consumer()
+    confirmations.turn.append(b"a")
+    confirmations.turn_held.append(held)
+    assert confirmations.end_turn(200, 200) == b"a"
+    assert held.is_started
+    assert confirmations.turn_held == []
+
+
+def test_a_consumer_is_not_started_by_an_earlier_turn_s_confirmation() -> None:
+    confirmations = Confirmations()
+    confirmations.has_logged = True
+    confirmations.turn.append(b"a")
+    confirmations.end_turn(200, 100)  # nobody is held for this one
+    held = waiting_consumer()
+    confirmations.has_logged = True
+    confirmations.turn.append(b"b")
+    confirmations.turn_held.append(held)
+    confirmations.end_turn(300, 100)
+    assert released(confirmations, 200) == [b"a"]
+    assert not held.is_started
+    assert released(confirmations, 300) == [b"b"]
+    assert held.is_started

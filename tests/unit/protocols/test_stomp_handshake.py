@@ -1,0 +1,78 @@
+"""CONNECT and CONNECTED: versions, heart-beats, what is echoed (wire/stomp.md 4 and 5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2
+from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+from protocols.stomp.handshake import connected_headers, negotiate
+
+
+@pytest.mark.parametrize(
+    ("accepted", "version"),
+    [
+        (None, VERSION_1_0),
+        ("1.0", VERSION_1_0),
+        ("1.1", VERSION_1_1),
+        ("1.2", VERSION_1_2),
+        ("1.0,1.1,1.2", VERSION_1_2),
+        ("1.2,1.1,1.0", VERSION_1_2),
+        ("1.1, 1.0", VERSION_1_1),
+        ("1.0,1.3,2.0", VERSION_1_0),
+    ],
+)
+def test_the_highest_common_version(accepted: str | None, version: int) -> None:
+    headers = {} if accepted is None else {"accept-version": accepted}
+    assert negotiate(headers).version == version
+
+
+@pytest.mark.parametrize("accepted", ["2.0", "", "1", "1.2.1", "v1.2"])
+def test_no_common_version(accepted: str) -> None:
+    with pytest.raises(UnsupportedVersion, match="supported are 1.0, 1.1, 1.2"):
+        negotiate({"accept-version": accepted})
+
+
+@pytest.mark.parametrize(
+    ("text", "receive_ms", "send_ms"),
+    [
+        (None, 0, 0),
+        ("0,0", 0, 0),
+        ("10000,10000", 10_000, 10_000),
+        ("5000,0", 5_000, 0),
+        ("0,7000", 0, 7_000),
+        (" 1000 , 2000 ", 1_000, 2_000),
+        ("1,1", 100, 100),
+        ("2147483647,2147483647", 2**31 - 1, 2**31 - 1),
+    ],
+)
+def test_heart_beats_are_what_the_client_can_and_wants(text: str | None, receive_ms: int, send_ms: int) -> None:
+    terms = negotiate({} if text is None else {"heart-beat": text})
+    assert (terms.receive_ms, terms.send_ms) == (receive_ms, send_ms)
+
+
+@pytest.mark.parametrize("text", ["", "10", "10,", ",10", "a,b", "-1,0", "1.5,0", "1,2,3", "2147483648,0", "٣,0"])
+def test_heart_beats_that_make_no_sense(text: str) -> None:
+    with pytest.raises(InvalidHeader, match="heart-beat is"):
+        negotiate({"heart-beat": text})
+
+
+def test_credentials_and_client_id() -> None:
+    terms = negotiate({"login": "ann", "passcode": "a:b", "client-id": "c1"})
+    assert (terms.login, terms.passcode, terms.client_id) == ("ann", "a:b", "c1")
+    terms = negotiate({})
+    assert (terms.login, terms.passcode, terms.client_id) == ("", "", "")
+
+
+def test_connected_says_what_was_agreed() -> None:
+    terms = negotiate({"accept-version": "1.1", "heart-beat": "5000,6000"})
+    assert connected_headers(terms, "Penstock", "17", {}) == [
+        ("version", "1.1"),
+        ("session", "17"),
+        ("server", "Penstock"),
+        ("heart-beat", "6000,5000"),
+    ]
+
+
+def test_connected_echoes_a_request_id() -> None:
+    assert ("response-id", "r1") in connected_headers(negotiate({}), "Penstock", "1", {"request-id": "r1"})

@@ -1,0 +1,29 @@
+"""Frames that wait at a gate."""
+
+from __future__ import annotations
+
+from protocols.stomp.frames import DISCONNECT, SEND, Frame, Head
+from protocols.stomp.parking import FRAME_OVERHEAD_BYTES, Parking
+
+
+def frame(command: int, body: bytes = b"") -> Frame:
+    return Frame(command, Head(command, {}, -1, b""), None, None, body)
+
+
+def test_frames_come_back_in_order_and_leave_nothing_behind() -> None:
+    parking = Parking(100, 1_000)
+    first, second = frame(SEND, b"12345"), frame(SEND, b"")
+    parking.add(first, "queue://a")
+    parking.add(second, "queue://b")
+    assert parking.addresses == {"queue://a", "queue://b"}
+    assert parking.parked_bytes == 5 + 2 * FRAME_OVERHEAD_BYTES, "empty bodies take room too"
+    assert parking.take_all() == [first, second]
+    assert (parking.parked, parking.parked_bytes, parking.addresses) == ([], 0, set())
+
+
+def test_a_disconnect_that_waits_stops_everything_behind_it() -> None:
+    parking = Parking(100, 1_000)
+    last = frame(DISCONNECT)
+    parking.add_disconnect(last)
+    assert parking.is_reading_paused and parking.is_disconnecting
+    assert parking.take_all() == [last]

@@ -1,0 +1,241 @@
+"""Exports with Spark: a growing store, a run that dies, what is in the Parquet files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow.dataset as ds
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from engine.destination import TOPIC
+from engine.errors import RangeGone
+from engine.store import format as layout
+from spark_bridge import source
+from spark_bridge.export import ExportFailed, Request, Result, export
+from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
+from spark_bridge.offsets import TargetError
+from spark_bridge.session import start
+from tests.support.sample_store import SampleStore
+
+ROOT = Path(__file__).parents[3]
+START_LIMIT_S = 120
+
+try:
+    find_java_home(os.environ, packaged_java())
+    NO_JAVA = ""
+except JavaNotFound as error:
+    NO_JAVA = str(error)
+
+pytestmark = [pytest.mark.spark, pytest.mark.skipif(bool(NO_JAVA), reason=NO_JAVA)]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own
+        context = start("local[2]", tmp_path_factory.mktemp("spark"))
+    yield context
+    context.stop()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SampleStore]:
+    with SampleStore(tmp_path / "data") as sample:
+        yield sample
+
+
+def seen(target: Path) -> dict[int, dict[str, Any]]:
+    """Return the rows that a reader of the directory sees, by log offset; each must be there once."""
+    rows = ds.dataset(target, partitioning="hive").to_table().to_pylist()
+    found = {row["log_offset"]: row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def fill(store: SampleStore, destination_id: int, count: int, size: int = 200) -> list[int]:
+    return [store.send(destination_id, b"x" * size, b"n:%d\n" % number) for number in range(count)]
+
+
+def test_second_export_adds_what_is_new(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
+    eu, us, other = store.destination("orders.eu"), store.destination("orders.us", TOPIC), store.destination("other")
+    sent = fill(store, eu, 400) + fill(store, us, 300)
+    fill(store, other, 100)
+    store.settle(eu, (0, 50))
+    store.publish()
+    request = Request(store.directory, "orders.>", tmp_path / "out")
+    first = export(request, spark=spark)
+    assert (first.rows, first.from_offset, first.to_offset) == (700, 0, store.offset)
+    rows = seen(tmp_path / "out")
+    assert sorted(rows) == sent
+    states = [rows[offset]["delivery_state"] for offset in sent]
+    assert states == ["acknowledged"] * 50 + ["pending"] * 350 + ["published"] * 300
+
+    store.settle(eu, (50, 10))
+    store.now_ms += 86_400_000
+    more = fill(store, eu, 500)
+    store.settle(eu, (400, 1))
+    store.publish()
+    second = export(request, spark=spark)
+    assert (second.rows, second.from_offset, second.to_offset) == (500, first.to_offset, store.offset)
+    rows = seen(tmp_path / "out")
+    assert sorted(rows) == sent + more
+    assert rows[sent[50]]["delivery_state"] == "pending"  # as of the export that wrote the row
+    assert rows[more[0]]["delivery_state"] == "acknowledged"
+    assert rows[more[0]]["date"] == "2023-11-15"
+
+    assert export(request, spark=spark).manifest == ""
+    assert sorted(seen(tmp_path / "out")) == sent + more
+
+
+def test_a_run_that_fails_leaves_nothing_and_is_done_again(
+    store: SampleStore, tmp_path: Path, spark: SparkContext
+) -> None:
+    queue = store.destination("orders")
+    sent = fill(store, queue, 1000)
+    store.publish()
+    store.append_octets()
+    place = layout.SEGMENT_HEADER_BYTES + sent[-1] - store.base + 150
+    healthy = store.path.read_bytes()
+    broken = bytearray(healthy)
+    broken[place] ^= 1
+    store.publish(is_clean=True)
+    store.path.write_bytes(broken)
+    request = Request(store.directory, "orders", tmp_path / "out")
+    with pytest.raises(ExportFailed, match=f"log offset {sent[-1]} fails its checksum"):
+        export(request, spark=spark)
+    assert list((tmp_path / "out").rglob("*.parquet")) == []
+    store.path.write_bytes(healthy)
+    assert export(request, spark=spark).rows == 1000
+    assert sorted(seen(tmp_path / "out")) == sent
+
+
+def test_export_goes_on_after_a_crash_of_the_store(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
+    queue = store.destination("orders")
+    sent = fill(store, queue, 100)
+    store.publish()
+    sent += fill(store, queue, 50)
+    store.append_octets(b"\x50\0\0\0torn")
+    request = Request(store.directory, "orders", tmp_path / "out")
+    first = export(request, spark=spark)
+    assert (first.rows, first.to_offset) == (150, store.offset)
+    # The next start of the gateway seals the segment where we stopped, and goes on in another one.
+    store.seal()
+    store.roll()
+    sent += fill(store, queue, 10)
+    store.publish()
+    assert export(request, spark=spark).rows == 10
+    assert sorted(seen(tmp_path / "out")) == sent
+
+
+def test_what_retention_dropped_is_named_and_can_be_skipped(
+    store: SampleStore, tmp_path: Path, spark: SparkContext
+) -> None:
+    queue = store.destination("orders")
+    fill(store, queue, 10)
+    store.publish()
+    export(Request(store.directory, "orders", tmp_path / "out"), spark=spark)
+    fill(store, queue, 1000)
+    store.drop_first_segment()
+    store.publish()
+    with pytest.raises(RangeGone, match="--skip-gone"):
+        export(Request(store.directory, "orders", tmp_path / "out"), spark=spark)
+    result = export(Request(store.directory, "orders", tmp_path / "out", skip_gone=True), spark=spark)
+    assert result.from_offset == store.first_offset
+    assert json.loads(Path(result.manifest).read_text())["gone_offset"] < store.first_offset
+
+
+def test_another_destination_needs_another_directory(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
+    fill(store, store.destination("orders"), 10)
+    store.publish()
+    export(Request(store.directory, "orders", tmp_path / "out"), spark=spark)
+    with pytest.raises(TargetError, match="holds an export of destination 'orders', not '>'"):
+        export(Request(store.directory, ">", tmp_path / "out"), spark=spark)
+
+
+def test_data_source(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
+    eu = store.destination("orders.eu")
+    sent = fill(store, eu, 300)
+    fill(store, store.destination("other"), 10)
+    store.publish()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own
+        session = SparkSession(spark)
+        source.register(session)
+        messages = session.read.format("penstock").option("path", str(store.directory))
+        orders = messages.option("destination", "orders.>").load()
+        assert sorted(row.log_offset for row in orders.select("log_offset").collect()) == sent
+        row = orders.orderBy("log_offset").first()
+        assert row is not None
+        assert (row.headers, row.body, row.destination) == ({"n": "0"}, b"x" * 200, "queue://orders.eu")
+        part = messages.option("from-offset", sent[10]).option("to-offset", sent[20]).load()
+        assert part.count() == 10
+        assert messages.option("destination", "nothing").load().count() == 0
+        export(Request(store.directory, "orders.>", tmp_path / "out"), spark=spark)
+        read_back = session.read.parquet(str(tmp_path / "out"))
+        assert set(read_back.columns) == set(orders.columns)
+        columns = [name for name in orders.columns if name not in ("headers", "subscription_states")]
+        assert read_back.select(columns).exceptAll(orders.select(columns)).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "'path' is missing"),
+        ({"path": "x", "colour": "red"}, "unknown option 'colour'"),
+        ({"path": "x", "verify": "maybe"}, "true or false"),
+    ],
+)
+def test_options_that_mean_nothing(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        source.plan_from_options(options)
+
+
+def command(store: SampleStore, target: Path, *more: str) -> list[str]:
+    arguments = ["--data", str(store.directory), "--destination", "orders.>", "--to", str(target), "--json", *more]
+    return [sys.executable, "-m", "gateway", "export", *arguments]
+
+
+def test_killed_half_way(tmp_path: Path) -> None:
+    # Partitions are 64 MiB of log: four of them, one after the other.
+    with SampleStore(tmp_path / "data", segment_bytes=64 << 20) as store:
+        sent = fill(store, store.destination("orders.eu"), 3500, size=70_000)
+        store.publish()
+    target = tmp_path / "out"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    # In a group of its own: the JVM and its workers die with it.
+    killed = subprocess.Popen(
+        command(store, target, "--master", "local[1]"), cwd=tmp_path, env=environment, start_new_session=True
+    )
+    try:
+        limit = monotonic() + START_LIMIT_S
+        while not list(target.glob("_penstock/staging/*/*/*/*.parquet")):
+            assert killed.poll() is None
+            assert monotonic() < limit
+            sleep(0.005)
+    finally:
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+    assert list(target.glob("_penstock/manifest-*")) == []
+    assert list(target.glob("destination=*")) == []
+    done = subprocess.run(
+        command(store, target), cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["rows"] == 3500
+    assert set(json.loads(line)) == set(Result.__dataclass_fields__)
+    assert sorted(seen(target)) == sent
+    assert not list(target.glob("_penstock/staging/*"))

@@ -1,0 +1,88 @@
+"""Files of one task: names, places, content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from engine.errors import StoreCorrupt
+from engine.store import format as layout
+from engine.store.reader import StoreReader
+from spark_bridge.parquet import FILE_COLUMNS, directory_name, write_partition
+from spark_bridge.plan import make_plan
+from spark_bridge.selection import parse
+from tests.support.sample_store import SampleStore
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SampleStore]:
+    with SampleStore(tmp_path / "data") as sample:
+        yield sample
+
+
+def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Path) -> None:
+    a, b = store.destination("a"), store.destination("b/ü:c")
+    sent = []
+    for number in range(30):
+        sent.append(store.send(a if number % 2 else b, b"%d" % number))
+        store.now_ms += DAY_MS // 10
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"))
+    files = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+    assert sum(file.rows for file in files) == 30
+    assert {file.path.split("/")[0] for file in files} == {
+        "destination=queue%3A%2F%2Fa",
+        "destination=queue%3A%2F%2Fb%2Fü%3Ac",
+    }
+    assert {file.path.split("/")[1] for file in files} == {f"date=2023-11-{day}" for day in (14, 15, 16, 17)}
+    for file in files:
+        assert (tmp_path / "out" / file.path).stat().st_size == file.bytes
+        assert pq.read_schema(tmp_path / "out" / file.path).names == FILE_COLUMNS
+    table = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
+    assert sorted(table["log_offset"].to_pylist()) == sent
+    assert set(table["destination"].to_pylist()) == {"queue://a", "queue://b/ü:c"}
+
+
+def test_running_twice_gives_the_same_files(store: SampleStore, tmp_path: Path) -> None:
+    queue = store.destination("a")
+    store.send(queue, b"x")
+    store.publish(is_clean=True)
+    plan = make_plan(StoreReader(store.directory), parse(">"))
+    first = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+    assert write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet") == first
+    assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 1
+
+
+def test_nothing_is_left_of_a_task_that_fails(store: SampleStore, tmp_path: Path) -> None:
+    queue = store.destination("a")
+    offsets = [store.send(queue, b"x" * 100) for _ in range(10)]
+    store.publish(is_clean=True)
+    octets = bytearray(store.path.read_bytes())
+    octets[layout.SEGMENT_HEADER_BYTES + offsets[9] + 100] ^= 1
+    store.path.write_bytes(octets)
+    plan = make_plan(StoreReader(store.directory), parse(">"))
+    with pytest.raises(StoreCorrupt):
+        write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("value", ["queue://a", "a%b", "a=b", "../..", "größe", "a b", "{x}[y]^"])
+def test_directory_names_can_be_undone(value: str) -> None:
+    name = directory_name(value)
+    assert "/" not in name
+    assert unquote(name) == value
+
+
+def test_long_names_fit_a_file_system_and_stay_apart() -> None:
+    names = {directory_name("queue://" + "ü:" * 300 + end) for end in "abc"}
+    assert len(names) == 3
+    for name in names:
+        assert len(f"destination={name}".encode()) <= 255
+        unquote(name, errors="strict")

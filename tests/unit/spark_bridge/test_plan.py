@@ -1,0 +1,243 @@
+"""Plans and what their partitions read, without Spark: columns, states, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.destination import TOPIC
+from engine.errors import RangeGone, StoreCorrupt
+from engine.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, TEXT
+from engine.ports import DEAD_LETTERED, DROPPED, EXPIRED
+from engine.store import format as layout
+from engine.store.reader import StoreReader
+from spark_bridge.plan import Plan, make_plan, read_pieces
+from spark_bridge.schema import ARROW_SCHEMA
+from spark_bridge.selection import parse
+from tests.support.sample_store import DAY_ONE_MS, SampleStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SampleStore]:
+    with SampleStore(tmp_path / "data", segment_bytes=8192) as sample:
+        yield sample
+
+
+def plan_of(store: SampleStore, pattern: str = ">", **options: Any) -> Plan:
+    return make_plan(StoreReader(store.directory), parse(pattern), **options)
+
+
+def rows_of(plan: Plan, batch_rows: int = 7) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for pieces in plan.partitions:
+        for batch in read_pieces(plan, pieces, batch_rows):
+            batch.validate(full=True)
+            assert batch.schema == ARROW_SCHEMA
+            assert 0 < len(batch) <= batch_rows
+            rows.extend(batch.to_pylist())
+    return rows
+
+
+def test_every_column(store: SampleStore) -> None:
+    orders = store.destination("orders.eu")
+    store.now_ms = DAY_ONE_MS + 123
+    offset = store.send(
+        orders,
+        "zwölf".encode(),
+        b"correlation-id:c\\c1\ntype:order\nreply-to:/queue/answers\nx:1\n",
+        flags=PERSISTENT | TEXT,
+        priority=9,
+        expires_ms=DAY_ONE_MS + 1000,
+    )
+    store.publish(is_clean=True)
+    (row,) = rows_of(plan_of(store))
+    taken = datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
+    assert row == {
+        "destination": "queue://orders.eu",
+        "destination_kind": "queue",
+        "destination_name": "orders.eu",
+        "message_id": f"ID:0badcafe-{offset}",
+        "log_offset": offset,
+        "queue_offset": 0,
+        "store_time": taken,
+        "date": date(2023, 11, 14),
+        "priority": 9,
+        "persistent": True,
+        "correlation_id": "c:1",
+        "type": "order",
+        "reply_to": "/queue/answers",
+        "expires": datetime(2023, 11, 14, 22, 13, 21, 0, UTC),
+        "headers": [("correlation-id", "c:1"), ("type", "order"), ("reply-to", "/queue/answers"), ("x", "1")],
+        "body": "zwölf".encode(),
+        "body_text": "zwölf",
+        "delivery_state": "pending",
+        "dead_letter": False,
+        "subscription_states": None,
+    }
+
+
+def test_the_rarer_values(store: SampleStore) -> None:
+    queue = store.destination("q")
+    topic = store.destination("t", TOPIC)
+    store.send(topic, b"\xff\xfe", flags=TEXT)
+    store.send(queue, b"x", b"a:1\n", b"why:dead\na:2\n", flags=DEAD_LETTER | PERSISTENT)
+    store.send(queue, b"x", b"\x00\x53not lines", b"why:amqp\n", encoding=AMQP_1_0, expires_ms=1 << 60)
+    store.publish(is_clean=True)
+    published, dead, foreign = rows_of(plan_of(store))
+    assert published["delivery_state"] == "published"
+    assert published["destination"] == "topic://t"
+    assert (published["body"], published["body_text"]) == (b"\xff\xfe", None)
+    assert published["persistent"] is False
+    assert dead["dead_letter"] is True
+    assert dead["headers"] == [("why", "dead"), ("a", "2")]  # what the gateway added wins
+    assert foreign["headers"] == [("why", "amqp")]
+    assert foreign["expires"].year == 9999
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["from consume queues", "tail scanned"])
+def test_text_is_told_message_by_message(store: SampleStore, is_clean: bool) -> None:
+    queue = store.destination("q")
+    for number in range(50):
+        store.send(queue, b"%d" % number, flags=PERSISTENT | (TEXT if number % 3 else 0))
+    store.publish(is_clean=is_clean)
+    texts = [row["body_text"] for row in rows_of(plan_of(store))]
+    assert texts == [str(number) if number % 3 else None for number in range(50)]
+
+
+@pytest.mark.parametrize("partition_bytes", [1 << 26, 4096, 500])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_each_message_once_and_in_order(store: SampleStore, partition_bytes: int, is_clean: bool) -> None:
+    numbers = [store.destination(f"d{number}") for number in range(3)]
+    sent = [store.send(numbers[number % 3], b"x" * (number % 400), priority=number % 4) for number in range(300)]
+    store.publish(is_clean=is_clean)
+    plan = plan_of(store, partition_bytes=partition_bytes)
+    assert [row["log_offset"] for row in rows_of(plan)] == sent
+    assert len(plan.partitions) > 1 or partition_bytes > store.offset
+
+
+def test_only_chosen_destinations(store: SampleStore) -> None:
+    eu, us = store.destination("orders.eu"), store.destination("payments.us")
+    for number in range(100):
+        store.send(eu if number % 10 == 0 else us, b"x" * 100)
+    store.publish()
+    assert {row["destination_name"] for row in rows_of(plan_of(store, "orders.>"))} == {"orders.eu"}
+    assert len(rows_of(plan_of(store, "orders.>"))) == 10
+    assert rows_of(plan_of(store, "nothing.here")) == []
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_states_as_of_the_end(store: SampleStore, is_clean: bool) -> None:
+    queue, other = store.destination("q"), store.destination("other")
+    for number in range(120):
+        store.send(queue, b"x" * 100, priority=4 + number % 2)  # each priority counts from 0
+        store.send(other, b"y")
+    store.settle(queue, (0, 3), (5, 1))
+    store.settle(queue, (10, 2), outcome=DEAD_LETTERED)
+    before = store.offset
+    store.settle(queue, (3, 2), outcome=EXPIRED)
+    for number in range(20, 60):
+        store.settle(queue, (number, 1))
+        store.send(other, b"y" * 50)
+    store.settle(queue, (7, 1), outcome=DROPPED, priority=5)
+    store.publish(is_clean=is_clean)
+    rows = rows_of(plan_of(store, "q"))
+    states = {(row["priority"], row["queue_offset"]): row["delivery_state"] for row in rows}
+    expected = {(priority, number): "pending" for priority in (4, 5) for number in range(60)}
+    expected |= {(4, number): "acknowledged" for number in [0, 1, 2, 5, *range(20, 60)]}
+    expected |= {(4, 10): "dead-lettered", (4, 11): "dead-lettered", (4, 3): "expired", (4, 4): "expired"}
+    expected |= {(5, 7): "dropped"}
+    assert states == expected
+    earlier = {row["delivery_state"] for row in rows_of(plan_of(store, "q", stop=before))}
+    assert earlier == {"pending", "acknowledged", "dead-lettered"}
+    assert {row["delivery_state"] for row in rows_of(plan_of(store, "other"))} == {"pending"}
+
+
+def test_range_from_and_to(store: SampleStore) -> None:
+    queue = store.destination("q")
+    sent = [store.send(queue, b"x" * 100) for _ in range(200)]
+    store.publish()
+    rows = rows_of(plan_of(store, start=sent[20] + 1, stop=sent[150]))
+    assert [row["log_offset"] for row in rows] == sent[21:150]
+    assert rows_of(plan_of(store, start=store.offset)) == []
+
+
+def test_range_that_is_gone(store: SampleStore) -> None:
+    queue = store.destination("q")
+    sent = [store.send(queue, b"x" * 100) for _ in range(200)]
+    store.drop_first_segment()
+    store.publish()
+    kept = [offset for offset in sent if offset >= store.first_offset]
+    assert [row["log_offset"] for row in rows_of(plan_of(store))] == kept
+    with pytest.raises(RangeGone, match="0 to 8192"):
+        plan_of(store, start=0)
+    plan = plan_of(store)
+    plan.partitions[0][0].segment.path.unlink()
+    with pytest.raises(RangeGone, match="are gone"):
+        rows_of(plan)
+
+
+def test_committed_transaction_is_read_and_its_settlements_count(store: SampleStore) -> None:
+    queue = store.destination("q")
+    store.send(queue, b"a")
+    store.begin()
+    store.send(queue, b"b")
+    store.settle(queue, (0, 1))
+    store.commit()
+    store.publish()
+    assert [(row["body"], row["delivery_state"]) for row in rows_of(plan_of(store))] == [
+        (b"a", "acknowledged"),
+        (b"b", "pending"),
+    ]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_flipped_octet_in_a_body(store: SampleStore, is_clean: bool) -> None:
+    queue = store.destination("q")
+    offset = [store.send(queue, b"x" * 100) for _ in range(5)][3]
+    store.publish(is_clean=is_clean)
+    plan = plan_of(store) if is_clean else make_plan(StoreReader(store.directory), parse(">"), stop=store.offset)
+    octets = bytearray(store.path.read_bytes())
+    octets[layout.SEGMENT_HEADER_BYTES + offset + 120] ^= 1
+    store.path.write_bytes(octets)
+    with pytest.raises(StoreCorrupt, match=f"log offset {offset} fails its checksum"):
+        rows_of(plan)
+    unverified = make_plan(StoreReader(store.directory), parse(">"), stop=offset, verify=False)
+    assert len(rows_of(unverified)) == 3
+
+
+def test_entry_that_points_elsewhere(store: SampleStore) -> None:
+    queue = store.destination("q")
+    offset = [store.send(queue, b"x" * 100) for _ in range(5)][2]
+    store.publish(is_clean=True)
+    (path,) = (store.directory / "consumequeue" / str(queue) / "4").iterdir()
+    octets = bytearray(path.read_bytes())
+    layout.ENTRY.pack_into(octets, 2 * layout.ENTRY_BYTES, offset + 8, 180, 1, 4, 1, 0, 0, 0, 0, 0)
+    path.write_bytes(octets)
+    with pytest.raises(StoreCorrupt, match=f"no such record at log offset {offset + 8}"):
+        rows_of(plan_of(store))
+
+
+def test_entries_left_empty_by_a_loss(store: SampleStore) -> None:
+    queue = store.destination("q")
+    sent = [store.send(queue, b"x" * 100) for _ in range(30)]
+    store.publish(is_clean=True)
+    (path,) = (store.directory / "consumequeue" / str(queue) / "4").iterdir()
+    octets = bytearray(path.read_bytes())
+    octets[10 * layout.ENTRY_BYTES : 20 * layout.ENTRY_BYTES] = bytes(10 * layout.ENTRY_BYTES)
+    path.write_bytes(octets)
+    assert [row["log_offset"] for row in rows_of(plan_of(store))] == sent[:10] + sent[20:]
+    rows = rows_of(plan_of(store, start=sent[15], stop=sent[22]))
+    assert [row["log_offset"] for row in rows] == sent[20:22]
+
+
+def test_small_segments_share_a_partition(store: SampleStore) -> None:
+    queue = store.destination("q")
+    for _ in range(300):
+        store.send(queue, b"x" * 100)
+    store.publish()
+    plan = plan_of(store, partition_bytes=3 * 8192)
+    assert [len(pieces) for pieces in plan.partitions[:-1]] == [3] * (len(plan.partitions) - 1)
