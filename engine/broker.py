@@ -19,7 +19,7 @@ from engine.dispatch import Dispatcher
 from engine.errors import InvalidDestination, InvalidOption
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
-from engine.ports import Clock, Store, StoreListener, TimerTarget, Timers
+from engine.ports import Clock, Store, StoreListener, Timers, TimerTarget
 from engine.queue import Queue
 from engine.redelivery import MOVE_RESERVE_BYTES, Redelivery
 from engine.stats import BrokerStats, ConsumerStats, DestinationStats, StoreStats
@@ -511,7 +511,8 @@ class Broker(StoreListener, TimerTarget):
             raise InvalidDestination(f"a destination name has 1 to {NAME_MAX_BYTES} octets, this one has {size}")
         if any(character < " " or character in "*>#?," for character in name):
             raise InvalidDestination(
-                f"destination name {name!r} has a control character or one of * > # ? , which name no single destination"
+                f"destination name {name!r} has a control character or one of * > # ? , which name no single "
+                "destination"
             )
 
     def _add_queue(self, destination_id: int, name: str) -> Queue:

@@ -232,20 +232,21 @@ class Redelivery(TimerTarget):
         message = delivery.message
         is_stored = queue.is_logged and message.queue_offset >= 0
         moved: Message | None = None
+        # Records of their own, before the batch: a client's description may be longer than any room kept for it.
+        record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
+        target = None if address is None else broker.queue(address)
         broker.begin_batch(message.size + MOVE_RESERVE_BYTES)
-        if address is not None:
-            target = broker.queue(address)
+        if target is not None:
             moved = self._moved(delivery, target, text)
             broker.store.append(moved)
         if is_stored:
             ranges = [Range(message.priority, message.queue_offset, 1, min(delivery.failed_attempts, 65_535))]
-            record_id = 0 if delivery.consumer is None else broker.record_of(delivery.consumer)
             broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
         broker.commit_batch()
         queue.depth -= 1
         if not is_stored:
             broker.memory.release(message)
-        if moved is not None:
+        if target is not None and moved is not None:
             target.enqueue(moved)
             target.mark_dirty()
 

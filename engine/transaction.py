@@ -94,7 +94,8 @@ class Transaction:
         limits = self.limits
         if self.action_count + actions > limits.action_count:
             raise TransactionError(
-                f"transaction {self.name!r} has {self.action_count + actions} actions, the limit is {limits.action_count}"
+                f"transaction {self.name!r} has {self.action_count + actions} actions, "
+                f"the limit is {limits.action_count}"
             )
         if self.size_bytes + size_bytes > limits.size_bytes:
             raise TransactionError(

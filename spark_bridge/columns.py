@@ -13,6 +13,7 @@ from engine.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
 from engine.store import format as layout
 from engine.store.reader import DestinationInfo
 from spark_bridge import headers
+from spark_bridge.arrays import from_numpy, strings
 from spark_bridge.records import Block, Int64s
 from spark_bridge.schema import ARROW_SCHEMA, TIMESTAMP
 from spark_bridge.settlements import LANE_SHIFT, PENDING, PUBLISHED, STATE_NAMES, Settled
@@ -32,25 +33,26 @@ def record_batch(
     flags = block.u16(10)
     numbers, which = np.unique(block.u32(12), return_inverse=True)
     infos = [destinations[number] for number in numbers.tolist()]
-    rows = pa.array(which)
-    log_offsets = pa.array(block.i64(16))
+    rows = from_numpy(which)
+    log_offsets = from_numpy(block.i64(16))
     queue_offsets = block.i64(72)
     store_times = block.i64(32)
     priorities = block.u8(52)
     expires = block.i64(64)
+    prefix, nothing = strings([f"ID:{store_id}-", ""])
     blocks, bodies = _cut(block)
     mapped, named = headers.parse(blocks)
     values = {
-        "destination": pa.array([uri(info.kind, info.name) for info in infos], pa.string()).take(rows),
-        "destination_kind": pa.array([KIND_NAMES[info.kind] for info in infos], pa.string()).take(rows),
-        "destination_name": pa.array([info.name for info in infos], pa.string()).take(rows),
-        "message_id": pc.binary_join_element_wise(f"ID:{store_id}-", log_offsets.cast(pa.string()), ""),
+        "destination": strings([uri(info.kind, info.name) for info in infos]).take(rows),
+        "destination_kind": strings([KIND_NAMES[info.kind] for info in infos]).take(rows),
+        "destination_name": strings([info.name for info in infos]).take(rows),
+        "message_id": pc.binary_join_element_wise(prefix, log_offsets.cast(pa.string()), nothing),
         "log_offset": log_offsets,
-        "queue_offset": pa.array(queue_offsets),
+        "queue_offset": from_numpy(queue_offsets),
         "store_time": _timestamps(store_times),
-        "date": pa.array((store_times // DAY_MS).astype(np.int32)).cast(pa.date32()),
-        "priority": pa.array(priorities.astype(np.int32)),
-        "persistent": pa.array(flags & PERSISTENT != 0),
+        "date": from_numpy((store_times // DAY_MS).astype(np.int32)).cast(pa.date32()),
+        "priority": from_numpy(priorities.astype(np.int32)),
+        "persistent": from_numpy(flags & PERSISTENT != 0),
         "correlation_id": named["correlation-id"],
         "type": named["type"],
         "reply_to": named["reply-to"],
@@ -59,7 +61,7 @@ def record_batch(
         "body": bodies,
         "body_text": _texts(bodies, flags & TEXT != 0),
         "delivery_state": _states(block.u32(12), infos, which, priorities, queue_offsets, settled),
-        "dead_letter": pa.array(flags & DEAD_LETTER != 0),
+        "dead_letter": from_numpy(flags & DEAD_LETTER != 0),
         "subscription_states": pa.nulls(count, ARROW_SCHEMA.field("subscription_states").type),
     }
     return pa.RecordBatch.from_arrays([values[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
@@ -80,11 +82,11 @@ def _cut(block: Block) -> tuple[pa.Array, pa.Array]:
     cuts[-1] = cuts[-2]
     # Elements of four cuts: header block, headers left out, body, what lies before the next record.
     pieces = pa.Array.from_buffers(pa.binary(), count * 4, [None, pa.py_buffer(cuts), pa.py_buffer(block.octets)])
-    return pieces.take(pa.array(np.arange(0, count * 4, 4))), pieces.take(pa.array(np.arange(2, count * 4, 4)))
+    return pieces.take(from_numpy(np.arange(0, count * 4, 4))), pieces.take(from_numpy(np.arange(2, count * 4, 4)))
 
 
 def _timestamps(times_ms: Int64s, mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
-    return pa.array(np.clip(times_ms, 0, YEAR_10000_MS - 1) * 1000, pa.int64(), mask=mask).cast(TIMESTAMP)
+    return from_numpy(np.clip(times_ms, 0, YEAR_10000_MS - 1) * 1000, mask).cast(TIMESTAMP)
 
 
 def _texts(bodies: pa.Array, is_text: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
@@ -92,7 +94,7 @@ def _texts(bodies: pa.Array, is_text: np.ndarray[Any, np.dtype[np.bool_]]) -> pa
     if not is_text.any():
         return pa.nulls(len(bodies), pa.string())
     index = np.flatnonzero(is_text)
-    texts = bodies if len(index) == len(bodies) else bodies.take(pa.array(index))
+    texts = bodies if len(index) == len(bodies) else bodies.take(from_numpy(index))
     try:
         strings = texts.cast(pa.string())
     except pa.ArrowInvalid:
@@ -100,7 +102,7 @@ def _texts(bodies: pa.Array, is_text: np.ndarray[Any, np.dtype[np.bool_]]) -> pa
     if len(index) == len(bodies):
         return strings
     places = np.cumsum(is_text) - 1
-    return strings.take(pa.array(places, mask=~is_text))
+    return strings.take(from_numpy(places, ~is_text))
 
 
 def _text(body: bytes) -> str | None:
@@ -127,4 +129,4 @@ def _states(
             codes[rows] = ranges.states(queue_offsets[rows])
     is_topic = np.array([info.kind == TOPIC for info in infos], dtype=np.bool_)
     codes[is_topic[which]] = PUBLISHED
-    return pa.array(STATE_NAMES, pa.string()).take(pa.array(codes))
+    return strings(STATE_NAMES).take(from_numpy(codes))

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_bridge.arrays import from_numpy, strings, to_numpy
+
 NAMED: Final = ("correlation-id", "type", "reply-to")
 
 LINE_FEED: Final = 10
@@ -58,8 +60,8 @@ def parse(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
     # Elements: name, colon, value, line feed, name, ...
     pieces = pa.Array.from_buffers(pa.binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), data_buffer])
     try:
-        names = pieces.take(pa.array(np.arange(0, len(cuts) - 1, 4))).cast(pa.string())
-        values = pieces.take(pa.array(np.arange(2, len(cuts) - 1, 4))).cast(pa.string())
+        names = pieces.take(from_numpy(np.arange(0, len(cuts) - 1, 4))).cast(pa.string())
+        values = pieces.take(from_numpy(np.arange(2, len(cuts) - 1, 4))).cast(pa.string())
     except pa.ArrowInvalid:  # not UTF-8
         return _parse_slowly(blocks)
     if np.any(data == BACKSLASH):
@@ -71,15 +73,15 @@ def _columns(
     count: int, line_offsets: Int64s, names: pa.Array, values: pa.Array
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
     encoded = names.dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = to_numpy(encoded.indices).astype(np.int64)
     dictionary = encoded.dictionary.to_pylist()
     rows = np.repeat(np.arange(count, dtype=np.int64), np.diff(line_offsets))
     kept = _first_of_each(rows, codes, count, len(dictionary))
     if kept is not None:
         rows, codes = rows[kept], codes[kept]
-        names, values = names.take(pa.array(kept)), values.take(pa.array(kept))
+        names, values = names.take(from_numpy(kept)), values.take(from_numpy(kept))
         line_offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))])
-    mapped = pa.MapArray.from_arrays(pa.array(line_offsets.astype(np.int32)), names, values)
+    mapped = pa.MapArray.from_arrays(from_numpy(line_offsets.astype(np.int32)), names, values)
     named: dict[str, pa.Array] = {}
     for name in NAMED:
         if name not in dictionary:
@@ -88,7 +90,7 @@ def _columns(
         lines = np.flatnonzero(codes == dictionary.index(name))
         chosen = np.full(count, -1, dtype=np.int64)
         chosen[rows[lines]] = lines
-        named[name] = values.take(pa.array(chosen, mask=chosen < 0))
+        named[name] = values.take(from_numpy(chosen, chosen < 0))
     return mapped, named
 
 
@@ -106,13 +108,12 @@ def _first_of_each(rows: Int64s, codes: Int64s, count: int, name_count: int) -> 
     return np.sort(first).astype(np.int64)
 
 
-def _unescape(strings: pa.Array) -> pa.Array:
-    mask = pc.match_substring(strings, "\\")
-    escaped = strings.filter(mask)
+def _unescape(texts: pa.Array) -> pa.Array:
+    mask = pc.match_substring(texts, "\\")
+    escaped = texts.filter(mask)
     if not len(escaped):
-        return strings
-    plain = pa.array([unescape(text) for text in escaped.to_pylist()], pa.string())
-    return pc.replace_with_mask(strings, mask, plain)
+        return texts
+    return pc.replace_with_mask(texts, mask, strings([unescape(text) for text in escaped.to_pylist()]))
 
 
 def unescape(text: str) -> str:
@@ -134,10 +135,10 @@ def _parse_slowly(blocks: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
     return _columns(
         len(blocks),
         np.array(line_offsets, dtype=np.int64),
-        pa.array(names, pa.string()),
-        pa.array(values, pa.string()),
+        strings(names),
+        strings(values),
     )
 
 
 def _no_strings() -> pa.Array:
-    return pa.array([], pa.string())
+    return strings([])

@@ -1,7 +1,7 @@
 """One task of an export: a partition's messages into Parquet files, one for each destination and day.
 
 Arrow writes the files in the worker that has read the log.  Through Spark's own writer every message would travel to
-the JVM, become a row there and a column again, at about four times the processor time (``bench/export_bench.py``).
+the JVM, become a row there and a column again, at about three times the processor time (``bench/export_bench.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_bridge.arrays import from_numpy, to_numpy
 from spark_bridge.offsets import ExportedFile
 from spark_bridge.plan import Plan, read_pieces
 from spark_bridge.records import Piece
@@ -75,13 +76,13 @@ def _by_directory(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
         destination = destinations.dictionary[number // date_count].as_py()
         day = dates.dictionary[number % date_count].as_py()
         path = f"destination={directory_name(destination)}/date={day.isoformat()}"
-        rows = batch if len(numbers) == 1 else batch.take(pa.array(np.flatnonzero(keys == number)))
+        rows = batch if len(numbers) == 1 else batch.take(from_numpy(np.flatnonzero(keys == number)))
         found.append((path, rows.select(FILE_COLUMNS)))
     return found
 
 
 def _codes(encoded: pa.DictionaryArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    codes: np.ndarray[Any, np.dtype[np.int64]] = encoded.indices.to_numpy().astype(np.int64)
+    codes: np.ndarray[Any, np.dtype[np.int64]] = to_numpy(encoded.indices).astype(np.int64)
     return codes
 
 

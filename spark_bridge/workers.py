@@ -21,6 +21,7 @@ WORKER_MODULES: Final = (
     "engine/store/format.py",
     "engine/store/reader.py",
     "spark_bridge/__init__.py",
+    "spark_bridge/arrays.py",
     "spark_bridge/columns.py",
     "spark_bridge/headers.py",
     "spark_bridge/offsets.py",

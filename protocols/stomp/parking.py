@@ -16,8 +16,8 @@ class Parking:
     """park_bytes: held before reading pauses, of a connection that only sends.
 
     park_max_bytes: the same of one that also receives, whose ACKs stand behind its SENDs in one stream: it is read
-    on until here, then it gets an ERROR.  ``addresses``: what the parked frames wait for.  is_disconnecting: the last of
-    them is DISCONNECT, and nothing behind it counts.
+    on until here, then it gets an ERROR.  ``addresses``: what the parked frames wait for.
+    is_disconnecting: the last of them is DISCONNECT, and nothing behind it counts.
     """
 
     __slots__ = (

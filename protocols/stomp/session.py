@@ -9,8 +9,8 @@ from engine.broker import Broker
 from engine.consumer import ACK_MODES, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError, TransactionError
-from engine.message import STOMP as STOMP_ENCODING
 from engine.message import PLAIN, Message
+from engine.message import STOMP as STOMP_ENCODING
 from engine.queue import Queue
 from engine.topic import Topic
 from engine.transaction import Transaction

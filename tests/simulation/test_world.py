@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.world import World, run_seed
+from tests.support.world_profile import Profile
 from tests.support.world_seeds import seeds_of
 
 
@@ -31,6 +32,14 @@ def test_same_seed_gives_same_history(is_stomp: bool) -> None:
         second = World(seed, is_stomp=is_stomp)
         second.run()
         assert first.digest() == second.digest()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_backlog_larger_than_a_lane_keeps_in_memory(seed: int) -> None:
+    profile = Profile(steps=80, segment_bytes=2 << 20, sizes=(1_000, 400_000), send_share=0.75, retention_bytes=8 << 20)
+    world = World(seed, profile)
+    world.run()
+    assert world.paged_count > 0
 
 
 def test_seeds_differ() -> None:

@@ -157,8 +157,8 @@ class Peer:
     # -- the client's side
 
     def send(self, command: str, body: bytes = b"", /, **headers: str) -> None:
-        """Send one frame; ``_`` in a name stands for ``-``."""
-        named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        """Send one frame; ``_`` in a name in small letters stands for ``-``."""
+        named = [(name.replace("_", "-") if name.islower() else name, value) for name, value in headers.items()]
         self.send_octets(encode(COMMANDS[command.encode()], named, body, self.session.version))
 
     def publish(self, destination: str, *bodies: bytes, **headers: str) -> None:

@@ -13,12 +13,10 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
-from config.matching import TOPIC as TOPIC_ONLY
+from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.consumer import CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TOPIC
@@ -30,12 +28,12 @@ from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_bodies import Violation
 from tests.support.world_clients import BrokerPeer, Peer
 from tests.support.world_oracle import ACKED, Fact, Oracle
+from tests.support.world_profile import ADDRESSES, QUEUES, TOPIC_DEAD_LETTERS, TOPICS, Profile, profile_for
 from tests.support.world_stomp import StompPeer
 from tests.support.world_store import Image, RecordingStore, census
 from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
 
 DATA: Final = "data"
-TOPIC_DEAD_LETTERS: Final = "DLQ.topics"
 DRAIN_ROUNDS: Final = 4_000
 DISK_FAULTS: Final = (
     ("fdatasync", errno.EIO),
@@ -51,80 +49,6 @@ DISK_FAULTS: Final = (
     ("unlink", errno.EROFS),
     ("sync_directory", errno.EIO),
 )
-
-
-def _entry(pattern: str, kinds: int = BOTH, **values: object) -> AddressEntry:
-    return AddressEntry(
-        Pattern.parse(pattern), kinds, {name.replace("__", "."): value for name, value in values.items()}
-    )
-
-
-ADDRESSES: Final = (
-    _entry(
-        ">",
-        redelivery__maximum_redeliveries=2,
-        redelivery__initial_redelivery_delay_ms=200,
-        redelivery__redelivery_delay_ms=300,
-    ),
-    _entry(">", TOPIC_ONLY, dead_letter_address=TOPIC_DEAD_LETTERS),
-    _entry(TOPIC_DEAD_LETTERS, dead_letter_address=TOPIC_DEAD_LETTERS),
-    _entry("dead", nack="dead-letter"),
-    _entry("requeue", nack="requeue"),
-    _entry("blame.all", blame="all"),
-    _entry("blame.none", blame="none"),
-    _entry("backoff", redelivery__use_exponential_back_off=True, redelivery__maximum_redeliveries=4),
-    _entry("drop", dead_letter_address=None, redelivery__maximum_redeliveries=1),
-    _entry("expiring", expiry_address="Expired"),
-    _entry("each", prefetch__top_up="each-ack"),
-    _entry("logged", log_non_persistent=True),
-)
-QUEUES: Final = (
-    "plain", "other", "dead", "requeue", "blame.all", "blame.none", "backoff", "drop", "expiring", "each", "logged",
-)  # fmt: skip
-TOPICS: Final = ("news", "prices")
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What kind of run a seed makes.  Shares are probabilities a step."""
-
-    steps: int = 260
-    segment_bytes: int = 16 << 10
-    sizes: tuple[int, ...] = (30, 100, 400, 1_500)
-    peer_count: int = 4
-    send_share: float = 0.45
-    ack_share: float = 0.8
-    stop_share: float = 0.012
-    fault_share: float = 0.012
-    is_stomp: bool = False
-    is_async: bool = False
-    memory_limit_bytes: int = 1 << 20
-    retention_bytes: int = 64 << 10
-
-    def draw_size(self, chance: Random) -> int:
-        return chance.choice(self.sizes)
-
-
-def profile_for(seed: int, is_stomp: bool) -> Profile:
-    """Return the profile of a seed: most runs are small, some have large messages, a tight memory, a lazy flush."""
-    chance = Random(seed * 7_919 + 17)
-    kind = chance.random()
-    is_large = kind < 0.04
-    return Profile(
-        steps=120 if is_large else chance.randint(150, 400),
-        segment_bytes=64 << 10 if is_large else chance.choice((8 << 10, 16 << 10, 32 << 10)),
-        sizes=(1_000, 100_000, 400_000)
-        if is_large
-        else chance.choice(((30, 100, 400, 1_500), (30,), (600, 3_000, 9_000))),
-        peer_count=chance.randint(2, 6),
-        send_share=chance.choice((0.35, 0.45, 0.55)),
-        ack_share=chance.choice((0.6, 0.8, 0.95)),
-        stop_share=chance.choice((0.0, 0.008, 0.02)),
-        fault_share=chance.choice((0.0, 0.0, 0.012, 0.03)),
-        is_stomp=is_stomp,
-        is_async=0.04 <= kind < 0.1,
-        memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,
-    )
 
 
 class Bug:
@@ -175,6 +99,7 @@ class World:
             self.destinations.append((TOPIC, self.chance.choice(TOPICS)))
         self.peers: list[Peer] = []
         self.stop_count = 0
+        self.paged_count = 0  # turns at whose end a queue had entries that were not in memory
         self._next_peer = 1
         self._is_open = False
         self._is_clean_expected = False
@@ -319,6 +244,7 @@ class World:
         if self.broker.memory.used_bytes < 0:
             raise Violation(f"memory budget is at {self.broker.memory.used_bytes} octets")
         for name, queue in self.broker.queues.items():
+            self.paged_count += queue.has_backlog()
             view = self.oracle.queues.get(name)
             if view is None or view.is_loose:
                 continue
@@ -370,6 +296,8 @@ class World:
         is_killed = self.profile.is_async or self.chance.random() < 0.25
         self.note(f"{'kill' if is_killed else 'power cut'} at {self.clock.now_ms}")
         if self.profile.is_stomp and self._is_open:
+            for peer in self.peers:
+                peer.turn_ended()
             self._forgive_automatic()
         self._require(self.store.durable_offset())
         self._least_after_cut = self._least_unit
@@ -387,7 +315,8 @@ class World:
             number = recorder.number_of(QUEUE, name)
             view = self.oracle.view(name)
             for uid in list(view.places):
-                if recorder.settled_in.get((number, uid, 0), -1) >= self._turn_units:
+                is_settled = recorder.settled_in.get((number, uid, 0), -1) >= self._turn_units
+                if is_settled and not self.oracle.may_have_expired(self.oracle.messages[uid]):
                     del view.places[uid]
                     view.gone[uid] = ACKED
 
@@ -536,6 +465,7 @@ class World:
             elif self._is_drained():
                 break
             else:
+                self.store.sync()  # what nobody waits for is synced all the same, a little later
                 next_ms = self.timers.next_ms()
                 assert next_ms is not None, "the expiry scan always waits"
                 self.advance(max(0, next_ms - self.clock.now_ms))

@@ -82,6 +82,8 @@ class Peer(ABC):
         self.transactions: dict[str, PeerTransaction] = {}
         self.facts: list[Fact] = []
         self.receipts: deque[Receipt] = deque()
+        # Long ones make long records, which must fit where the engine has reserved room for them.
+        self.client_id = f"c{number}" + "x" * self.chance.choice((0, 0, 9_000))
         self.is_closed = False
         self.is_leaving = False
         self._next_name = 1
@@ -96,6 +98,8 @@ class Peer(ABC):
         if self.is_stuck():
             if draw < 0.05:
                 self.lose()
+        elif world.profile.is_transactional and draw < 0.3:
+            self.work_in_transaction()
         elif draw < world.profile.send_share:
             self.send_some()
         elif draw < 0.82:
@@ -124,6 +128,14 @@ class Peer(ABC):
             self.disconnect()
         elif draw < 0.996:
             self.lose()
+
+    def work_in_transaction(self) -> None:
+        if not self.transactions:
+            self.begin()
+        elif self.chance.random() < 0.4:
+            self.commit(self.chance.choice(list(self.transactions.values())))
+        else:
+            self.send_some()
 
     def send_some(self) -> None:
         chance = self.chance
@@ -588,4 +600,4 @@ class _EngineClient(Client):
         self.peer.admit()
 
     def describe(self) -> dict[str, str]:
-        return {"address": f"sim:{self.peer.number}", "client_id": f"c{self.peer.number}", "login": ""}
+        return {"address": f"sim:{self.peer.number}", "client_id": self.peer.client_id, "login": ""}

@@ -346,7 +346,7 @@ class Oracle:
         sent = self.messages.get(uid)
         if sent is None or not sent.is_accepted:
             raise Violation(f"{what} was never accepted")
-        if sent.kind == QUEUE and self._may_have_expired(sent):
+        if sent.kind == QUEUE and self.may_have_expired(sent):
             origin = self.view(sent.name)
             if origin.settings.expiry_address == view.name:
                 was = origin.places.pop(uid, None)
@@ -357,7 +357,7 @@ class Oracle:
                 return place
         raise Violation(f"{what} has nothing to do there")
 
-    def _may_have_expired(self, sent: Sent) -> bool:
+    def may_have_expired(self, sent: Sent) -> bool:
         return 0 < sent.expires_ms <= self.wall_ms
 
     def _check_order(self, seen_by: View | Subscriber, view: View, sent: Sent, what: str) -> None:
@@ -513,7 +513,7 @@ class Oracle:
             address = view.settings.dead_letter_address
             return address is None or address in self.loose_queues or self._is_kept(address, uid, found)
         sent = self.messages[uid]
-        return reason in (ACKED, DROPPED, EXPIRED) or (name == sent.name and self._may_have_expired(sent))
+        return reason in (ACKED, DROPPED, EXPIRED) or (name == sent.name and self.may_have_expired(sent))
 
     def _check_whole(self, committed: Committed, found: dict[str, dict[int, Waiting]]) -> None:
         evidence_for: list[Fact] = []
@@ -542,7 +542,7 @@ class Oracle:
     def _restore(self, view: View, waiting: dict[int, Waiting]) -> None:
         for uid in view.places:
             if uid not in waiting:
-                view.gone[uid] = EXPIRED if self._may_have_expired(self.messages[uid]) else LOST
+                view.gone[uid] = EXPIRED if self.may_have_expired(self.messages[uid]) else LOST
         view.places = {}
         for uid, one in waiting.items():
             view.gone.pop(uid, None)
@@ -562,5 +562,5 @@ class Oracle:
             f"message {place.uid} on {view.uri()}"
             for view in self.queues.values()
             for place in view.places.values()
-            if not (view.name == self.messages[place.uid].name and self._may_have_expired(self.messages[place.uid]))
+            if not (view.name == self.messages[place.uid].name and self.may_have_expired(self.messages[place.uid]))
         ]

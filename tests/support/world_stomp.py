@@ -89,7 +89,9 @@ class StompPeer(Peer):
         self._next_receipt = 1
         self._group = 0
         self._group_start = -1
-        self._write(frames.CONNECT, [("accept-version", VERSIONS[self.version]), ("host", "sim")])
+        self._write(
+            frames.CONNECT, [("accept-version", VERSIONS[self.version]), ("host", "sim"), ("client-id", self.client_id)]
+        )
 
     # -- octets out
 

@@ -336,3 +336,19 @@ def test_a_wrong_request_behind_a_parked_one(version: str) -> None:
     assert error["receipt-id"] == "2"
     heal(gateway)
     assert gateway.stats("q").enqueued == (1 if version == "1.0" else 0)
+
+
+def test_what_must_wait_on_may_have_become_too_much() -> None:
+    limits = SessionSettings(block_park_bytes=1_000_000, block_park_max_bytes=1)
+    gateway = StompGateway(settings=limits, memory_limit_bytes=MESSAGE_OVERHEAD_BYTES)
+    gateway.connect().publish("/queue/full", b"x")
+    gateway.store.fail("disk full")
+    peer = gateway.connect()
+    persistent(peer, b"1", "1", "/queue/p")
+    peer.publish("/queue/v", b"2", b"3", receipt="2")
+    peer.subscribe("/queue/in")  # from here on it may hold less
+    assert peer.octets == b""
+    heal(gateway)  # the persistent one goes on, the others wait for memory
+    receipt, error = peer.take()
+    assert (receipt["receipt-id"], error["condition"]) == ("1", "parked-too-much")
+    assert peer.is_closed

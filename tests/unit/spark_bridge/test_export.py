@@ -215,7 +215,7 @@ def test_killed_half_way(tmp_path: Path) -> None:
         sent = fill(store, store.destination("orders.eu"), 3500, size=70_000)
         store.publish()
     target = tmp_path / "out"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}  # a killed run leaves its scratch
     # In a group of its own: the JVM and its workers die with it.
     killed = subprocess.Popen(
         command(store, target, "--master", "local[1]"), cwd=tmp_path, env=environment, start_new_session=True

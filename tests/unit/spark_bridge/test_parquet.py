@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import StoreCorrupt
+from engine.message import PERSISTENT, TEXT
 from engine.store import format as layout
 from engine.store.reader import StoreReader
 from spark_bridge.parquet import FILE_COLUMNS, directory_name, write_partition
@@ -18,6 +21,7 @@ from spark_bridge.plan import make_plan
 from spark_bridge.selection import parse
 from tests.support.sample_store import SampleStore
 
+ROOT = Path(__file__).parents[3]
 DAY_MS = 86_400_000
 
 
@@ -71,6 +75,27 @@ def test_nothing_is_left_of_a_task_that_fails(store: SampleStore, tmp_path: Path
     with pytest.raises(StoreCorrupt):
         write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from engine.store.reader import StoreReader
+from spark_bridge.parquet import write_partition
+from spark_bridge.plan import make_plan
+from spark_bridge.selection import parse
+plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
+assert sum(file.rows for file in write_partition(plan, plan.partitions[0], Path(sys.argv[2]), "x.parquet")) == 2
+assert "pandas" not in sys.modules
+"""
+
+
+def test_a_worker_does_not_spend_its_first_half_second_on_pandas(store: SampleStore, tmp_path: Path) -> None:
+    queue = store.destination("a")
+    store.send(queue, b"text", b"type:t\n", flags=PERSISTENT | TEXT)
+    store.send(queue, b"octets", b"path:a\\cb\n", expires_ms=1)
+    store.publish(is_clean=True)
+    subprocess.run([sys.executable, "-c", PROGRAM, store.directory, tmp_path / "out"], cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize("value", ["queue://a", "a%b", "a=b", "../..", "größe", "a b", "{x}[y]^"])

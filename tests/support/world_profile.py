@@ -1,0 +1,87 @@
+"""What kind of world a seed makes: addresses with all sorts of policies, and how much of what happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from config.matching import BOTH, TOPIC, AddressEntry, Pattern
+
+TOPIC_DEAD_LETTERS: Final = "DLQ.topics"
+
+
+def _entry(pattern: str, kinds: int = BOTH, **values: object) -> AddressEntry:
+    return AddressEntry(
+        Pattern.parse(pattern), kinds, {name.replace("__", "."): value for name, value in values.items()}
+    )
+
+
+ADDRESSES: Final = (
+    _entry(
+        ">",
+        redelivery__maximum_redeliveries=2,
+        redelivery__initial_redelivery_delay_ms=200,
+        redelivery__redelivery_delay_ms=300,
+    ),
+    _entry(">", TOPIC, dead_letter_address=TOPIC_DEAD_LETTERS),
+    _entry(TOPIC_DEAD_LETTERS, dead_letter_address=TOPIC_DEAD_LETTERS),
+    _entry("dead", nack="dead-letter"),
+    _entry("requeue", nack="requeue"),
+    _entry("blame.all", blame="all"),
+    _entry("blame.none", blame="none"),
+    _entry("backoff", redelivery__use_exponential_back_off=True, redelivery__maximum_redeliveries=4),
+    _entry("drop", dead_letter_address=None, redelivery__maximum_redeliveries=1),
+    _entry("expiring", expiry_address="Expired"),
+    _entry("each", prefetch__top_up="each-ack"),
+    _entry("logged", log_non_persistent=True),
+)
+QUEUES: Final = (
+    "plain", "other", "dead", "requeue", "blame.all", "blame.none", "backoff", "drop", "expiring", "each", "logged",
+)  # fmt: skip
+TOPICS: Final = ("news", "prices")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What kind of run a seed makes.  Shares are probabilities a step."""
+
+    steps: int = 260
+    segment_bytes: int = 16 << 10
+    sizes: tuple[int, ...] = (30, 100, 400, 1_500)
+    peer_count: int = 4
+    send_share: float = 0.45
+    ack_share: float = 0.8
+    stop_share: float = 0.012
+    fault_share: float = 0.012
+    is_stomp: bool = False
+    is_transactional: bool = False
+    is_async: bool = False
+    memory_limit_bytes: int = 1 << 20
+    retention_bytes: int = 64 << 10
+
+    def draw_size(self, chance: Random) -> int:
+        return chance.choice(self.sizes)
+
+
+def profile_for(seed: int, is_stomp: bool) -> Profile:
+    """Return the profile of a seed: most runs are small, some have large messages, a tight memory, a lazy flush."""
+    chance = Random(seed * 7_919 + 17)
+    kind = chance.random()
+    is_large = kind < 0.04
+    return Profile(
+        steps=120 if is_large else chance.randint(150, 400),
+        segment_bytes=64 << 10 if is_large else chance.choice((8 << 10, 16 << 10, 32 << 10)),
+        sizes=(1_000, 100_000, 400_000)
+        if is_large
+        else chance.choice(((30, 100, 400, 1_500), (30,), (600, 3_000, 9_000))),
+        peer_count=chance.randint(2, 6),
+        send_share=chance.choice((0.35, 0.45, 0.55)),
+        ack_share=chance.choice((0.6, 0.8, 0.95)),
+        stop_share=0.04 if 0.25 <= kind < 0.4 else chance.choice((0.0, 0.008, 0.02)),
+        fault_share=chance.choice((0.0, 0.0, 0.012, 0.03)),
+        is_stomp=is_stomp,
+        is_transactional=0.25 <= kind < 0.4,
+        is_async=0.04 <= kind < 0.1,
+        memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,
+    )

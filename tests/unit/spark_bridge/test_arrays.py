@@ -1,0 +1,38 @@
+"""NumPy to Arrow and back, without pandas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_bridge.arrays import from_numpy, strings, to_numpy
+
+
+@pytest.mark.parametrize("kind", ["i4", "i8", "u1", "u4"])
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_integers(kind: str, count: int) -> None:
+    values = np.arange(count * 2, dtype=kind)[::2]
+    array = from_numpy(values)
+    array.validate(full=True)
+    assert array.to_pylist() == values.tolist()
+    assert to_numpy(array).tolist() == values.tolist()
+    assert to_numpy(array.slice(count // 2)).tolist() == values[count // 2 :].tolist()
+
+
+@pytest.mark.parametrize("count", [0, 7, 8, 9, 17])
+def test_booleans_and_nulls(count: int) -> None:
+    values = np.arange(count) % 3 == 0
+    mask = np.arange(count) % 5 == 2
+    array = from_numpy(values, mask)
+    array.validate(full=True)
+    assert array == pa.array(values, mask=mask)
+    numbers = from_numpy(np.arange(count), mask)
+    assert numbers == pa.array(np.arange(count), mask=mask)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["a", "", "größe", "b"]])
+def test_strings(texts: list[str]) -> None:
+    array = strings(texts)
+    array.validate(full=True)
+    assert array.to_pylist() == texts
