@@ -8,7 +8,7 @@ import socket
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
-from gateway.engine_loop import EngineLoop
+from gateway.engine_loop import EngineLoop, Flushable
 from protocols.connection import Link, ProtocolConnection
 
 # A close with input unread resets the connection, and the peer may never see our last frame: so we say that no more
@@ -40,7 +40,7 @@ class ConnectionHost(ABC):
         """Answer with ``Connection.credentials_checked``."""
 
 
-class Connection(asyncio.Protocol, Link):
+class Connection(asyncio.Protocol, Link, Flushable):
     """write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either."""
 
     def __init__(self, host: ConnectionHost, engine_loop: EngineLoop, write_limit_bytes: int) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from typing import Final
 
 from engine.broker import Broker
 from engine.ports import Clock, Job, Store, Timers, TimerTarget
 from gateway.workers import JobSink
-
-if TYPE_CHECKING:
-    from gateway.connection import Connection
 
 log: Final = logging.getLogger("penstock.engine")
 
@@ -42,6 +40,14 @@ class LoopTimers(Timers):
             engine_loop.fail()
 
 
+class Flushable(ABC):
+    """What may have octets to write at the end of a turn."""
+
+    @abstractmethod
+    def flush(self, offset: int, confirmed_offset: int) -> None:
+        """Write them.  offset: what this turn's confirmations wait for; confirmed_offset: what has come true."""
+
+
 class EngineLoop(JobSink):
     """Turns: from the first input after the last turn to the end of the event loop's current round.
 
@@ -53,7 +59,7 @@ class EngineLoop(JobSink):
         self.store = store
         self.clock = clock
         self.now_ms = clock.monotonic_ms()
-        self.touched: list[Connection] = []
+        self.touched: list[Flushable] = []
         self._loop = loop
         self._is_open = False
         self._is_sync_armed = False

@@ -78,10 +78,10 @@ def profile_for(seed: int, is_stomp: bool) -> Profile:
         peer_count=chance.randint(2, 6),
         send_share=chance.choice((0.35, 0.45, 0.55)),
         ack_share=chance.choice((0.6, 0.8, 0.95)),
-        stop_share=0.04 if 0.25 <= kind < 0.4 else chance.choice((0.0, 0.008, 0.02)),
+        stop_share=0.05 if 0.25 <= kind < 0.5 else chance.choice((0.0, 0.008, 0.02)),
         fault_share=chance.choice((0.0, 0.0, 0.012, 0.03)),
         is_stomp=is_stomp,
-        is_transactional=0.25 <= kind < 0.4,
+        is_transactional=0.25 <= kind < 0.5,
         is_async=0.04 <= kind < 0.1,
         memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,
     )
