@@ -297,8 +297,9 @@ class Broker(StoreListener, TimerTarget):
     def end_turn(self) -> int:
         """Dispatch; return the offset that confirmations of this turn wait for.
 
-        The batch is written if a message of it has been handed over, or if much has gathered; else it can wait for
-        the next ``Store.sync``, which nobody's confirmation overtakes: a write a turn is what makes turns expensive.
+        The dispatcher writes the batch when it comes to a message of it; else it can wait until much has gathered or
+        for the next ``Store.sync``, which nobody's confirmation overtakes: a write a turn is what makes turns
+        expensive.
         """
         dispatcher = self.dispatcher
         dirty = self.dirty_queues
@@ -321,8 +322,7 @@ class Broker(StoreListener, TimerTarget):
             self.flush_settlements()
         store = self.store
         offset = store.append_offset()
-        unwritten_bytes = offset - store.written_offset()
-        if dispatcher.delivered_offset >= offset - unwritten_bytes or unwritten_bytes > UNWRITTEN_BYTES:
+        if offset - store.written_offset() > UNWRITTEN_BYTES:
             store.write()
         return offset
 
@@ -396,6 +396,9 @@ class Broker(StoreListener, TimerTarget):
     def store_healed(self) -> None:
         self.store_reason = ""
         self.is_blocked = True  # _try_gates opens what can be opened
+        for queue in self._all_queues():
+            if queue.rotation:
+                queue.mark_dirty()  # its next message may have waited to be written
 
     # -- time
 
@@ -404,11 +407,8 @@ class Broker(StoreListener, TimerTarget):
         if key != EXPIRY_SCAN:
             self.queues_by_id[key].mark_dirty()
             return
-        for queue in self.queues.values():
+        for queue in self._all_queues():
             self._scan_expired(queue)
-        for topic in self.topics.values():
-            for queue in topic.subscriptions.values():
-                self._scan_expired(queue)
         self.timers.call_at(self.clock.monotonic_ms() + EXPIRY_SCAN_MS, self, EXPIRY_SCAN)
 
     # -- looking in
@@ -463,7 +463,6 @@ class Broker(StoreListener, TimerTarget):
                 if self.memory.used_bytes >= self.memory.limit_bytes:
                     self.is_blocked = True
                 return
-        self.dispatcher.delivered_offset = max(self.dispatcher.delivered_offset, message.log_offset)
         destination.publish(message, self.memory)
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.is_blocked = True
@@ -478,6 +477,13 @@ class Broker(StoreListener, TimerTarget):
         for number, (client, waits_at, _) in list(self.parked.items()):
             if waits_at & opened and self.parked.pop(number, None) is not None:
                 client.admit()  # parks again at once if another gate of its is still shut
+
+    def _all_queues(self) -> list[Queue]:
+        """Return the queues and the queues of topic subscriptions."""
+        queues = list(self.queues.values())
+        for topic in self.topics.values():
+            queues += topic.subscriptions.values()
+        return queues
 
     def _scan_expired(self, queue: Queue) -> None:
         if not queue.has_expiring:

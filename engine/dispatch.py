@@ -15,17 +15,18 @@ class Dispatcher:
     """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
 
     settling: batches with something to flush at the end of the turn.  next_tag: number of the next hand-over.
-    delivered_offset: log offset of the furthest message handed over: its record must be written before it leaves.
+    written_offset: messages from here on are not handed over yet.  A delivery may leave before the sync, never before
+    the write: else a crash could give its log offset, and so its id, to another message.
     """
 
-    __slots__ = ("store", "memory", "settling", "next_tag", "delivered_offset", "wall_ms", "expired")
+    __slots__ = ("store", "memory", "settling", "next_tag", "written_offset", "wall_ms", "expired")
 
     def __init__(self, store: Store, memory: MemoryBudget) -> None:
         self.store = store
         self.memory = memory
         self.settling: list[tuple[SettlementBatch, Consumer | None]] = []
         self.next_tag = 1
-        self.delivered_offset = -1
+        self.written_offset = store.written_offset()
         self.wall_ms = 0
         self.expired: list[Delivery] = []
 
@@ -50,8 +51,9 @@ class Dispatcher:
             if message.expires_ms and message.expires_ms <= wall_ms:
                 self.expire(delivery, queue)
                 continue
-            if message.log_offset > self.delivered_offset:
-                self.delivered_offset = message.log_offset
+            if message.log_offset >= self.written_offset and not self._write_up_to(message.log_offset):
+                lane.give_back([delivery])  # until the store has healed
+                break
             delivery.consumer = consumer
             queue.delivered_count += 1
             if consumer.ack_mode == AUTO:
@@ -75,6 +77,14 @@ class Dispatcher:
                 rotation.rotate(-1)
         if queue.consumers:
             self.ask_for_pages(queue)
+
+    def _write_up_to(self, log_offset: int) -> bool:
+        """Have the batch written with the first message of it that is to be handed over; say whether it was."""
+        store = self.store
+        if store.written_offset() <= log_offset:
+            store.write()
+        self.written_offset = store.written_offset()
+        return self.written_offset > log_offset
 
     def ask_for_pages(self, queue: Queue) -> None:
         for lane in queue.used_lanes:

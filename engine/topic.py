@@ -47,10 +47,14 @@ class Topic:
         return uri(TOPIC, self.name)
 
     def publish(self, message: Message, memory: MemoryBudget) -> None:
-        """Give ``message`` to each subscription: straight to the socket where nothing waits, else behind what does."""
+        """Give ``message`` to each subscription: straight to the socket where nothing waits, else behind what does.
+
+        One that is in the log waits for the end of the turn in any case, when it has been written.
+        """
         self.enqueued_count += 1
+        is_direct = message.log_offset < 0 and not message.expires_ms
         for queue in self.subscriptions.values():
-            if queue.rotation and not queue.mask and not message.expires_ms:
+            if is_direct and queue.rotation and not queue.mask:
                 consumer = queue.rotation[0]
                 if consumer.ack_mode == AUTO and not consumer.client.is_output_full:
                     consumer.client.deliver_settled(consumer, message, False, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod, ABC
+from abc import ABC, abstractmethod
 
 from engine.client import Client
 

@@ -545,6 +545,7 @@ class StompSession(ProtocolConnection):
         if destination is not None:
             self.committing[frame] = transaction
             self._park(frame, destination, gate)
+            self.parking.addresses.update(sent_to.uri() for sent_to, _ in transaction.sends)
             return
         self._forget(transaction.accepted + transaction.refused)
         self.broker.commit(transaction)
