@@ -80,6 +80,10 @@ class Job(ABC):
     def finish(self) -> None:
         """Hand the result over."""
 
+    def is_short(self) -> bool:
+        """Say whether the job may take less time than handing it to another thread and back."""
+        return False
+
 
 class Workers(ABC):
     """Threads for jobs.  Jobs of one lane run one after the other in the order they were submitted."""

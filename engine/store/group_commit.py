@@ -22,6 +22,7 @@ from engine.store.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file,
 
 RETRY: Final = 0
 FLUSH: Final = 1
+SMALL_SYNC_BYTES: Final = 4096  # a message or two: what one sender at a time brings
 
 
 class GroupCommit(TimerTarget):
@@ -296,10 +297,11 @@ class GroupCommit(TimerTarget):
 class SyncJob(Job):
     """Syncs segments in the order of the log."""
 
-    __slots__ = ("_commit", "_files", "_segments", "_target", "broken", "reason")
+    __slots__ = ("_commit", "_files", "_segments", "_target", "_size_bytes", "broken", "reason")
 
     def __init__(self, commit: GroupCommit, files: Files, segments: list[Segment], target: int) -> None:
         self._commit = commit
+        self._size_bytes = target - commit.durable
         self._files = files
         self._segments = segments
         self._target = target
@@ -314,6 +316,9 @@ class SyncJob(Job):
                 self.broken = segment
                 self.reason = describe(error, segment.path())
                 return
+
+    def is_short(self) -> bool:
+        return self._size_bytes <= SMALL_SYNC_BYTES
 
     def finish(self) -> None:
         self._commit.sync_finished(self._target, self.broken, self.reason)

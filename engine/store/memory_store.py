@@ -239,7 +239,9 @@ class MemoryStore(Store):
     def sync(self) -> None:
         if self._is_in_flight:
             self._is_wanted = True
-        elif self._durable < self._written and not self._reason:
+            return
+        self.write()
+        if self._durable < self._written and not self._reason:
             self._is_in_flight = True
             self._workers.submit(DurableJob(self, self._written), SYNC_LANE)
 

@@ -392,7 +392,7 @@ def stored_message(destination_id: int, queue_offset: int, body: bytes, priority
     """Return a persistent message as a page brings it."""
     message = Message(destination_id, 1, PERSISTENT, priority, 0, 0, 0, b"", b"", body)
     message.queue_offset = queue_offset
-    message.log_offset = 100_000 + queue_offset
+    message.log_offset = queue_offset  # before all that this run appends
     return message
 
 

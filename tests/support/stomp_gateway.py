@@ -87,7 +87,6 @@ class StompGateway:
             confirmed_offset = self.store.confirmed_offset()
             for peer in self.peers:
                 peer.flush(offset, confirmed_offset)
-            self.store.write()
             self.store.sync()
             self.broker.begin_turn()
             moved = self.workers.finish(READ_LANE)

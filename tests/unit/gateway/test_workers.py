@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Job
-from gateway.workers import LANE_NAMES, JobSink, ThreadWorkers
+from gateway.workers import HERE_S, LANE_NAMES, JobSink, ThreadWorkers
 
 
 class Noted(Job):
@@ -101,3 +102,81 @@ def test_a_job_that_ends_after_the_loop_has_closed_is_dropped() -> None:
     gate.set()
     job.thread.join(20)
     assert not job.thread.is_alive()
+
+
+async def test_waiting_until_nothing_is_under_way() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    workers.attach(Sink())
+    assert await workers.drained(20)
+    gate = threading.Event()
+    workers.submit(Noted("slow", gate), FILE_LANE)
+    assert not await workers.drained(0.01)
+    gate.set()
+    assert await workers.drained(20)
+
+
+class Short(Noted):
+    """A sync that takes no time, or as long as ``spin_s`` on whatever thread it runs."""
+
+    def __init__(self, spin_s: float = 0.0) -> None:
+        super().__init__("short")
+        self.spin_s = spin_s
+
+    def run(self) -> None:
+        super().run()
+        end = time.perf_counter() + self.spin_s
+        while time.perf_counter() < end:
+            pass
+
+    def is_short(self) -> bool:
+        return True
+
+
+async def _sync(workers: ThreadWorkers, sink: Sink, job: Short) -> str:
+    workers.submit(job, SYNC_LANE)
+    await sink.wait(len(sink.jobs) + 1)
+    return job.thread.name
+
+
+async def test_short_syncs_come_to_this_thread_once_the_disk_is_known_to_be_quick() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    sink = Sink()
+    workers.attach(sink)
+    here = threading.current_thread().name
+    assert await _sync(workers, sink, Short()) == LANE_NAMES[SYNC_LANE], "nothing is known of the disk yet"
+    threads = [await _sync(workers, sink, Short()) for _ in range(500)]
+    assert here in threads
+    others = [Noted("long"), Noted("page")]
+    workers.submit(others[0], SYNC_LANE)
+    workers.submit(others[1], READ_LANE)
+    await sink.wait(len(sink.jobs) + 2)
+    assert here not in {job.thread.name for job in others}
+
+
+async def test_a_slow_sync_sends_the_next_ones_back_to_the_other_thread() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    sink = Sink()
+    workers.attach(sink)
+    here = threading.current_thread().name
+    for _ in range(500):
+        if await _sync(workers, sink, Short()) == here:
+            break
+    while await _sync(workers, sink, Short(spin_s=4 * HERE_S)) != here:
+        pass  # something else was slow meanwhile
+    assert await _sync(workers, sink, Short()) == LANE_NAMES[SYNC_LANE]
+
+
+async def test_a_short_sync_does_not_overtake_one_that_is_with_the_thread() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    sink = Sink()
+    workers.attach(sink)
+    for _ in range(500):
+        if await _sync(workers, sink, Short()) == threading.current_thread().name:
+            break
+    gate = threading.Event()
+    long, short = Noted("long", gate), Short()
+    workers.submit(long, SYNC_LANE)
+    workers.submit(short, SYNC_LANE)
+    gate.set()
+    await sink.wait(len(sink.jobs) + 2)
+    assert sink.jobs[-2:] == [long, short]

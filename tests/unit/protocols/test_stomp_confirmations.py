@@ -121,3 +121,13 @@ def test_a_consumer_is_not_started_by_an_earlier_turn_s_confirmation() -> None:
     assert not held.is_started
     assert released(confirmations, 300) == [b"b"]
     assert held.is_started
+
+
+def test_nothing_overtakes_what_could_leave_but_has_not_yet() -> None:
+    confirmations = Confirmations()
+    confirmations.has_logged = True
+    confirmations.turn.append(b"a")
+    confirmations.end_turn(200, 100)
+    confirmations.turn.append(b"b")
+    assert confirmations.end_turn(200, 200) == b""  # durable meanwhile, a's release comes within this turn
+    assert released(confirmations, 200) == [b"a", b"b"]

@@ -375,3 +375,10 @@ def test_limits_of_transactions_come_from_the_settings() -> None:
         error = peer.error()
         assert error["condition"] == "transaction-error"
         assert b"limit" in error.body
+
+
+def test_a_password_is_not_kept_once_it_has_been_checked() -> None:
+    peer = StompGateway(settings=LOGIN).open()
+    peer.send("CONNECT", accept_version="1.2", login="ann", passcode="secret")
+    peer.answer_login(is_allowed=True)
+    assert (peer.session.terms.passcode, peer.session.connect_frame) == ("", None)

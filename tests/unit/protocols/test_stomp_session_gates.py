@@ -352,3 +352,18 @@ def test_what_must_wait_on_may_have_become_too_much() -> None:
     receipt, error = peer.take()
     assert (receipt["receipt-id"], error["condition"]) == ("1", "parked-too-much")
     assert peer.is_closed
+
+
+def test_a_send_does_not_overtake_a_waiting_commit_at_any_of_its_addresses() -> None:
+    gateway = failing()
+    peer = gateway.connect()
+    peer.send("BEGIN", transaction="x")
+    peer.publish("/queue/a", b"1", transaction="x")
+    peer.publish("/queue/b", b"2", transaction="x", persistent="true")
+    peer.send("COMMIT", transaction="x", receipt="c")
+    peer.publish("/queue/a", b"3", receipt="later")
+    assert peer.octets == b""
+    heal(gateway)
+    assert peer.receipts() == ["c", "later"]
+    peer.subscribe("/queue/a", "auto")
+    assert peer.bodies() == [b"1", b"3"]

@@ -290,3 +290,14 @@ def test_acknowledgements_on_topics_and_queues_in_one() -> None:
     assert peer.receipts() == ["c"]
     assert gateway.stats("q").depth == gateway.stats("t").depth == 0
     assert gateway.broker.memory.used_bytes == 0
+
+
+def test_acknowledging_again_after_the_commit() -> None:
+    peer = begun()
+    peer.subscribe("/queue/q")
+    peer.publish("/queue/q", b"1")
+    (message,) = peer.messages()
+    peer.send("ACK", id=message["ack"], transaction="x")
+    peer.send("COMMIT", transaction="x")
+    peer.send("ACK", id=message["ack"])
+    assert b"is not an unacknowledged message of this connection" in peer.error().body
