@@ -66,12 +66,14 @@ class StompLimits:
     frame_time_ms: int = 30 * SECOND_MS  # from a frame's first octet to its last
     connect_time_ms: int = 30 * SECOND_MS  # from accept to a valid CONNECT
     connections: int = 10_000  # of all clients together
+    subscriptions: int = 10_000
     transactions: int = 16  # open at a time
     transaction_actions: int = 10_000
     transaction_bytes: int = 64 * MIB
     unread_output_bytes: int = 1 * MIB  # beyond it, the peer is not read
     block_park_bytes: int = 1 * MIB  # SENDs that wait, of a connection that only sends
     block_park_max_bytes: int = 16 * MIB  # the same, of a connection that also receives
+    write_stall_time_ms: int = 60 * SECOND_MS  # output waits, and the peer takes none of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class ServerConfig:
 
     server_name: what CONNECTED calls the server.
     memory_limit_bytes: non-persistent messages and pending topic deliveries together; then producers wait.
+    destinations_max: queues and topics together; a client that names one more gets an error.
     users: login -> SCRAM verifiers, all of the same password; none at all means loopback only, any credentials.
     addresses: in the order of the file.
     sources: dotted key as written -> ``file:line`` or the flag that set it; what is not there is the default.
@@ -98,6 +101,7 @@ class ServerConfig:
     listeners: Listeners = field(default_factory=Listeners)
     store: StoreConfig = field(default_factory=StoreConfig)
     memory_limit_bytes: int = 256 * MIB
+    destinations_max: int = 100_000
     stomp: StompConfig = field(default_factory=StompConfig)
     users: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     addresses: tuple[AddressEntry, ...] = ()

@@ -76,9 +76,7 @@ class PrefetchPolicy:
     """How many messages a consumer may hold unsettled when it did not say.  Terms: ActiveMQ ActiveMQPrefetchPolicy."""
 
     queue_prefetch: int = 1_000
-    queue_browser_prefetch: int = 500
     topic_prefetch: int = MAXIMUM_PREFETCH
-    durable_topic_prefetch: int = 100
     # half: after the window has filled, wait until at most half of it is in flight, then fill it.
     top_up: TopUp = "half"
 

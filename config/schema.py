@@ -87,6 +87,7 @@ SERVER: Final[Tree] = {
         },
     },
     "memory-limit-bytes": Leaf("memory_limit_bytes", Bytes(1 * MIB, 1 * TIB)),
+    "destinations-max": Leaf("destinations_max", Integer(1, 10_000_000)),
     "stomp": {
         "default-persistent": Leaf("stomp.default_persistent", Boolean()),
         "strict-headers": Leaf("stomp.strict_headers", Boolean()),
@@ -98,12 +99,14 @@ SERVER: Final[Tree] = {
             "frame-time-ms": Leaf("stomp.limits.frame_time_ms", Duration(100, DAY_MS)),
             "connect-time-ms": Leaf("stomp.limits.connect_time_ms", Duration(100, DAY_MS)),
             "connections": Leaf("stomp.limits.connections", Integer(1, 1_000_000)),
+            "subscriptions": Leaf("stomp.limits.subscriptions", Integer(1, 1_000_000)),
             "transactions": Leaf("stomp.limits.transactions", Integer(1, 100_000)),
             "transaction-actions": Leaf("stomp.limits.transaction_actions", Integer(1, 10_000_000)),
             "transaction-bytes": Leaf("stomp.limits.transaction_bytes", Bytes(1 * KIB, 1 * GIB)),
             "unread-output-bytes": Leaf("stomp.limits.unread_output_bytes", Bytes(1 * KIB, 1 * GIB)),
             "block-park-bytes": Leaf("stomp.limits.block_park_bytes", Bytes(1 * KIB, 1 * GIB)),
             "block-park-max-bytes": Leaf("stomp.limits.block_park_max_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "write-stall-time-ms": Leaf("stomp.limits.write_stall_time_ms", Duration(100, DAY_MS)),
         },
     },
 }

@@ -16,12 +16,12 @@ from engine.consumer import AUTO, CLIENT, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.destination import KIND_NAMES, NAME_MAX_BYTES, QUEUE, TOPIC
 from engine.dispatch import Dispatcher
-from engine.errors import InvalidDestination, InvalidOption
+from engine.errors import InvalidDestination, InvalidOption, LimitReached
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
 from engine.ports import Clock, Store, StoreListener, Timers, TimerTarget
 from engine.queue import Queue
-from engine.redelivery import MOVE_RESERVE_BYTES, Redelivery
+from engine.redelivery import Redelivery
 from engine.stats import BrokerStats, ConsumerStats, DestinationStats, StoreStats
 from engine.topic import Topic
 from engine.transaction import Transaction
@@ -31,12 +31,13 @@ EXPIRY_SCAN_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
 EXPIRY_SCAN: Final = 0  # key of that timer; any other key is a destination whose page is asked for again
 PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
-SETTLEMENT_RESERVE_BYTES: Final = 128  # of one settlement record with one range, rounded up
+DESTINATIONS_MAX: Final = 100_000
 
 
 class Broker(StoreListener, TimerTarget):
     """All destinations, consumers and policies.  Owned by one thread.
 
+    destinations_max: queues and topics together that clients may make.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
 
@@ -48,6 +49,7 @@ class Broker(StoreListener, TimerTarget):
         addresses: AddressMatcher,
         memory_limit_bytes: int,
         seed: int = 1,
+        destinations_max: int = DESTINATIONS_MAX,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -55,6 +57,7 @@ class Broker(StoreListener, TimerTarget):
         self.addresses = addresses
         self.memory = MemoryBudget(memory_limit_bytes)
         self.dispatcher = Dispatcher(store, self.memory)
+        self.destinations_max = destinations_max
         self.redelivery = Redelivery(self, seed)
         self.wall_ms = clock.wall_ms()
         self.queues: dict[str, Queue] = {}
@@ -82,18 +85,27 @@ class Broker(StoreListener, TimerTarget):
     # -- destinations
 
     def queue(self, name: str) -> Queue:
-        """Return the queue ``name``, made at its first mention.  Raises: InvalidDestination."""
+        """Return the queue ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
         queue = self.queues.get(name)
         if queue is None:
             self._check_name(name)
+            self._check_count(name)
+            queue = self._add_queue(self.store.open_destination(QUEUE, name), name)
+        return queue
+
+    def own_queue(self, name: str) -> Queue:
+        """Return the queue of a dead-letter or expiry address: it is made whatever the limit, for it has a use."""
+        queue = self.queues.get(name)
+        if queue is None:
             queue = self._add_queue(self.store.open_destination(QUEUE, name), name)
         return queue
 
     def topic(self, name: str) -> Topic:
-        """Return the topic ``name``, made at its first mention.  Raises: InvalidDestination."""
+        """Return the topic ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
         topic = self.topics.get(name)
         if topic is None:
             self._check_name(name)
+            self._check_count(name)
             topic = self._add_topic(self.store.open_destination(TOPIC, name), name)
         return topic
 
@@ -164,7 +176,7 @@ class Broker(StoreListener, TimerTarget):
     def subscribe(
         self, client: Client, destination: Queue | Topic, ack_mode: int, prefetch: int | None, name: str
     ) -> Consumer:
-        """Add a consumer; it takes its first turn once ``Queue.start_consumer`` has been called for it.
+        """Add a consumer; it takes its first turn once ``start`` has been called for it.
 
         prefetch: messages in flight, None for what the address says; 0 is pull: one on demand.
         name: how the client calls it.  Raises: InvalidOption for a prefetch below 0, or 0 with automatic
@@ -194,6 +206,10 @@ class Broker(StoreListener, TimerTarget):
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
         return consumer
+
+    def start(self, consumer: Consumer) -> None:
+        """Let a new consumer take its first turn."""
+        consumer.queue.start_consumer(consumer)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""
@@ -248,16 +264,11 @@ class Broker(StoreListener, TimerTarget):
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
         self.flush_settlements()
-        reserve = 0
-        for _, message in transaction.sends:
-            reserve += self.store.record_bytes(message)
-        reserve += SETTLEMENT_RESERVE_BYTES * (len(transaction.accepted) + 1)
-        for delivery in transaction.refused:
-            reserve += self.store.record_bytes(delivery.message) + MOVE_RESERVE_BYTES
+        # Records of consumers and of dead-letter queues come before the batch: a batch holds what was reserved for.
         for delivery in transaction.accepted + transaction.refused:
             if delivery.consumer is not None and delivery.lane.queue.is_logged:
                 self.record_of(delivery.consumer)
-        self.begin_batch(reserve)
+        self.begin_batch(self._commit_bytes(transaction))
         for destination, message in transaction.sends:
             self._accept(destination, message)
         for delivery in transaction.accepted:
@@ -266,6 +277,17 @@ class Broker(StoreListener, TimerTarget):
             self.redelivery.refuse(delivery)
         self.flush_settlements()
         self.commit_batch()
+
+    def _commit_bytes(self, transaction: Transaction) -> int:
+        """Return the octets that a transaction takes in the log at most."""
+        store = self.store
+        reserve = sum(store.record_bytes(message) for _, message in transaction.sends)
+        ranges: dict[int, int] = {}
+        for delivery in transaction.accepted:
+            number = 0 if delivery.consumer is None else delivery.consumer.consumer_id
+            ranges[number] = ranges.get(number, 0) + 1
+        reserve += sum(store.settlement_bytes(count) for count in ranges.values())
+        return reserve + sum(self.redelivery.refusal_bytes(delivery) for delivery in transaction.refused)
 
     def abort(self, transaction: Transaction) -> None:
         """Drop the sends and undo the acknowledgements; the messages stay delivered and count no attempt."""
@@ -366,6 +388,7 @@ class Broker(StoreListener, TimerTarget):
         queue = self.queues_by_id[destination_id]
         lane = queue.lane(priority)
         lane.is_loading = False
+        lane.fault = ""
         wanted = next_offset - first
         for delivery in lane.load(next_offset, messages):
             if delivery.message.expires_ms:
@@ -378,15 +401,14 @@ class Broker(StoreListener, TimerTarget):
         lane.catch_up()
         if wanted > 0:
             queue.mark_dirty()
-            if self.store_reason and self.store.is_accepting():
-                self.store_reason = ""
         else:
             self._ask_again_later(queue)
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
         queue = self.queues_by_id[destination_id]
-        queue.lane(priority).is_loading = False
-        self.store_reason = reason
+        lane = queue.lane(priority)
+        lane.is_loading = False
+        lane.fault = reason
         self._ask_again_later(queue)
 
     def store_failed(self, reason: str) -> None:
@@ -434,7 +456,7 @@ class Broker(StoreListener, TimerTarget):
         return BrokerStats(
             destinations,
             consumers,
-            StoreStats(store.append_offset(), store.durable_offset(), store.is_accepting(), self.store_reason),
+            StoreStats(store.append_offset(), store.durable_offset(), store.is_accepting(), self._fault()),
             len(self.clients),
             self.memory.used_bytes,
             self.memory.limit_bytes,
@@ -478,6 +500,16 @@ class Broker(StoreListener, TimerTarget):
             if waits_at & opened and self.parked.pop(number, None) is not None:
                 client.admit()  # parks again at once if another gate of its is still shut
 
+    def _fault(self) -> str:
+        """Return what is wrong with the store, "" for nothing: it takes nothing, or a page cannot be read."""
+        if self.store_reason:
+            return self.store_reason
+        for queue in self.queues.values():
+            fault = queue.fault()
+            if fault:
+                return f"{queue.uri()}: {fault}"
+        return ""
+
     def _all_queues(self) -> list[Queue]:
         """Return the queues and the queues of topic subscriptions."""
         queues = list(self.queues.values())
@@ -511,13 +543,20 @@ class Broker(StoreListener, TimerTarget):
         self.redelivery.forget(queue)
         queue.mask = 0
 
+    def _check_count(self, name: str) -> None:
+        if len(self.queues) + len(self.topics) >= self.destinations_max:
+            raise LimitReached(
+                f"{self.destinations_max} destinations are there, which is the limit (destinations-max); "
+                f"{name[:200]!r} would be one more"
+            )
+
     def _check_name(self, name: str) -> None:
         size = len(name.encode())
         if not 0 < size <= NAME_MAX_BYTES:
             raise InvalidDestination(f"a destination name has 1 to {NAME_MAX_BYTES} octets, this one has {size}")
         if any(character < " " or character in "*>#?," for character in name):
             raise InvalidDestination(
-                f"destination name {name!r} has a control character or one of * > # ? , which name no single "
+                f"destination name {name[:200]!r} has a control character or one of * > # ? , which name no single "
                 "destination"
             )
 

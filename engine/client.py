@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Client(ABC):
-    """One connection.  Its methods are called by the engine in the middle of a turn and must not call back into it.
+    """One connection.  The engine calls its methods in the middle of a turn; only ``admit`` may call back into it.
 
     is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
     """
@@ -40,7 +40,7 @@ class Client(ABC):
 
     @abstractmethod
     def admit(self) -> None:
-        """A gate has opened: take up what was parked."""
+        """A gate has opened: send again what was parked; what finds its gate shut still is parked again."""
 
     @abstractmethod
     def describe(self) -> dict[str, str]:

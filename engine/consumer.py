@@ -76,7 +76,9 @@ class Consumer:
         if self.queue.mask:
             return gates.OPEN
         if self.queue.has_backlog():
-            return gates.PAGING
+            if self.queue.fault():
+                return gates.STORE_DAMAGED
+            return gates.DELAYED if self.queue.is_held_by_delays() else gates.PAGING
         return gates.DELAYED if self.queue.delayed_count else gates.NOTHING_WAITING
 
     def describe_gate(self) -> str:
@@ -90,4 +92,6 @@ class Consumer:
                 f"{gates.GATE_NAMES[gate]}: {window.in_flight} of {window.limit} in flight, "
                 f"resumes at {window.resume_at}"
             )
+        if gate == gates.STORE_DAMAGED:
+            return f"{gates.GATE_NAMES[gate]}: {self.queue.fault()}"
         return gates.GATE_NAMES[gate]

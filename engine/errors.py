@@ -30,16 +30,10 @@ class InvalidOption(EngineError):
     condition: ClassVar[str] = "invalid-option"
 
 
-class DestinationInUse(EngineError):
-    condition: ClassVar[str] = "destination-in-use"
+class LimitReached(EngineError):
+    """One more of something than the configuration allows; the text names the limit."""
 
-
-class MessageTooLarge(EngineError):
-    condition: ClassVar[str] = "message-too-large"
-
-
-class NotAllowed(EngineError):
-    condition: ClassVar[str] = "not-allowed"
+    condition: ClassVar[str] = "limit-reached"
 
 
 class TransactionError(EngineError):

@@ -13,6 +13,7 @@ DELAYED: Final = 5
 STORE: Final = 6
 MEMORY: Final = 7
 CLOSED: Final = 8
+STORE_DAMAGED: Final = 9  # what comes next lies on disk and cannot be read
 
 GATE_NAMES: Final = {
     OPEN: "open",
@@ -24,4 +25,5 @@ GATE_NAMES: Final = {
     STORE: "store",
     MEMORY: "memory",
     CLOSED: "closed",
+    STORE_DAMAGED: "damaged",
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from engine.delivery import READY, Delivery
+from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import Message
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ LANE_BYTES: Final = 8 * 1024 * 1024  # ready messages of one lane kept in memory
 LANE_MESSAGES: Final = 8_192
 PAGE_MESSAGES: Final = 1_024  # entries asked for at a time
 PAGE_BYTES: Final = 4 * 1024 * 1024
+DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memory; beyond, nothing more is loaded
 SERIAL_BITS: Final = 32  # room for messages that are not logged between two entries
 
 
@@ -23,6 +26,9 @@ class Lane:
 
     Messages that are not logged and arrive behind entries on disk wait in ``volatile`` until the page that comes
     before them has been loaded, so that one producer's messages stay in order, persistent or not.
+    ready_bytes: of what is ready in memory, and LANE_BYTES more while too much is delayed: then what arrives stays on
+    disk, and no page is asked for.
+    fault: why the disk refused the last page, "" if it did not.
     settled: (first, count) of entries already settled when the store was opened, ascending, still to be passed.
     attempts: queue offset -> (failed attempts, wall ms before which it waits), likewise.
     """
@@ -37,6 +43,8 @@ class Lane:
         "tail",
         "next_load",
         "ready_bytes",
+        "delayed_bytes",
+        "fault",
         "last_position",
         "is_loading",
         "settled",
@@ -53,6 +61,8 @@ class Lane:
         self.tail = 0
         self.next_load = 0
         self.ready_bytes = 0
+        self.delayed_bytes = 0
+        self.fault = ""
         self.last_position = -1 << SERIAL_BITS
         self.is_loading = False
         self.settled: deque[tuple[int, int]] = deque()
@@ -111,9 +121,29 @@ class Lane:
         for delivery in deliveries:
             assert delivery.state == READY, f"a delivery in state {delivery.state} is not ready to go back"
             self.ready_bytes += delivery.message.size
-        self.returned.extend(deliveries)
-        self.returned.sort(key=_position)
+        if len(deliveries) == 1:
+            insort(self.returned, deliveries[0], key=_position)
+        else:
+            self.returned.extend(deliveries)
+            self.returned.sort(key=_position)
         self.queue.mask |= self.bit
+
+    def add_delayed(self, message: Message) -> None:
+        """Count a message that waits for its redelivery."""
+        was_held = self.is_held_by_delays()
+        self.delayed_bytes += message.size + MESSAGE_OVERHEAD_BYTES
+        if self.is_held_by_delays() and not was_held:
+            self.ready_bytes += LANE_BYTES
+
+    def remove_delayed(self, message: Message) -> None:
+        was_held = self.is_held_by_delays()
+        self.delayed_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+        if was_held and not self.is_held_by_delays():
+            self.ready_bytes -= LANE_BYTES
+
+    def is_held_by_delays(self) -> bool:
+        """Say whether so much waits for its redelivery that nothing more is loaded."""
+        return self.delayed_bytes > DELAYED_BYTES
 
     def take_expired(self, wall_ms: int) -> list[Delivery]:
         """Take out what waits in memory and has expired."""

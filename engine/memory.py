@@ -7,10 +7,11 @@ from typing import Final
 from engine.message import Message
 
 MESSAGE_OVERHEAD_BYTES: Final = 512  # of the objects around the octets, measured, rounded up
+HOLDER_BYTES: Final = 200  # of one more Delivery with its place in a lane or a ledger, measured, rounded up
 
 
 class MemoryBudget:
-    """Counts each message once, however many deliveries hold it.
+    """Counts the octets of a message once, however many deliveries hold it, and a little for each further one.
 
     limit_bytes: producers wait at the gate MEMORY from here on; they go on at ``resume_bytes``, nine tenths of it,
     so that a full budget does not open and close for every message.
@@ -26,9 +27,13 @@ class MemoryBudget:
     def hold(self, message: Message) -> None:
         if message.holders == 0:
             self.used_bytes += message.size + MESSAGE_OVERHEAD_BYTES
+        else:
+            self.used_bytes += HOLDER_BYTES
         message.holders += 1
 
     def release(self, message: Message) -> None:
         message.holders -= 1
         if message.holders == 0:
             self.used_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+        else:
+            self.used_bytes -= HOLDER_BYTES

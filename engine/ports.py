@@ -29,7 +29,6 @@ CAUSE_NACK: Final = 1
 CAUSE_CONNECTION_LOST: Final = 2
 CAUSE_EXHAUSTED: Final = 3
 CAUSE_EXPIRED: Final = 4
-CAUSE_ROLLBACK: Final = 5
 
 CAUSE_NAMES: Final = {
     CAUSE_NONE: "none",
@@ -37,7 +36,6 @@ CAUSE_NAMES: Final = {
     CAUSE_CONNECTION_LOST: "connection-lost",
     CAUSE_EXHAUSTED: "exhausted",
     CAUSE_EXPIRED: "expired",
-    CAUSE_ROLLBACK: "rollback",
 }
 
 
@@ -169,7 +167,18 @@ class StoreListener(ABC):
 
     @abstractmethod
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
-        """The disk refused the read; the engine may ask again later."""
+        """The disk refused to read entry ``first``, or what stands there is damaged: ``reason`` says where.
+
+        Nothing of the page was read: what is sound before a bad entry comes with ``page_loaded``, whose
+        ``next_offset`` is then that entry, and asking for it leads here.  The engine may ask again later.
+        """
+
+    def record_skipped(self, destination_id: int, priority: int, queue_offset: int, reason: str) -> None:
+        """The damaged record of an entry is left out of the page that follows, as the operator asked for.
+
+        Told once.  Until the entry is settled as dropped it stays in its queue, and in each page it is left out.
+        """
+        return None
 
     @abstractmethod
     def store_failed(self, reason: str) -> None:
@@ -284,6 +293,10 @@ class Store(ABC):
     @abstractmethod
     def is_accepting(self) -> bool:
         """Return False between ``store_failed`` and ``store_healed``."""
+
+    def retention_reason(self) -> str:
+        """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
+        return ""
 
     @abstractmethod
     def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:

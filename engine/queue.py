@@ -118,6 +118,17 @@ class Queue:
                 return True
         return False
 
+    def fault(self) -> str:
+        """Return why the disk refused the last page of a lane, "" if none was."""
+        for lane in self.used_lanes:
+            if lane.fault:
+                return lane.fault
+        return ""
+
+    def is_held_by_delays(self) -> bool:
+        """Say whether entries wait on disk because too much waits for its redelivery in memory."""
+        return any(lane.next_load < lane.tail and lane.is_held_by_delays() for lane in self.used_lanes)
+
     def mark_dirty(self) -> None:
         """Have this queue dispatched at the end of the turn."""
         if not self.is_dirty:

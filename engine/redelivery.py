@@ -6,6 +6,7 @@ Source: semantics.md sections 1, 2.5 to 2.7; design.md section 4, "Redelivery" a
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from engine.annotations import annotation
@@ -29,8 +30,7 @@ from engine.queue import Queue
 
 if TYPE_CHECKING:
     from engine.broker import Broker
-
-MOVE_RESERVE_BYTES: Final = 4096  # annotations and the settlement record of one moved message
+    from engine.lane import Lane
 
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
@@ -38,14 +38,19 @@ _MASK: Final = 2**64 - 1
 
 
 class Redelivery(TimerTarget):
-    """Everything that happens to deliveries that were not accepted."""
+    """Everything that happens to deliveries that were not accepted.
 
-    __slots__ = ("broker", "waiting", "next_key", "seed")
+    waiting: a heap of (when it is due, number, delivery).  armed_ms: when the one timer that counts is set to fire,
+    0 for none; its key is that time, so that one set before for later is known when it fires.
+    """
+
+    __slots__ = ("broker", "waiting", "next_number", "armed_ms", "seed")
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
-        self.waiting: dict[int, Delivery] = {}
-        self.next_key = 1
+        self.waiting: list[tuple[int, int, Delivery]] = []
+        self.next_number = 1
+        self.armed_ms = 0
         self.seed = seed
 
     def refuse(self, delivery: Delivery) -> None:
@@ -67,6 +72,24 @@ class Redelivery(TimerTarget):
             self.dead_letter(delivery, CAUSE_EXHAUSTED)
         else:
             self._wait(delivery)
+
+    def refusal_bytes(self, delivery: Delivery) -> int:
+        """Return the octets that ``refuse`` takes in the log at most.
+
+        A dead-letter queue that is new is opened here: its record must not come into the middle of a batch.
+        """
+        queue = delivery.lane.queue
+        store = self.broker.store
+        attempts = delivery.failed_attempts + 1
+        reserve = store.settlement_bytes(1)
+        if queue.settings.nack == "requeue":
+            return reserve
+        is_last = queue.settings.nack == "dead-letter" or queue.settings.redelivery.is_exhausted(attempts)
+        target = self._dead_letter_queue(queue) if is_last else None
+        if target is not None:
+            text = self._failure(queue, CAUSE_EXHAUSTED, attempts)
+            reserve += store.record_bytes(self._moved(delivery, target, text, attempts))
+        return reserve
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
         """Return what a closed consumer held to its place at once; a lost connection may count an attempt."""
@@ -98,8 +121,16 @@ class Redelivery(TimerTarget):
 
     def forget(self, queue: Queue) -> None:
         """Let go of what waits for a topic subscription that has ended."""
-        for key in [key for key, delivery in self.waiting.items() if delivery.lane.queue is queue]:
-            self.broker.memory.release(self.waiting.pop(key).message)
+        if not queue.delayed_count:
+            return
+        kept: list[tuple[int, int, Delivery]] = []
+        for one in self.waiting:
+            if one[2].lane.queue is queue:
+                self.broker.memory.release(one[2].message)
+            else:
+                kept.append(one)
+        heapify(kept)
+        self.waiting = kept
         queue.delayed_count = 0
 
     def dead_letter(self, delivery: Delivery, cause: int) -> None:
@@ -115,12 +146,7 @@ class Redelivery(TimerTarget):
             return
         queue.dead_lettered_count += 1
         delivery.state = advance(delivery.state, EXHAUST)
-        policy = queue.settings.redelivery
-        text = f"{CAUSE_NAMES[cause]}: delivery {delivery.failed_attempts} failed" + (
-            f", the redelivery policy allows {policy.maximum_redeliveries} redeliveries"
-            if cause == CAUSE_EXHAUSTED
-            else ""
-        )
+        text = self._failure(queue, cause, delivery.failed_attempts)
         self._move(delivery, address, cause, text, DEAD_LETTERED if address is not None else DROPPED)
 
     def expire(self, delivery: Delivery) -> None:
@@ -135,16 +161,39 @@ class Redelivery(TimerTarget):
         self._arm(delivery, due_ms - self.broker.wall_ms)
 
     def timer_fired(self, key: int) -> None:
-        delivery = self.waiting.pop(key, None)
-        if delivery is None:
+        if key != self.armed_ms:
             return
-        queue = delivery.lane.queue
-        delivery.state = advance(delivery.state, TIMER)
-        queue.delayed_count -= 1
-        delivery.lane.give_back([delivery])
-        queue.mark_dirty()
+        self.armed_ms = 0
+        now_ms = max(key, self.broker.clock.monotonic_ms())
+        waiting = self.waiting
+        due: dict[Lane, list[Delivery]] = {}
+        while waiting and waiting[0][0] <= now_ms:
+            delivery = heappop(waiting)[2]
+            delivery.state = advance(delivery.state, TIMER)
+            due.setdefault(delivery.lane, []).append(delivery)
+        for lane, deliveries in due.items():
+            for delivery in deliveries:
+                lane.remove_delayed(delivery.message)
+            lane.give_back(deliveries)
+            lane.queue.delayed_count -= len(deliveries)
+            lane.queue.mark_dirty()
+        self._set_timer()
 
     # -- the steps
+
+    def _dead_letter_queue(self, queue: Queue) -> Queue | None:
+        """Return where what ``queue`` gives up goes, made at its first mention; None if it is dropped, or stays."""
+        address = queue.settings.dead_letter_address
+        if address is None or (address == queue.name and queue.kind == QUEUE):
+            return None
+        return self.broker.own_queue(address)
+
+    def _failure(self, queue: Queue, cause: int, attempts: int) -> str:
+        """Return in words why a message is given up."""
+        text = f"{CAUSE_NAMES[cause]}: delivery {attempts} failed"
+        if cause != CAUSE_EXHAUSTED:
+            return text
+        return f"{text}, the redelivery policy allows {queue.settings.redelivery.maximum_redeliveries} redeliveries"
 
     def _leave(self, delivery: Delivery) -> None:
         """Take a delivery out of its consumer's hands."""
@@ -184,11 +233,21 @@ class Redelivery(TimerTarget):
 
     def _arm(self, delivery: Delivery, delay_ms: int) -> None:
         delivery.lane.queue.delayed_count += 1
-        key = self.next_key
-        self.next_key = key + 1
-        self.waiting[key] = delivery
-        broker = self.broker
-        broker.timers.call_at(broker.clock.monotonic_ms() + max(0, delay_ms), self, key)
+        delivery.lane.add_delayed(delivery.message)
+        number = self.next_number
+        self.next_number = number + 1
+        due_ms = self.broker.clock.monotonic_ms() + max(0, delay_ms)
+        heappush(self.waiting, (due_ms, number, delivery))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Set a timer for what is due first, unless one is set for then."""
+        if not self.waiting:
+            return
+        due_ms = self.waiting[0][0]
+        if not 0 < self.armed_ms <= due_ms:
+            self.armed_ms = due_ms
+            self.broker.timers.call_at(due_ms, self, due_ms)
 
     def _blamed(self, consumer: Consumer, in_flight: list[Delivery]) -> list[Delivery]:
         blame = consumer.queue.settings.blame
@@ -234,10 +293,13 @@ class Redelivery(TimerTarget):
         moved: Message | None = None
         # Records of their own, before the batch: a client's description may be longer than any room kept for it.
         record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
-        target = None if address is None else broker.queue(address)
-        broker.begin_batch(message.size + MOVE_RESERVE_BYTES)
+        reserve = broker.store.settlement_bytes(1)
+        target = None if address is None else broker.own_queue(address)
         if target is not None:
-            moved = self._moved(delivery, target, text)
+            moved = self._moved(delivery, target, text, delivery.failed_attempts)
+            reserve += broker.store.record_bytes(moved)
+        broker.begin_batch(reserve)
+        if moved is not None:
             broker.store.append(moved)
         if is_stored:
             ranges = [Range(message.priority, message.queue_offset, 1, min(delivery.failed_attempts, 65_535))]
@@ -250,7 +312,7 @@ class Redelivery(TimerTarget):
             target.enqueue(moved)
             target.mark_dirty()
 
-    def _moved(self, delivery: Delivery, target: Queue, text: str) -> Message:
+    def _moved(self, delivery: Delivery, target: Queue, text: str, attempts: int) -> Message:
         """Return the new message: persistent, without expiry, with its origin and history in annotations."""
         message = delivery.message
         origin = delivery.lane.queue
@@ -259,7 +321,7 @@ class Redelivery(TimerTarget):
             annotation("original-destination", prefix + origin.name),
             annotation("dlqDeliveryFailureCause", text),
             annotation("originalMessageId", self.broker.message_id(message)),
-            annotation("originalDeliveryCount", str(delivery.failed_attempts)),
+            annotation("originalDeliveryCount", str(attempts)),
         ]
         if message.expires_ms:
             lines.append(annotation("originalExpiration", str(message.expires_ms)))

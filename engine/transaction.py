@@ -94,12 +94,12 @@ class Transaction:
         limits = self.limits
         if self.action_count + actions > limits.action_count:
             raise TransactionError(
-                f"transaction {self.name!r} has {self.action_count + actions} actions, "
+                f"transaction {self.name[:200]!r} has {self.action_count + actions} actions, "
                 f"the limit is {limits.action_count}"
             )
         if self.size_bytes + size_bytes > limits.size_bytes:
             raise TransactionError(
-                f"transaction {self.name!r} holds {self.size_bytes + size_bytes} octets of messages, "
+                f"transaction {self.name[:200]!r} holds {self.size_bytes + size_bytes} octets of messages, "
                 f"the limit is {limits.size_bytes}"
             )
         self.action_count += actions

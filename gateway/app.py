@@ -9,39 +9,56 @@ import logging
 import os
 import signal
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
 from config.matching import AddressMatcher
 from config.model import ServerConfig
 from engine.broker import Broker
+from engine.errors import StoreError
 from engine.stats import BrokerStats
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
-from engine.store.recovery import LogRange
+from engine.store.recovery_report import LogRange
 from engine.store.settings import StoreSettings
+from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock
+from gateway.counters import GatewayCounters
+from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
 from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import StompListener
 from gateway.security import Security
 from gateway.web.source import StatsSource
 from gateway.workers import ThreadWorkers
 
+if TYPE_CHECKING:
+    from gateway.web.server import HttpServer
+
 STOP_PATIENCE_S: Final = 5.0  # for peers to take what they are owed
 DISK_PATIENCE_S: Final = 10.0
-FAILED: Final = 1  # exit code
+LOOK_INTERVAL_S: Final = 1.0
+UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
+KEPT_TEXT: Final = "what was confirmed is kept, the next start recovers from the log"
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 log: Final = logging.getLogger("penstock")
 
 
 class LiveStats(StatsSource):
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, engine_loop: EngineLoop, counters: GatewayCounters) -> None:
         self._broker = broker
+        self._engine_loop = engine_loop
+        self._counters = counters
 
     def stats(self) -> BrokerStats:
         return self._broker.stats()
+
+    def counters(self) -> GatewayCounters:
+        return self._counters
+
+    def has_failed(self) -> bool:
+        return self._engine_loop.is_failed
 
 
 def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False) -> int:
@@ -53,6 +70,9 @@ def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     security = Security(config)
+    directory = config.data_directory
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise NotADirectoryError(f"--data is {directory!r}, which is not a directory; allowed is a directory or none")
     return uvloop.run(_serve(config, security, json_output, skip_corruption))
 
 
@@ -68,31 +88,94 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
     settings = store_settings(config)
     store = FileStore(config.data_directory, RealFiles(), workers, clock, timers, settings, skip_corruption)
     _log_recovery(store)
-    broker = Broker(store, clock, timers, AddressMatcher(config.addresses), config.memory_limit_bytes)
+    broker = Broker(
+        store,
+        clock,
+        timers,
+        AddressMatcher(config.addresses),
+        config.memory_limit_bytes,
+        destinations_max=config.destinations_max,
+    )
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
     workers.attach(engine_loop)
-    listener = StompListener(config, broker, engine_loop, security)
+    counters = GatewayCounters()
+    listener = StompListener(config, broker, engine_loop, security, counters, _connections_max(config))
+    looking = asyncio.ensure_future(_look_for_ever(engine_loop))
+    code = OK
     try:
-        await listener.start()
-        from gateway.web.server import HttpServer  # a fifth of the start-up time: after STOMP accepts
-
-        web = await HttpServer.start(config.listeners.http, LiveStats(broker), security)
+        source = LiveStats(broker, engine_loop, counters)
+        web = await _listen(config, listener, source, security)
         _tune_garbage_collection()
         _announce({"stomp": str(listener.endpoint), "http": str(web.endpoint)}, config, json_output)
-        if await _stopped_by_fault(stopping, engine_loop.failed):
-            return FAILED
-        log.info("stopping")
-        await web.stop()
-        await listener.stop(STOP_PATIENCE_S)
-        engine_loop.end_turn()
+        if not await _stopped_by_fault(stopping, engine_loop.failed):
+            log.info("stopping")
+            await web.stop()
+            await listener.stop(STOP_PATIENCE_S)
+            engine_loop.end_turn()
     finally:
-        if not engine_loop.failed.is_set():
-            if await workers.drained(DISK_PATIENCE_S):
-                store.close()
-            else:
-                log.error("the disk does not answer; stopping without closing the store, the next start recovers it")
-    return 0
+        looking.cancel()
+        listener.close()
+        if engine_loop.is_failed:
+            code = FAILED
+        elif not await _close_store(store, workers, engine_loop):
+            code = FAILED if engine_loop.is_failed else UNCLEAN
+    return code
+
+
+async def _listen(config: ServerConfig, listener: StompListener, source: StatsSource, security: Security) -> HttpServer:
+    """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
+    from gateway.web.server import HttpServer
+
+    name, endpoint = "stomp", config.listeners.stomp
+    try:
+        await listener.bind()
+        name, endpoint = "http", config.listeners.http
+        web = await HttpServer.start(endpoint, source, security)
+        name, endpoint = "stomp", config.listeners.stomp
+        await listener.accept()
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise OSError(f"listeners.{name} (--{name}): cannot listen at {endpoint}: {reason}") from error
+    return web
+
+
+async def _look_for_ever(engine_loop: EngineLoop) -> None:
+    """See what no turn shows: retention, and what was held back for quiet."""
+    while True:
+        await asyncio.sleep(LOOK_INTERVAL_S)
+        engine_loop.look()
+
+
+async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: EngineLoop) -> bool:
+    """Return False where the disk does not let us; the operator is told."""
+    store.wind_down()
+    if not await workers.drained(DISK_PATIENCE_S):
+        log.error("%s: work on the disk is still under way after %g s; %s", UNCLEAN_TEXT, DISK_PATIENCE_S, KEPT_TEXT)
+        return False
+    if engine_loop.is_failed:
+        return False
+    try:
+        store.close()
+    except StoreError as error:
+        log.error("%s: %s; %s", UNCLEAN_TEXT, error, KEPT_TEXT)
+        return False
+    return True
+
+
+def _connections_max(config: ServerConfig) -> int:
+    wanted = config.stomp.limits.connections
+    limit = raise_limit()
+    allowed = connections_within(wanted, limit)
+    if allowed < wanted:
+        log.warning(
+            "at most %d connections instead of %d: this process may open %d files, and %d are kept back (ulimit -n)",
+            allowed,
+            wanted,
+            limit,
+            RESERVED_DESCRIPTORS,
+        )
+    return allowed
 
 
 async def _stopped_by_fault(stopping: asyncio.Event, failed: asyncio.Event) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import socket
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
+from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, Flushable
 from protocols.connection import Link, ProtocolConnection
 
@@ -33,7 +35,8 @@ class ConnectionHost(ABC):
     def connection_closed(self, connection: Connection) -> None: ...
 
     @abstractmethod
-    def refusal(self) -> bytes: ...
+    def refusal(self) -> bytes:
+        """Return the last words to one too many; b"" if there are so many that it is cut off without."""
 
     @abstractmethod
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
@@ -41,12 +44,28 @@ class ConnectionHost(ABC):
 
 
 class Connection(asyncio.Protocol, Link, Flushable):
-    """write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either."""
+    """write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.
 
-    def __init__(self, host: ConnectionHost, engine_loop: EngineLoop, write_limit_bytes: int) -> None:
+    write_stall_ms: for so long output may wait of which the peer takes nothing.
+    """
+
+    def __init__(
+        self,
+        host: ConnectionHost,
+        engine_loop: EngineLoop,
+        counters: GatewayCounters,
+        write_limit_bytes: int,
+        write_stall_ms: int,
+    ) -> None:
         self._host = host
         self._engine_loop = engine_loop
+        self._counters = counters
         self._write_limit_bytes = write_limit_bytes
+        self._write_stall_ms = write_stall_ms
+        self._written_bytes = 0
+        self._taken_bytes = 0  # of them, as far as the last tick saw
+        self._taken_ms = 0  # when the peer last took something, or had nothing to take
+        self._is_input_ended = False
         self._transport: asyncio.Transport | None = None
         self._session: ProtocolConnection | None = None
         self._is_writing_paused = False
@@ -62,22 +81,51 @@ class Connection(asyncio.Protocol, Link, Flushable):
         peer = stream.get_extra_info("peername")
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         if not self._host.connection_opened(self):
-            stream.write(self._host.refusal())
+            refusal = self._host.refusal()
+            if not refusal:
+                stream.abort()
+                return
+            stream.write(refusal)
             self._close_in_order(stream)
             return
         endpoint = stream.get_extra_info("socket")
         if endpoint is not None:
             endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         stream.set_write_buffer_limits(high=self._write_limit_bytes)
+        if self._engine_loop.is_failed:
+            return
         self._engine_loop.open_turn()
-        self._session = self._host.new_session(self)
+        self._taken_ms = self._engine_loop.now_ms
+        try:
+            self._session = self._host.new_session(self)
+        except Exception:
+            self._fail("accepting")
+            return
         self._schedule_tick(0)
 
     def data_received(self, data: bytes) -> None:
         session = self._session
-        if session is not None:
-            self._engine_loop.open_turn()
+        if session is None or self._engine_loop.is_failed:
+            return
+        self._engine_loop.open_turn()
+        try:
             session.receive_data(data, self._engine_loop.now_ms)
+        except Exception:
+            self._fail("receiving")
+
+    def eof_received(self) -> bool:
+        """The peer sends no more but may read on; return True to keep our side open."""
+        self._is_input_ended = True
+        session = self._session
+        if session is None or self._engine_loop.is_failed:
+            return False
+        self._engine_loop.open_turn()
+        try:
+            session.input_ended()
+        except Exception:
+            self._fail("taking the end of input")
+        return True
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
@@ -86,18 +134,25 @@ class Connection(asyncio.Protocol, Link, Flushable):
     def resume_writing(self) -> None:
         self._is_writing_paused = False
         self._apply_reading()
-        if self._session is not None:
-            self._engine_loop.open_turn()
+        if self._session is None or self._engine_loop.is_failed:
+            return
+        self._engine_loop.open_turn()
+        try:
             self._session.output_written(False)
+        except Exception:
+            self._fail("resuming output")
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._tick is not None:
             self._tick.cancel()
         session = self._session
         self._session = None
-        if session is not None:
+        if session is not None and not self._engine_loop.is_failed:
             self._engine_loop.open_turn()
-            session.connection_lost()
+            try:
+                session.connection_lost()
+            except Exception:
+                self._fail("losing the connection")
         self._host.connection_closed(self)
 
     # -- what the turn and the session call
@@ -106,20 +161,20 @@ class Connection(asyncio.Protocol, Link, Flushable):
         """Write what the session has for the wire; once a turn."""
         session = self._session
         transport = self._transport
-        if session is None or transport is None:
+        if session is None or transport is None or self._engine_loop.is_failed:
             return
         try:
             octets = session.end_turn(offset, confirmed_offset)
             if octets:
                 transport.write(octets)
+                self._written_bytes += len(octets)
                 session.output_written(self._is_writing_paused)
             if session.is_finished():
                 self._session = None
                 session.connection_lost()
                 self._close_in_order(transport)
-        except Exception:  # ours; it takes down this connection and nothing else
-            log.critical("%s: a fault in its session, closing it", self._peer, exc_info=True)
-            transport.abort()
+        except Exception:
+            self._fail("ending a turn")
 
     def touch(self) -> None:
         self._engine_loop.touched.append(self)
@@ -129,9 +184,13 @@ class Connection(asyncio.Protocol, Link, Flushable):
         self._host.check_credentials(self, login, passcode)
 
     def credentials_checked(self, is_allowed: bool) -> None:
-        if self._session is not None:
-            self._engine_loop.open_turn()
+        if self._session is None or self._engine_loop.is_failed:
+            return
+        self._engine_loop.open_turn()
+        try:
             self._session.authenticated(is_allowed)
+        except Exception:
+            self._fail("logging in")
 
     def pause_reading(self) -> None:
         self._is_reading_paused = True
@@ -144,20 +203,38 @@ class Connection(asyncio.Protocol, Link, Flushable):
     def warn(self, text: str) -> None:
         log.warning("%s: %s", self._peer, text)
 
+    def frames_dropped(self, count: int) -> None:
+        self._counters.dropped_frames += count
+        super().frames_dropped(count)
+
     def peer(self) -> str:
         return self._peer
 
     def shut_down(self) -> None:
         """Tell the peer that the gateway stops; what it is owed still leaves."""
-        if self._session is not None:
-            self._engine_loop.open_turn()
+        if self._session is None or self._engine_loop.is_failed:
+            return
+        self._engine_loop.open_turn()
+        try:
             self._session.shut_down()
+        except Exception:
+            self._fail("shutting down")
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     # -- the steps
+
+    def _fail(self, doing: str) -> None:
+        """Stop the gateway; call it while the exception is being handled.
+
+        Every call into a session reaches into the engine, and a fault leaves both half-way: ours alone cannot go.
+        """
+        session = self._session
+        description = {} if session is None else _described(session)
+        log.critical("%s: a fault in its session while %s; %s", self._peer, doing, description)
+        self._engine_loop.fail()
 
     def _apply_reading(self) -> None:
         transport = self._transport
@@ -171,7 +248,8 @@ class Connection(asyncio.Protocol, Link, Flushable):
     def _close_in_order(self, transport: asyncio.Transport) -> None:
         if self._tick is not None:
             self._tick.cancel()
-        if transport.is_closing() or not transport.can_write_eof():
+        is_over = self._is_input_ended and transport.get_write_buffer_size() == 0
+        if is_over or transport.is_closing() or not transport.can_write_eof():
             transport.close()
             return
         try:
@@ -198,6 +276,49 @@ class Connection(asyncio.Protocol, Link, Flushable):
         self._tick = asyncio.get_running_loop().call_later(delay_ms / 1000, self._do_tick)
 
     def _do_tick(self) -> None:
-        if self._session is not None:
-            self._engine_loop.now_ms = self._engine_loop.clock.monotonic_ms()
-            self._schedule_tick(self._session.tick(self._engine_loop.now_ms))
+        session = self._session
+        if session is None or self._engine_loop.is_failed:
+            return
+        now_ms = self._engine_loop.now_ms = self._engine_loop.clock.monotonic_ms()
+        try:
+            delay_ms = session.tick(now_ms)
+            is_blocked = self._is_reading_paused and session.is_blocked()
+        except Exception:
+            self._fail("ticking")
+            return
+        if self._has_stalled(now_ms):
+            self._counters.stalled += 1
+            self.warn(f"given up: it took no output for {self._write_stall_ms} ms")
+            self.abort()
+        elif is_blocked and self._has_hung_up():
+            self.abort()  # what waited unconfirmed goes with it
+        else:
+            self._schedule_tick(delay_ms)
+
+    def _has_stalled(self, now_ms: int) -> bool:
+        """Say whether output has been waiting for too long without the peer taking any of it."""
+        transport = self._transport
+        waiting_bytes = 0 if transport is None else transport.get_write_buffer_size()
+        taken_bytes = self._written_bytes - waiting_bytes
+        if waiting_bytes == 0 or taken_bytes > self._taken_bytes:
+            self._taken_bytes = taken_bytes
+            self._taken_ms = now_ms
+            return False
+        return now_ms - self._taken_ms >= self._write_stall_ms
+
+    def _has_hung_up(self) -> bool:
+        """Ask the socket, which the event loop does not watch while reading is paused."""
+        endpoint = None if self._transport is None else self._transport.get_extra_info("socket")
+        if endpoint is None or endpoint.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(endpoint.fileno(), select.POLLRDHUP)  # POLLHUP and POLLERR are always told
+        return bool(poll.poll(0))
+
+
+def _described(session: ProtocolConnection) -> dict[str, str]:
+    """Return who it is, for the log; the session is broken, and may not be able to say."""
+    try:
+        return session.describe()
+    except Exception:
+        return {}

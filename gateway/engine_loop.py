@@ -9,6 +9,7 @@ from typing import Final
 
 from engine.broker import Broker
 from engine.ports import Clock, Job, Store, Timers, TimerTarget
+from gateway.alarms import Alarms
 from gateway.workers import JobSink
 
 log: Final = logging.getLogger("penstock.engine")
@@ -32,6 +33,8 @@ class LoopTimers(Timers):
         engine_loop = self.engine_loop
         if engine_loop is None:
             target.timer_fired(key)
+            return
+        if engine_loop.is_failed:
             return
         engine_loop.open_turn()
         try:
@@ -64,10 +67,12 @@ class EngineLoop(JobSink):
         self._is_open = False
         self._is_sync_armed = False
         self.failed = asyncio.Event()
+        self.is_failed = False  # the same, for those who look often
+        self._alarms = Alarms(broker, store, clock)
 
     def open_turn(self) -> None:
         """Call before each input; the first of a turn takes the time."""
-        if self._is_open:
+        if self._is_open or self.is_failed:
             return
         self._is_open = True
         self.now_ms = self.clock.monotonic_ms()
@@ -80,15 +85,26 @@ class EngineLoop(JobSink):
         A fault in here is ours and leaves the engine half-way through a turn: ``failed`` has the process stop at
         once, without marking the store as closed cleanly, and the next start recovers from the log.
         """
+        if self.is_failed:
+            return
         try:
             self._end_turn()
         except Exception:
             self.fail()
 
     def fail(self) -> None:
-        """Stop the process; call it while the exception is being handled."""
+        """Stop the process; call it while the exception is being handled.
+
+        From here on nothing enters the engine and nothing leaves it: it may stand in the middle of anything.
+        """
         log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
+        self.is_failed = True
         self.failed.set()
+
+    def look(self) -> None:
+        """Tell the operator what has changed and no turn has shown."""
+        if not self.is_failed:
+            self._alarms.look()
 
     def _end_turn(self) -> None:
         broker = self.broker
@@ -106,10 +122,14 @@ class EngineLoop(JobSink):
         elif store.durable_offset() < offset and not self._is_sync_armed:
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
+        if broker.is_blocked or broker.store_reason or self._alarms.is_raised:
+            self._alarms.look()
         if broker.dirty_queues:
             self.open_turn()
 
     def job_done(self, job: Job) -> None:
+        if self.is_failed:
+            return
         self.open_turn()
         try:
             job.finish()
@@ -118,4 +138,9 @@ class EngineLoop(JobSink):
 
     def _sync_lazily(self) -> None:
         self._is_sync_armed = False
-        self.store.sync()
+        if self.is_failed:
+            return
+        try:
+            self.store.sync()
+        except Exception:
+            self.fail()

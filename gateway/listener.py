@@ -11,6 +11,7 @@ from config.model import Endpoint, ServerConfig
 from engine.broker import Broker
 from engine.transaction import TransactionLimits
 from gateway.connection import Connection, ConnectionHost
+from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
 from gateway.security import Security
 from protocols.connection import ProtocolConnection
@@ -20,8 +21,7 @@ from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
 
 BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
-# A check keeps a worker thread busy for long; a flood of wrong passwords must not take all of them.
-CONCURRENT_CHECKS_MAX: Final = 2
+REFUSED_MAX: Final = 64  # connections over the limit that are being told so; those beyond are cut off unheard
 
 log: Final = logging.getLogger("penstock.listener")
 
@@ -29,43 +29,71 @@ log: Final = logging.getLogger("penstock.listener")
 class StompListener(ConnectionHost):
     """endpoint: where it accepts, with the port that was picked if 0 was asked for."""
 
-    def __init__(self, config: ServerConfig, broker: Broker, engine_loop: EngineLoop, security: Security) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        broker: Broker,
+        engine_loop: EngineLoop,
+        security: Security,
+        counters: GatewayCounters,
+        connections_max: int,
+    ) -> None:
         self.endpoint = config.listeners.stomp
         self._broker = broker
         self._engine_loop = engine_loop
         self._security = security
         self._settings = session_settings(config, security.is_required)
         self._connections: dict[Connection, None] = {}
-        self._connections_max = config.stomp.limits.connections
-        self._check_places = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
+        self._connections_max = connections_max
+        self._refused: dict[Connection, None] = {}
+        self._counters = counters
+        self._write_stall_ms = config.stomp.limits.write_stall_time_ms
         self._checks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
-    async def start(self) -> None:
-        """Raises: OSError if the address cannot be bound."""
+    async def bind(self) -> None:
+        """Take the address; nobody is let in before ``accept``.  Raises: OSError."""
         loop = asyncio.get_running_loop()
         settings = self._settings
         self._server = await loop.create_server(
-            lambda: Connection(self, self._engine_loop, settings.unread_output_bytes),
+            lambda: Connection(
+                self, self._engine_loop, self._counters, settings.unread_output_bytes, self._write_stall_ms
+            ),
             self.endpoint.host,
             self.endpoint.port,
             # One family: with port 0, localhost would otherwise be two addresses with two ports.
             family=socket.AF_INET6 if ":" in self.endpoint.host else socket.AF_INET,
             backlog=BACKLOG,
+            start_serving=False,
         )
         port = self._server.sockets[0].getsockname()[1]
         self.endpoint = Endpoint(self.endpoint.scheme, self.endpoint.host, port)
 
-    async def stop(self, patience_s: float) -> None:
-        """Accept nothing more, tell every peer, wait until all have what they are owed."""
+    async def accept(self) -> None:
+        """Raises: OSError."""
+        assert self._server is not None, "bind comes first"
+        await self._server.start_serving()
+
+    def close(self) -> None:
+        """Accept nothing more."""
         if self._server is not None:
             self._server.close()
+
+    async def stop(self, patience_s: float) -> None:
+        """Accept nothing more, tell every peer, wait until all have what they are owed."""
+        self.close()
         for connection in list(self._connections):
             connection.shut_down()
         deadline = asyncio.get_running_loop().time() + patience_s
         while self._connections and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
-        for connection in list(self._connections):
+        if self._connections:
+            log.warning(
+                "%d connections are cut off: after %g s they had not closed, or not got what they are owed",
+                len(self._connections),
+                patience_s,
+            )
+        for connection in [*self._connections, *self._refused]:
             connection.abort()
 
     # -- what connections ask
@@ -75,15 +103,21 @@ class StompListener(ConnectionHost):
 
     def connection_opened(self, connection: Connection) -> bool:
         if len(self._connections) >= self._connections_max:
-            log.warning("%s: refused, %d connections are open", connection.peer(), len(self._connections))
+            self._counters.refused += 1
+            self._refused[connection] = None
+            if len(self._refused) == 1:  # a storm of them is one line, the metric counts
+                log.warning("%s: refused, %d connections are open", connection.peer(), len(self._connections))
             return False
         self._connections[connection] = None
         return True
 
     def connection_closed(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
+        self._refused.pop(connection, None)
 
     def refusal(self) -> bytes:
+        if len(self._refused) > REFUSED_MAX:
+            return b""
         text = f"{self._connections_max} connections are open, which is the limit"
         return encode(ERROR, [("message", "too many connections")], text.encode(), VERSION_1_2)
 
@@ -96,8 +130,7 @@ class StompListener(ConnectionHost):
         task.add_done_callback(self._checks.discard)
 
     async def _check(self, connection: Connection, login: str, passcode: str) -> None:
-        async with self._check_places:
-            is_allowed = await asyncio.to_thread(self._security.check, login, passcode)
+        is_allowed = await self._security.check_on_worker(login, passcode)
         connection.credentials_checked(is_allowed)
 
 
@@ -111,6 +144,7 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
         default_persistent=stomp.default_persistent,
         is_strict=stomp.strict_headers,
         frame_limits=Limits(limits.header_count, limits.header_line_bytes, body_bytes=limits.body_bytes),
+        subscription_count=limits.subscriptions,
         transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
         frame_time_ms=limits.frame_time_ms,
         connect_time_ms=limits.connect_time_ms,

@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from engine.stats import BrokerStats, ConsumerStats, DestinationStats
+from gateway.counters import GatewayCounters
 
 # A scrape stays readable; how many were left out is a metric of its own.
 DESTINATIONS_MAX: Final = 10_000
@@ -43,8 +44,9 @@ _CONSUMER_COUNTERS: Final = (("acknowledged", "Messages the consumer acknowledge
 class BrokerCollector(Collector):
     """One snapshot as metric families."""
 
-    def __init__(self, stats: BrokerStats) -> None:
+    def __init__(self, stats: BrokerStats, counters: GatewayCounters) -> None:
         self._stats = stats
+        self._counters = counters
 
     def collect(self) -> Iterable[Metric]:
         stats = self._stats
@@ -64,6 +66,13 @@ class BrokerCollector(Collector):
             ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
         ):
             yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value))
+        counters = self._counters
+        for name, text, value in (
+            ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
+            ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
+            ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
+        ):
+            yield CounterMetricFamily(f"penstock_{name}", text, value=float(value))
 
 
 def _destination_families(destinations: list[DestinationStats]) -> Iterator[Metric]:
@@ -102,10 +111,10 @@ def _consumer_families(consumers: list[ConsumerStats]) -> Iterator[Metric]:
         yield counter
 
 
-def render(stats: BrokerStats, accept: str = "") -> tuple[bytes, str]:
+def render(stats: BrokerStats, accept: str = "", counters: GatewayCounters | None = None) -> tuple[bytes, str]:
     """Return the page and its content type.  accept: the request's header, which chooses between the text formats."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(BrokerCollector(stats))
+    registry.register(BrokerCollector(stats, counters or GatewayCounters()))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type

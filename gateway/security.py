@@ -7,6 +7,7 @@ the iterations ask for, tens of milliseconds: ``check`` belongs on a worker thre
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -28,6 +29,9 @@ REMEMBERED_MAX: Final = 1_000
 # Longer ones are refused unread, so that nobody makes us hash megabytes.
 LOGIN_MAX_CHARACTERS: Final = 255
 PASSCODE_MAX_CHARACTERS: Final = 4_096
+
+# A check keeps a worker thread busy for long; a flood of wrong passwords, whatever the protocol, must not take all.
+CONCURRENT_CHECKS_MAX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class Security:
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
+        self._places = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
 
     @property
     def is_required(self) -> bool:
@@ -134,6 +139,11 @@ class Security:
             return False
         self.remember(login, passcode)
         return True
+
+    async def check_on_worker(self, login: str, passcode: str) -> bool:
+        """Do ``check`` on a worker thread, at most ``CONCURRENT_CHECKS_MAX`` at a time for all listeners together."""
+        async with self._places:
+            return await asyncio.to_thread(self.check, login, passcode)
 
     def remember(self, login: str, passcode: str) -> None:
         """Take these credentials as good from now on; the oldest are forgotten first."""

@@ -29,6 +29,10 @@ class Link(ABC):
     def warn(self, text: str) -> None:
         """Tell the operator; ``text`` holds no credentials and no bodies."""
 
+    def frames_dropped(self, count: int) -> None:
+        """Tell the operator that ``count`` unconfirmed frames, which waited at a gate, went with the connection."""
+        self.warn(f"{count} unconfirmed frames that waited at a gate went with the connection")
+
     @abstractmethod
     def peer(self) -> str:
         """Return the address of the other end, ``host:port``."""
@@ -65,6 +69,14 @@ class ProtocolConnection(Client):
     @abstractmethod
     def tick(self, now_ms: int) -> int:
         """Do what time asks for (heart-beats, limits); return the milliseconds until the next tick."""
+
+    @abstractmethod
+    def is_blocked(self) -> bool:
+        """Say whether frames wait at a gate that a client which hangs up takes back: they are not confirmed."""
+
+    @abstractmethod
+    def input_ended(self) -> None:
+        """The peer sends no more but may still read: finish once what it is owed has left."""
 
     @abstractmethod
     def connection_lost(self) -> None:

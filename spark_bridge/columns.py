@@ -16,7 +16,7 @@ from spark_bridge import headers
 from spark_bridge.arrays import from_numpy, strings
 from spark_bridge.records import Block, Int64s
 from spark_bridge.schema import ARROW_SCHEMA, TIMESTAMP
-from spark_bridge.settlements import LANE_SHIFT, PENDING, PUBLISHED, STATE_NAMES, Settled
+from spark_bridge.settlements import PENDING, PUBLISHED, STATE_NAMES, Settled
 
 DAY_MS: Final = 86_400_000
 YEAR_10000_MS: Final = 253_402_300_800_000  # Parquet readers stop before it; an expiry may say anything
@@ -121,7 +121,7 @@ def _states(
     settled: dict[int, Settled],
 ) -> pa.Array:
     codes = np.full(len(numbers), PENDING, dtype=np.uint8)
-    lanes = (numbers << LANE_SHIFT) + priorities
+    lanes = (numbers << layout.LANE_SHIFT) + priorities
     for lane in np.unique(lanes).tolist():
         ranges = settled.get(lane)
         if ranges is not None:

@@ -19,8 +19,6 @@ STATE_NAMES: Final = [
     "published",
 ]
 
-LANE_SHIFT: Final = 4  # a lane is destination number * 16 + priority
-
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -56,7 +54,7 @@ def ranges_of(block: Block) -> Ranges:
     number = np.arange(len(record)) - np.repeat(np.cumsum(range_counts) - range_counts, range_counts)
     head = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
     ranges = Block(block.octets, block.positions[record] + head + number * layout.RANGE_BYTES, block.sizes[record])
-    lanes = (block.u32(12)[record] << LANE_SHIFT) + ranges.u8(12)
+    lanes = (block.u32(12)[record] << layout.LANE_SHIFT) + ranges.u8(12)
     return Ranges(lanes, ranges.i64(0), ranges.u32(8), block.u8(48)[record])
 
 

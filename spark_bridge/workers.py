@@ -19,6 +19,7 @@ WORKER_MODULES: Final = (
     "engine/ports.py",
     "engine/store/__init__.py",
     "engine/store/format.py",
+    "engine/store/headers.py",
     "engine/store/reader.py",
     "spark_bridge/__init__.py",
     "spark_bridge/arrays.py",

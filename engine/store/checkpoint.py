@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.files import File, Files, read_fully, write_fully
+from engine.store.headers import Checkpoint, unpack_checkpoint, unpack_slot
 
 FILE_NAME: Final = "checkpoint"
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """What one slot says; ``consume_queue_offset`` and ``first_offset`` are explained in format.py."""
-
-    generation: int
-    is_clean: bool
-    durable_offset: int
-    durable_time_ms: int
-    next_sequence: int
-    consume_queue_offset: int
-    first_offset: int
-    start_count: int
 
 
 def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
@@ -43,33 +28,6 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
         checkpoint.start_count,
     )
     return (octets + layout.CRC.pack(crc32c(octets))).ljust(layout.CHECKPOINT_SLOT_BYTES, b"\0")
-
-
-def unpack_checkpoint(octets: bytes, path: str) -> Checkpoint | None:
-    """Return the newer of the slots in the file's octets; None if none of them is whole.
-
-    Raises: StoreCorrupt for a whole slot of another version.
-    """
-    newest: Checkpoint | None = None
-    size = layout.CHECKPOINT.size
-    for start in (0, layout.CHECKPOINT_SLOT_BYTES):
-        body = octets[start : start + size]
-        if len(octets) < start + size + layout.CRC.size or not body.startswith(layout.CHECKPOINT_MAGIC):
-            continue
-        if layout.CRC.unpack_from(octets, start + size)[0] != crc32c(body):
-            continue
-        _, version, flags, generation, durable, time_ms, sequence, entries, first, starts = layout.CHECKPOINT.unpack(
-            body
-        )
-        if version != layout.FORMAT_VERSION:
-            raise StoreCorrupt(
-                f"{path}, position {start + 8}: version {version} of the format, "
-                f"version {layout.FORMAT_VERSION} is the only one known here"
-            )
-        if newest is None or generation > newest.generation:
-            is_clean = flags & layout.CLEAN_STOP != 0
-            newest = Checkpoint(generation, is_clean, durable, time_ms, sequence, entries, first, starts)
-    return newest
 
 
 class CheckpointFile:
@@ -117,7 +75,7 @@ class CheckpointFile:
         found = unpack_checkpoint(octets, self.path)
         if found is not None:
             self._generation = found.generation
-            in_first_slot = unpack_checkpoint(octets[: layout.CHECKPOINT_SLOT_BYTES], self.path)
+            in_first_slot = unpack_slot(octets, 0, self.path)
             self._next_slot = 1 if in_first_slot == found else 0
         return found
 

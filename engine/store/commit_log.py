@@ -57,6 +57,10 @@ class Closing:
         self.end = end
         self.blocks = blocks
 
+    def entry_bytes(self) -> int:
+        """Return the octets of all entries."""
+        return sum(len(block.octets) for block in self.blocks)
+
 
 class CommitLog:
     """Segments in order, the last of them open for records.

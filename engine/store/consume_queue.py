@@ -1,13 +1,14 @@
 """Consume queues: the entries of each destination and priority, in files of fixed-size entries.  Layout: format.py.
 
-The entries of the last segment's records are in memory only.  When the log rolls, a worker writes and syncs them, and
+The entries of the last segment's records are in memory only.  When the log rolls, workers write and sync them, and
 the checkpoint's consume-queue offset moves up to the new segment.  Readers take no entries from above it, and
-recovery rebuilds them from the log, so nothing would be won by writing them earlier.
+recovery rebuilds them from the log, so nothing would be won by writing them earlier, nor at a stop.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Final
 
 from engine.errors import StoreCorrupt
@@ -21,6 +22,9 @@ from engine.store.health import Health
 from engine.store.state import EntryBlock, Lane, StoreState
 
 SUFFIX: Final = ".cq"
+# Blocks of entries that are synced together.  Each is an open file meanwhile, and the next segment's file, which is
+# made by the same worker, may have to wait for as many.
+BLOCKS_TOGETHER: Final = 128
 
 
 def lane_directory(root: str, destination_id: int, priority: int) -> str:
@@ -42,41 +46,55 @@ def file_first(name: str) -> int:
 class ConsumeQueueFiles:
     """The files themselves; used by one thread at a time, keeps none of them open."""
 
-    __slots__ = ("root", "_files")
+    __slots__ = ("root", "_files", "_named")
 
     def __init__(self, files: Files, root: str) -> None:
         self._files = files
         self.root = root
+        self._named: set[str] = set()  # files whose names would survive a power cut
 
     def store(self, blocks: list[EntryBlock]) -> None:
         """Write blocks of entries at their places and sync them.  Doing it twice does no harm."""
-        parents: dict[str, None] = {}
-        for block in blocks:
-            self._store_block(block)
-            parents[f"{self.root}/{block.destination_id}"] = None
-        # Also where no name is new: an attempt before this one may have failed between making and syncing it.
-        for directory in parents:
-            self._files.sync_directory(directory)
-        if parents:
-            self._files.sync_directory(self.root)
+        for start in range(0, len(blocks), BLOCKS_TOGETHER):
+            self._store_together(blocks[start : start + BLOCKS_TOGETHER])
 
-    def _store_block(self, block: EntryBlock) -> None:
+    def _store_together(self, blocks: list[EntryBlock]) -> None:
+        opened: dict[str, File] = {}
+        directories: dict[str, None] = {}
+        try:
+            for block in blocks:
+                self._write_block(block, opened, directories)
+            for file in opened.values():
+                file.begin_write_back()
+            for file in opened.values():
+                file.fsync()
+        finally:
+            for file in opened.values():
+                file.close()
+        for directory in directories:
+            self._files.sync_directory(directory)
+        self._named.update(opened)
+
+    def _write_block(self, block: EntryBlock, opened: dict[str, File], directories: dict[str, None]) -> None:
         directory = lane_directory(self.root, block.destination_id, block.priority)
-        self._files.make_directory(directory)
         position = 0
         while position < len(block.octets):
             entry = block.first + position // ENTRY_BYTES
             first = entry - entry % ENTRIES_PER_FILE
             octets = bytes(block.octets[position : position + (first + ENTRIES_PER_FILE - entry) * ENTRY_BYTES])
             path = f"{directory}/{file_name(first)}"
-            file = self._files.open(path) if self._files.exists(path) else self._files.create(path)
-            try:
-                write_fully(file, octets, (entry - first) * ENTRY_BYTES)
-                file.fsync()
-            finally:
-                file.close()
+            file = opened.get(path)
+            if file is None:
+                if path not in self._named:
+                    # Also where the file is there: who made it may have failed before the names were synced.
+                    self._files.make_directory(directory)
+                    directories[directory] = None
+                    directories[f"{self.root}/{block.destination_id}"] = None
+                    directories[self.root] = None
+                is_there = path in self._named or self._files.exists(path)
+                file = opened[path] = self._files.open(path) if is_there else self._files.create(path)
+            write_fully(file, octets, (entry - first) * ENTRY_BYTES)
             position += len(octets)
-        self._files.sync_directory(directory)
 
     def found(self, destination_id: int, priority: int) -> tuple[int, int]:
         """Return (first, end): which entries the files of one queue hold, (0, 0) if there are none.
@@ -115,6 +133,7 @@ class ConsumeQueueFiles:
             path = f"{directory}/{name}"
             if first >= tail:
                 self._files.unlink(path)
+                self._named.discard(path)
                 is_changed = True
             elif first >= 0 and _entry_count(self._files, path) > tail - first:
                 file = self._files.open(path)
@@ -134,6 +153,7 @@ class ConsumeQueueFiles:
             for name in self._files.list_directory(directory):
                 if 0 <= file_first(name) < kept:
                     self._files.unlink(f"{directory}/{name}")
+                    self._named.discard(f"{directory}/{name}")
         return kept
 
 
@@ -146,7 +166,14 @@ def _entry_count(files: Files, path: str) -> int:
 
 
 class ConsumeQueues(TimerTarget):
-    """Brings the entries of closed segments to the disk, one segment after the other."""
+    """Brings the entries of closed segments to the disk, some queues at a time.
+
+    Other work of the same worker gets its turn between.  What is closed meanwhile waits and then goes together, each
+    queue's file being written once however many segments were closed.  When too much waits, nothing more is accepted.
+
+    ``_batch``: what is on its way: blocks by queue, those of one queue in their order; ``_batch_end`` is the
+    consume-queue offset once all are on the disk.  ``_closings``: what waits, ``_waiting_bytes`` of entries.
+    """
 
     __slots__ = (
         "files",
@@ -157,7 +184,11 @@ class ConsumeQueues(TimerTarget):
         "_timers",
         "_clock",
         "_retry_interval_ms",
+        "_waiting_limit_bytes",
         "_closings",
+        "_waiting_bytes",
+        "_batch",
+        "_batch_end",
         "_is_in_flight",
         "_durable",
         "_is_closed",
@@ -173,6 +204,7 @@ class ConsumeQueues(TimerTarget):
         timers: Timers,
         clock: Clock,
         retry_interval_ms: int,
+        waiting_limit_bytes: int,
         closings: list[Closing],
         durable: int,
     ) -> None:
@@ -184,7 +216,11 @@ class ConsumeQueues(TimerTarget):
         self._timers = timers
         self._clock = clock
         self._retry_interval_ms = retry_interval_ms
+        self._waiting_limit_bytes = waiting_limit_bytes
         self._closings: deque[Closing] = deque(closings)
+        self._waiting_bytes = sum(closing.entry_bytes() for closing in closings)
+        self._batch: deque[EntryBlock] = deque()
+        self._batch_end = 0
         self._is_in_flight = False
         self._durable = durable
         self._is_closed = False
@@ -192,15 +228,46 @@ class ConsumeQueues(TimerTarget):
     def add(self, closings: list[Closing]) -> None:
         """Take what a roll of the log has closed."""
         self._closings.extend(closings)
+        self._waiting_bytes += sum(closing.entry_bytes() for closing in closings)
+        if self._is_overfull():
+            self._health.fail(
+                parts.CONSUME_QUEUE,
+                f"{self.files.root}: entries of {len(self._closings)} segments wait for the disk to take others",
+            )
+
+    def _is_overfull(self) -> bool:
+        # One segment alone may have more, and would never be accepted.
+        return len(self._closings) > 1 and self._waiting_bytes > self._waiting_limit_bytes
 
     def log_durable(self, offset: int) -> None:
         """Store the entries of segments that are durable as a whole, and whose successor has begun durably."""
         self._durable = offset
-        if not self._is_in_flight and not self._is_closed and self._closings and self._closings[0].end < offset:
+        if self._is_in_flight or self._is_closed:
+            return
+        if not self._batch:
+            self._fill_batch()
+        if self._batch:
             self._is_in_flight = True
-            self._workers.submit(StoreEntriesJob(self, self._closings[0]), FILE_LANE)
+            self._store_next()
 
-    def stored(self, closing: Closing, reason: str) -> None:
+    def _fill_batch(self) -> None:
+        closings = self._closings
+        blocks: list[EntryBlock] = []
+        while closings and closings[0].end < self._durable:
+            closing = closings.popleft()
+            self._waiting_bytes -= closing.entry_bytes()
+            blocks += closing.blocks
+            self._batch_end = closing.end
+        blocks.sort(key=_queue)
+        self._batch.extend(blocks)
+        if not blocks and self._batch_end:
+            self._checkpoint.consume_queue_offset = self._batch_end
+
+    def _store_next(self) -> None:
+        blocks = list(islice(self._batch, BLOCKS_TOGETHER))
+        self._workers.submit(StoreEntriesJob(self, blocks), FILE_LANE)
+
+    def stored(self, blocks: list[EntryBlock], reason: str) -> None:
         """Take the outcome of a job."""
         if self._is_closed:
             return
@@ -209,17 +276,16 @@ class ConsumeQueues(TimerTarget):
             self._timers.call_at(self._clock.monotonic_ms() + self._retry_interval_ms, self, 0)
             return
         self._is_in_flight = False
-        self._closings.popleft()
-        self._forget(closing)
-        self._health.heal(parts.CONSUME_QUEUE)
+        for block in blocks:
+            self._batch.popleft()
+            closing = self._lane(block).closing
+            assert closing[0] is block, "blocks of a queue reach the disk in their order"
+            del closing[0]
+        if not self._batch:
+            self._checkpoint.consume_queue_offset = self._batch_end
+        if not self._is_overfull():
+            self._health.heal(parts.CONSUME_QUEUE)
         self.log_durable(self._durable)
-
-    def _forget(self, closing: Closing) -> None:
-        for block in closing.blocks:
-            lane = self._lane(block)
-            assert lane.closing[0] is block, "blocks of a queue reach the disk in their order"
-            del lane.closing[0]
-        self._checkpoint.consume_queue_offset = closing.end
 
     def _lane(self, block: EntryBlock) -> Lane:
         if block.destination_id == 0:
@@ -228,36 +294,32 @@ class ConsumeQueues(TimerTarget):
 
     def timer_fired(self, key: int) -> None:
         if not self._is_closed:
-            self._workers.submit(StoreEntriesJob(self, self._closings[0]), FILE_LANE)
+            self._store_next()
 
-    def close(self, end: int) -> None:
-        """Store the entries of every record, all of them below log offset ``end``; blocks.
-
-        Raises: OSError.
-        """
+    def close(self) -> None:
+        """Store no more: the next start takes from the log what is not in the files."""
         self._is_closed = True
-        last = [block for lane in self._state.all_lanes() if (block := lane.close_entries()) is not None]
-        self._closings.append(Closing(end, last))
-        while self._closings:
-            self.files.store(self._closings[0].blocks)
-            self._forget(self._closings.popleft())
+
+
+def _queue(block: EntryBlock) -> tuple[int, int]:
+    return block.destination_id, block.priority
 
 
 class StoreEntriesJob(Job):
-    """Writes and syncs the entries of one closed segment."""
+    """Writes and syncs some blocks of entries."""
 
-    __slots__ = ("_queues", "_closing", "_reason")
+    __slots__ = ("_queues", "_blocks", "_reason")
 
-    def __init__(self, queues: ConsumeQueues, closing: Closing) -> None:
+    def __init__(self, queues: ConsumeQueues, blocks: list[EntryBlock]) -> None:
         self._queues = queues
-        self._closing = closing
+        self._blocks = blocks
         self._reason = ""
 
     def run(self) -> None:
         try:
-            self._queues.files.store(self._closing.blocks)
+            self._queues.files.store(self._blocks)
         except OSError as error:
             self._reason = describe(error, self._queues.files.root)
 
     def finish(self) -> None:
-        self._queues.stored(self._closing, self._reason)
+        self._queues.stored(self._blocks, self._reason)

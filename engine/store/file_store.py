@@ -26,13 +26,15 @@ from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
 from engine.store.paging import OpenFiles, PageJob, SegmentMap
-from engine.store.recovery import Recovery, RecoveryReport
+from engine.store.recovery import Recovery
+from engine.store.recovery_report import RecoveryReport
 from engine.store.retention import Retention
 from engine.store.settings import ASYNC, StoreSettings
-from engine.store.state import PRIORITY_SHIFT, Lane
+from engine.store.state import Lane
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
 
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
+LANE_SHIFT: Final = layout.LANE_SHIFT
 DELIVERY_COUNT_MAX: Final = 0xFFFF
 
 
@@ -48,6 +50,7 @@ class FileStore(Store):
         "_store_id",
         "_settings",
         "_is_async",
+        "_is_skipping",
         "_workers",
         "_lock",
         "_checkpoint",
@@ -78,6 +81,7 @@ class FileStore(Store):
         self._directory = directory
         self._settings = settings
         self._is_async = settings.flush == ASYNC
+        self._is_skipping = skip_corruption
         self._workers = workers
         self._listener: StoreListener | None = None
         self._is_closed = False
@@ -87,7 +91,7 @@ class FileStore(Store):
         except OSError as error:
             raise StoreError(describe(error, directory)) from error
         try:
-            self._open(files, timers, clock, skip_corruption)
+            self._open(files, timers, clock)
         except OSError as error:
             self._lock.close()
             raise StoreError(describe(error, str(error.filename or directory))) from error
@@ -95,7 +99,7 @@ class FileStore(Store):
             self._lock.close()
             raise
 
-    def _open(self, files: Files, timers: Timers, clock: Clock, skip_corruption: bool) -> None:
+    def _open(self, files: Files, timers: Timers, clock: Clock) -> None:
         settings = self._settings
         now_ms = clock.wall_ms()
         self._store_id = open_store_file(files, self._directory, now_ms)
@@ -103,7 +107,7 @@ class FileStore(Store):
         queue_files = ConsumeQueueFiles(files, f"{self._directory}/{QUEUE_DIRECTORY}")
         checkpoint = self._checkpoint = CheckpointFile(files, self._directory)
         known = checkpoint.load()
-        recovered = Recovery(files, log_directory, queue_files, self._store_id, known, skip_corruption).run()
+        recovered = Recovery(files, log_directory, queue_files, self._store_id, known, self._is_skipping).run()
         self.report: RecoveryReport = recovered.report
         log = self._log = CommitLog(
             files,
@@ -148,6 +152,7 @@ class FileStore(Store):
             timers,
             clock,
             settings.retry_interval_ms,
+            settings.waiting_entries_bytes,
             recovered.closings + log.take_closings(),
             log.end,
         )
@@ -219,7 +224,7 @@ class FileStore(Store):
             self._log.store_time_ms = wall_ms
 
     def append(self, message: Message) -> None:
-        lane = self._lanes.get((message.destination_id << PRIORITY_SHIFT) | message.priority)
+        lane = self._lanes.get((message.destination_id << LANE_SHIFT) | message.priority)
         if lane is None:
             lane = self._log.state.open_lane(message.destination_id, message.priority)
         self._log.append(message, lane)
@@ -233,7 +238,7 @@ class FileStore(Store):
         self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
     ) -> None:
         self._log.append_settlement(destination_id, consumer_id, outcome, cause, priority, first, count)
-        lane = self._lanes.get((destination_id << PRIORITY_SHIFT) | priority)
+        lane = self._lanes.get((destination_id << LANE_SHIFT) | priority)
         assert lane is not None, "what is settled has been appended"
         lane.settle(first, count)
 
@@ -282,6 +287,9 @@ class FileStore(Store):
     def is_accepting(self) -> bool:
         return self._health.is_good()
 
+    def retention_reason(self) -> str:
+        return self._retention.reason
+
     def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
         assert self._listener is not None, "the answer needs a listener"
         lane = self._log.state.open_lane(destination_id, priority)
@@ -313,6 +321,8 @@ class FileStore(Store):
                 memory_first,
                 bytes(memory),
                 limit_bytes,
+                self._is_skipping,
+                self.report,
             ),
             READ_LANE,
         )
@@ -334,6 +344,11 @@ class FileStore(Store):
                 end = first
         return end
 
+    def wind_down(self) -> None:
+        """Give workers no more of what can be left to the next start, so that waiting for them does not take long."""
+        self._retention.close()
+        self._queues.close()
+
     def close(self) -> None:
         """Write, sync and let go of everything; call it once the workers have nothing left to run.
 
@@ -342,11 +357,9 @@ class FileStore(Store):
         if self._is_closed:
             return
         self._is_closed = True
-        self._retention.close()
+        self.wind_down()
         try:
             self._commit.close()
-            self._queues.add(self._log.take_closings())
-            self._queues.close(self._log.end)
             self._checkpoint.publish(is_clean=True)
             self._checkpoint.sync()
         except OSError as error:

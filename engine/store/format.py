@@ -151,6 +151,7 @@ CRC: Final = Struct("<I")
 
 SYSTEM_QUEUE: Final = 0  # destination number of the consume queue of all records that are not messages
 ALIGNMENT: Final = 8
+LANE_SHIFT: Final = 4  # a lane, destination and priority in one number: destination << LANE_SHIFT | priority
 
 
 def padded(size: int) -> int:

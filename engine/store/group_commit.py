@@ -28,6 +28,8 @@ SMALL_SYNC_BYTES: Final = 4096  # a message or two: what one sender at a time br
 class GroupCommit(TimerTarget):
     """written: everything below is handed to the medium; durable: everything below survives a power cut.
 
+    The latter moves only once the checkpoint says so: before that, readers would stop short of what was confirmed,
+    and the next start would take damage in it for a torn tail.
     is_async: confirmed once written; the sync follows at an interval.
     """
 
@@ -54,6 +56,7 @@ class GroupCommit(TimerTarget):
         "_is_held",
         "_is_retry_set",
         "_heal_offset",
+        "_told",
         "_broken",
         "_is_closed",
     )
@@ -95,6 +98,7 @@ class GroupCommit(TimerTarget):
         self._is_held = False  # batches wait in memory until the retry
         self._is_retry_set = False
         self._heal_offset = 0
+        self._told = log.end  # the durable offset as listeners know it
         self._broken: Segment | None = None  # its sync failed, it is not replaced yet
         self._is_closed = False
         if is_async:
@@ -138,7 +142,7 @@ class GroupCommit(TimerTarget):
             self._is_wanted = True
             return
         self.write()
-        if self.durable < self.written and not self._is_held:
+        if self._unsynced and not self._is_held:
             self._start_sync()
 
     def _start_sync(self) -> None:
@@ -162,16 +166,16 @@ class GroupCommit(TimerTarget):
             self._broken = broken
             self._hold(reason)
             return
-        self._set_durable(target)
+        self._synced(target)
         if self._is_wanted:
             self._is_wanted = False
             self.sync()
-        if not self._is_async and self._listener is not None:
-            self._listener.durable(target)
+        self._tell()
         if not self._is_held and target >= self._heal_offset:
             self._health.heal(parts.LOG)
 
-    def _set_durable(self, target: int) -> None:
+    def _synced(self, target: int) -> None:
+        """Let go of what a sync has covered, and publish it."""
         unsynced = self._unsynced
         last: Chunk | None = None
         while unsynced and unsynced[0].end <= target:
@@ -179,25 +183,38 @@ class GroupCommit(TimerTarget):
             if last is not None and last.segment is not chunk.segment:
                 last.segment.close()  # full and durable: only readers need it now, and they open their own
             last = chunk
-        self.durable = target
         if last is not None:
             if last.segment is not self._log.current and not (unsynced and unsynced[0].segment is last.segment):
                 last.segment.close()
             self._checkpoint.durable_offset = last.end
             self._checkpoint.durable_time_ms = last.store_time_ms
             self._checkpoint.next_sequence = last.next_sequence
-            self.publish()
-        self._queues.log_durable(target)
+            self._publish()
 
-    def publish(self) -> None:
-        """Publish the checkpoint; a failure is told and tried again with the next sync or retry."""
+    def publish(self) -> bool:
+        """Publish the checkpoint; return False after a failure, which is told and tried again soon."""
+        is_published = self._publish()
+        self._tell()
+        return is_published
+
+    def _publish(self) -> bool:
         try:
             self._checkpoint.publish()
         except OSError as error:
             self._health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
             self._set_retry()
-        else:
-            self._health.heal(parts.CHECKPOINT)
+            return False
+        self._health.heal(parts.CHECKPOINT)
+        self.durable = self._checkpoint.durable_offset
+        return True
+
+    def _tell(self) -> None:
+        """Pass on how far the log is durable, if that is news."""
+        if self.durable > self._told:
+            self._told = self.durable
+            self._queues.log_durable(self.durable)
+            if not self._is_async and self._listener is not None:
+                self._listener.durable(self.durable)
 
     def _hold(self, reason: str) -> None:
         self._is_held = True
@@ -236,7 +253,7 @@ class GroupCommit(TimerTarget):
         if self._is_held:
             return
         self._heal_offset = self.written
-        if self.durable < self.written:
+        if self._unsynced:
             self._start_sync()
         else:
             self._health.heal(parts.LOG)
@@ -291,7 +308,7 @@ class GroupCommit(TimerTarget):
             job_of_sync.run()
             if job_of_sync.broken is not None:
                 raise StoreError(job_of_sync.reason)
-            self._set_durable(self.written)
+            self._synced(self.written)
 
 
 class SyncJob(Job):

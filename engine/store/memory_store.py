@@ -22,7 +22,7 @@ from engine.ports import (
 )
 from engine.store import format as layout
 from engine.store.commit_log import COMMIT_BYTES
-from engine.store.state import PRIORITY_SHIFT, StoreState
+from engine.store.state import StoreState
 
 DELIVERY_COUNT_MAX: Final = 0xFFFF
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
@@ -123,13 +123,13 @@ class MemoryStore(Store):
             state.fail_attempts(record.destination_id, record.due_ms, record.ranges)
 
     def _keep(self, message: Message) -> None:
-        key = (message.destination_id << PRIORITY_SHIFT) | message.priority
+        key = (message.destination_id << layout.LANE_SHIFT) | message.priority
         self._messages.setdefault(key, {})[message.queue_offset] = message
 
     def _settle(self, destination_id: int, ranges: list[Range]) -> None:
         self._state.settle(destination_id, ranges)
         for entries in ranges:
-            messages = self._messages.get((destination_id << PRIORITY_SHIFT) | entries.priority)
+            messages = self._messages.get((destination_id << layout.LANE_SHIFT) | entries.priority)
             if messages:
                 for entry in range(entries.first, entries.first + entries.count):
                     messages.pop(entry, None)
@@ -279,7 +279,7 @@ class MemoryStore(Store):
     def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
         assert self._listener is not None, "the answer needs a listener"
         lane = self._state.open_lane(destination_id, priority)
-        messages = self._messages.get((destination_id << PRIORITY_SHIFT) | priority, {})
+        messages = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
         found: list[Message] = []
         entry = first
         end = min(first + count, lane.tail)

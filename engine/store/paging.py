@@ -18,6 +18,7 @@ from engine.ports import Job, StoreListener
 from engine.store import format as layout
 from engine.store.consume_queue import file_name, lane_directory
 from engine.store.files import File, Files, describe, read_fully
+from engine.store.recovery_report import LogRange, RecoveryReport
 from engine.store.segment import Segment
 
 READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
@@ -85,8 +86,21 @@ class OpenFiles:
         self._open.clear()
 
 
+class DamagedRecord(StoreCorrupt):
+    """The record of ``entry`` is not what the entry says."""
+
+    def __init__(self, entry: int, path: str, position: int, offset: int, size: int, what: str) -> None:
+        super().__init__(f"{path}, position {position}: the record at log offset {offset} is damaged: {what}")
+        self.entry = entry
+        self.lost = LogRange(offset, offset + size, path, position, f"entry {entry}: {what}")
+
+
 class PageJob(Job):
-    """One ``Store.request``: entries ``first`` to ``end``; ``memory`` holds those from ``memory_first`` on."""
+    """One ``Store.request``: entries ``first`` to ``end``; ``memory`` holds those from ``memory_first`` on.
+
+    What is sound before a damaged record is handed over; the damage is the answer to the next request, which begins
+    there.  is_skipping: damaged records are left out instead, and noted in ``report``.
+    """
 
     __slots__ = (
         "_listener",
@@ -101,8 +115,11 @@ class PageJob(Job):
         "_memory_first",
         "_memory",
         "_limit_bytes",
+        "_is_skipping",
+        "_report",
         "_messages",
         "_next",
+        "_skipped",
         "_reason",
     )
 
@@ -120,6 +137,8 @@ class PageJob(Job):
         memory_first: int,
         memory: bytes,
         limit_bytes: int,
+        is_skipping: bool,
+        report: RecoveryReport,
     ) -> None:
         self._listener = listener
         self._open_files = open_files
@@ -133,8 +152,11 @@ class PageJob(Job):
         self._memory_first = memory_first
         self._memory = memory
         self._limit_bytes = limit_bytes
+        self._is_skipping = is_skipping
+        self._report = report
         self._messages: list[Message] = []
         self._next = first
+        self._skipped: list[DamagedRecord] = []
         self._reason = ""
 
     def run(self) -> None:
@@ -146,7 +168,11 @@ class PageJob(Job):
             self._reason = str(error)
 
     def finish(self) -> None:
-        if self._reason:
+        for damaged in self._skipped:
+            if damaged.lost not in self._report.skipped:  # else it has been told
+                self._report.skipped.append(damaged.lost)
+                self._listener.record_skipped(self._destination_id, self._priority, damaged.entry, str(damaged))
+        if self._reason and self._next <= self._asked_first:
             self._listener.page_failed(self._destination_id, self._priority, self._asked_first, self._reason)
         else:
             self._listener.page_loaded(
@@ -159,17 +185,19 @@ class PageJob(Job):
         count = len(entries)
         left = self._limit_bytes
         at = 0
+        together = count  # entries that may be read in one go
         while at < count and (left > 0 or not self._messages):
             offset, size = entries[at]
             place = bisect_right(self._map.bases, offset) - 1
             if size == 0 or place < 0:  # dropped with its record, before or after the queue was rebuilt
                 at += 1
+                self._next = self._first + at
                 continue
             limit = self._map.limits[place]
             end = offset + size
             until = at + 1
             wanted = size
-            while until < count and wanted < left:
+            while until < min(count, at + together) and wanted < left:
                 next_offset, next_size = entries[until]
                 next_end = next_offset + next_size
                 if next_end > limit or next_end - offset > READ_BYTES or next_offset - end > GAP_BYTES:
@@ -179,9 +207,19 @@ class PageJob(Job):
                 end = next_end
                 wanted += next_size
                 until += 1
-            left -= self._read_records(place, offset, end, entries, at, until, left)
+            try:
+                left -= self._read_records(place, offset, end, entries, at, until, left)
+            except DamagedRecord as damaged:
+                if not self._is_skipping:
+                    raise
+                self._skipped.append(damaged)
+                self._next = damaged.entry + 1
+                left = self._limit_bytes - sum(message.size for message in self._messages)
+            except OSError:
+                if until == at + 1:
+                    raise
+                together = 1  # what can be read before the place that cannot is not to wait for it
             at = self._next - self._first
-        self._next = self._first + at
 
     def _entries(self) -> bytes:
         parts: list[bytes] = []
@@ -205,14 +243,17 @@ class PageJob(Job):
     ) -> int:
         """Read the records of entries ``at`` to ``until`` in one go; return the octets of their messages."""
         path = self._map.paths[place]
-        self._next = self._first + until
         try:
             file = self._open_files.get(path, self._map.editions[place])
         except FileNotFoundError:
             if path not in self._open_files.dropped:
                 raise
+            self._next = self._first + until
             return 0  # retention was faster
         position = layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
+        if end > self._map.limits[place]:
+            what = "its entry says that it reaches past the end of its segment"
+            raise DamagedRecord(self._next, path, position, offset, end - offset, what)
         octets = read_fully(file, end - offset, position)
         destination_id = self._destination_id
         priority = self._priority
@@ -226,10 +267,14 @@ class PageJob(Job):
             start = entry_offset - offset
             stop = start + size
             if stop > length or size < MESSAGE_HEAD_BYTES:
-                raise _corrupt(path, position + start, entry_offset, "the file ends before the record does")
+                raise DamagedRecord(
+                    self._next, path, position + start, entry_offset, size, "the file ends before the record does"
+                )
             record_size, crc = UNPACK_SIZE_AND_CRC(octets, start)
             if record_size != size or crc32c(view[start + 8 : stop]) != crc:
-                raise _corrupt(path, position + start, entry_offset, "its checksum does not match")
+                raise DamagedRecord(
+                    self._next, path, position + start, entry_offset, size, "its checksum does not match"
+                )
             (
                 record_type,
                 encoding,
@@ -256,7 +301,9 @@ class PageJob(Job):
                 or record_priority != priority
                 or record_offset != entry_offset
             ):
-                raise _corrupt(path, position + start, entry_offset, "it is not the one that its entry names")
+                raise DamagedRecord(
+                    self._next, path, position + start, entry_offset, size, "it is not the one that its entry names"
+                )
             at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
             at_body = at_headers + headers_length
             message = Message(
@@ -277,14 +324,10 @@ class PageJob(Job):
             messages.append(message)
             taken += message.size
             number += 1
+            self._next = self._first + number
             if taken >= left:
-                self._next = self._first + number
                 break
         return taken
-
-
-def _corrupt(path: str, position: int, offset: int, what: str) -> StoreCorrupt:
-    return StoreCorrupt(f"{path}, position {position}: the record at log offset {offset} is damaged: {what}")
 
 
 class ForgetJob(Job):

@@ -22,26 +22,13 @@ from crc32c import crc32c
 from engine.errors import RangeGone, StoreCorrupt, StoreError
 from engine.message import IN_TRANSACTION
 from engine.store import format as layout
+from engine.store.headers import Checkpoint, NotWhole, unpack_checkpoint, unpack_seal, unpack_segment_header
 
 CHECKPOINT_TRIES: Final = 20
 CHECKPOINT_WAIT_S: Final = 0.005
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 LOCK_TABLE: Final = "/proc/locks"
 KINDS: Final = {"queue": 1, "topic": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """What the gateway published last.  Entries of records below ``consume_queue_offset`` are on the disk."""
-
-    generation: int
-    is_clean: bool
-    durable_offset: int
-    durable_time_ms: int
-    next_sequence: int
-    consume_queue_offset: int
-    first_offset: int
-    start_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,26 +406,10 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             octets = path.read_bytes()
         except FileNotFoundError:
             return None
-        slots = [_slot(octets, at) for at in (0, layout.CHECKPOINT_SLOT_BYTES)]
-        valid = [slot for slot in slots if slot is not None]
-        if valid:
-            return max(valid, key=lambda slot: slot.generation)
+        found = unpack_checkpoint(octets, str(path))
+        if found is not None:
+            return found
     return None
-
-
-def _slot(octets: bytes, at: int) -> Checkpoint | None:
-    body = octets[at : at + layout.CHECKPOINT.size]
-    if len(octets) < at + layout.CHECKPOINT.size + layout.CRC.size:
-        return None
-    (crc,) = layout.CRC.unpack_from(octets, at + layout.CHECKPOINT.size)
-    magic, version, flags, generation, durable, time_ms, sequence, entries, first, starts = layout.CHECKPOINT.unpack(
-        body
-    )
-    if magic != layout.CHECKPOINT_MAGIC or crc32c(body) != crc:
-        return None
-    if version != layout.FORMAT_VERSION:
-        raise StoreCorrupt(f"checkpoint of version {version}, this program reads {layout.FORMAT_VERSION}")
-    return Checkpoint(generation, flags & layout.CLEAN_STOP != 0, durable, time_ms, sequence, entries, first, starts)
 
 
 def list_segments(folder: Path, store_id: str) -> list[Segment]:
@@ -458,20 +429,19 @@ def list_segments(folder: Path, store_id: str) -> list[Segment]:
                 octets = file.read(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size)
         except FileNotFoundError:  # retention was faster
             continue
-        head = octets[: layout.SEGMENT_HEADER.size]
-        if len(octets) < layout.SEAL_POSITION or _crc_at(octets, layout.SEGMENT_HEADER.size) != crc32c(head):
+        try:
+            header = unpack_segment_header(octets, str(path))
+        except NotWhole:
             continue
-        magic, version, flags, base, capacity, _, owner = layout.SEGMENT_HEADER.unpack(head)
-        if magic != layout.SEGMENT_MAGIC or version != layout.FORMAT_VERSION:
-            raise StoreCorrupt(f"{path}: version {version}, this program reads {layout.FORMAT_VERSION}")
-        if base != int(name[:-4]) or owner.rstrip(b"\0") != store_id.encode("ascii"):
-            raise StoreCorrupt(f"{path}: its header names base {base} of store {owner!r}")
-        limit = base + capacity
-        seal = octets[layout.SEAL_POSITION :]
-        is_whole = len(seal) == layout.SEAL.size + layout.CRC.size and any(seal)
-        if is_whole and _crc_at(seal, layout.SEAL.size) == crc32c(seal[: layout.SEAL.size]):
-            limit = layout.SEAL.unpack_from(seal)[0]
-        heads.append((base, limit, base + capacity, flags & layout.CONTINUATION != 0, path))
+        base = header.base
+        if base != int(name[:-4]) or header.store_id != store_id:
+            raise StoreCorrupt(f"{path}: its header names base {base} of store {header.store_id!r}")
+        limit = base + header.capacity
+        try:
+            end = unpack_seal(octets, str(path))
+        except NotWhole:
+            end = None  # the gateway is at it
+        heads.append((base, limit if end is None else end, limit, header.is_continuation, path))
     segments: list[Segment] = []
     for number, (base, limit, span_end, is_continuation, path) in enumerate(heads):
         if number + 1 < len(heads):
@@ -479,10 +449,6 @@ def list_segments(folder: Path, store_id: str) -> list[Segment]:
             limit, span_end = min(limit, next_base), min(span_end, next_base)
         segments.append(Segment(path, base, limit, span_end, is_continuation))
     return segments
-
-
-def _crc_at(octets: bytes, at: int) -> int:
-    return int(layout.CRC.unpack_from(octets, at)[0])
 
 
 def is_held(lock: Path, lock_table: str = LOCK_TABLE) -> bool:

@@ -169,7 +169,8 @@ class Retention(TimerTarget):
         place = segments.index(following)
         paths = [segment.path() for segment in segments[:place]]
         self._checkpoint.first_offset = following.base
-        self._commit.publish()
+        if not self._commit.publish():
+            return  # readers and the next start would look for what is gone
         self._log.drop_segments(place)
         self._open_files.dropped.update(paths)
         tails = [(lane.destination_id, lane.priority, lane.tail) for lane in self._tails.all_lanes()]

@@ -13,6 +13,7 @@ from crc32c import crc32c
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.files import File, Files, read_fully, write_fully
+from engine.store.headers import unpack_seal, unpack_segment_header
 
 SUFFIX: Final = ".log"
 # Made ahead of need.  Its rename may be lost in a power cut, so recovery treats it as a segment that was in use.
@@ -63,6 +64,14 @@ class Segment:
         """Return where the segment's file is."""
         return f"{self.directory}/{segment_name(self.base)}{SUFFIX}"
 
+    def position(self, offset: int) -> int:
+        """Return where in the file log offset ``offset`` stands."""
+        return layout.SEGMENT_HEADER_BYTES + offset - self.base
+
+    def opens_with_snapshot(self) -> bool:
+        """Return whether the first record tells the state: not in a continuation, nor in one that was never used."""
+        return not self.is_continuation and self.sealed_end != self.base
+
     def limit(self) -> int:
         """Return the log offset just past the room that the segment has."""
         return self.base + self.capacity
@@ -87,6 +96,17 @@ class Segment:
         if self.file is not None:
             self.file.close()
             self.file = None
+
+
+def records_limit(segments: list[Segment], place: int) -> int:
+    """Return the log offset at which the records of the segment at ``place`` end at the latest."""
+    segment = segments[place]
+    limit = segment.limit()
+    if segment.sealed_end != NOT_SEALED:
+        limit = min(limit, segment.sealed_end)
+    if place + 1 < len(segments):
+        limit = min(limit, segments[place + 1].base)
+    return limit
 
 
 def make_segment_file(files: Files, path: str, segment: Segment, created_ms: int, store_id: str) -> File:
@@ -135,25 +155,14 @@ def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]
         octets = read_fully(file, layout.SEGMENT_HEADER_BYTES, 0)
     finally:
         file.close()
-    size = layout.SEGMENT_HEADER.size
-    if not octets.startswith(layout.SEGMENT_MAGIC) or len(octets) < layout.SEGMENT_HEADER_BYTES:
-        raise StoreCorrupt(f"{path}, position 0: no segment header, it begins with {layout.SEGMENT_MAGIC.decode()}")
-    _, version, flags, base, capacity, _, store_id = layout.SEGMENT_HEADER.unpack_from(octets)
-    if version != layout.FORMAT_VERSION:
-        raise StoreCorrupt(
-            f"{path}, position 8: version {version} of the format, "
-            f"version {layout.FORMAT_VERSION} is the only one known here"
-        )
-    if layout.CRC.unpack_from(octets, size)[0] != crc32c(octets[:size]):
-        raise StoreCorrupt(f"{path}, position {size}: the checksum of the segment header does not match")
-    if not name.startswith(segment_name(base)):
-        raise StoreCorrupt(f"{path}, position 16: the header says base {base}, the name of the file another one")
-    segment = Segment(directory, base, capacity, flags & layout.CONTINUATION != 0)
+    header = unpack_segment_header(octets, path)
+    if len(octets) < layout.SEGMENT_HEADER_BYTES:
+        raise StoreCorrupt(f"{path}, position {len(octets)}: the file ends inside its header")
+    if not name.startswith(segment_name(header.base)):
+        raise StoreCorrupt(f"{path}, position 16: the header says base {header.base}, the name of the file another one")
+    segment = Segment(directory, header.base, header.capacity, header.is_continuation)
     segment.is_on_disk = segment.is_name_durable = True
-    octets = octets[layout.SEAL_POSITION : layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size]
-    if any(octets):
-        end, _ = layout.SEAL.unpack_from(octets)
-        if layout.CRC.unpack_from(octets, layout.SEAL.size)[0] != crc32c(octets[: layout.SEAL.size]):
-            raise StoreCorrupt(f"{path}, position {layout.SEAL_POSITION}: the checksum of the seal does not match")
+    end = unpack_seal(octets, path)
+    if end is not None:
         segment.sealed_end = end
-    return segment, store_id.rstrip(b"\0").decode("ascii", "replace")
+    return segment, header.store_id

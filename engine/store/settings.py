@@ -28,6 +28,7 @@ class StoreSettings:
     retention_time_ms: int = 72 * HOUR_MS
     retention_bytes: int = 10 << 30
     retention_interval_ms: int = 30_000
+    waiting_entries_bytes: int = 256 << 20  # of closed segments, in memory, behind those on their way to the disk
     page_open_files: int = 64  # segments and consume-queue files kept open to read backlogs
 
     def __post_init__(self) -> None:
@@ -41,6 +42,6 @@ class StoreSettings:
         for name in ("flush_interval_ms", "retry_interval_ms", "retention_interval_ms", "page_open_files"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
-        for name in ("retention_time_ms", "retention_bytes"):
+        for name in ("retention_time_ms", "retention_bytes", "waiting_entries_bytes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must not be negative")

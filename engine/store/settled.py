@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 PAGE_SHIFT: Final = 12
 PAGE_ENTRIES: Final = 1 << PAGE_SHIFT
 PAGE_MASK: Final = PAGE_ENTRIES - 1
 FULL_PAGE: Final = (1 << PAGE_ENTRIES) - 1  # one object for all full pages: they cost a reference each
+RUN: Final = re.compile("1+")
 
 
 class SettledEntries:
@@ -74,22 +76,16 @@ class SettledEntries:
         for page in sorted(self._pages):
             base = page << PAGE_SHIFT
             bits = self._pages[page]
-            position = 0
             if base < self.cursor:  # bits that the cursor has passed stay until the page goes
-                position = self.cursor - base
-                bits >>= position
-            while bits:
-                zeros = (bits & -bits).bit_length() - 1
-                bits >>= zeros
-                ones = (~bits & (bits + 1)).bit_length() - 1
-                bits >>= ones
-                start = base + position + zeros
+                bits >>= self.cursor - base
+                base = self.cursor
+            for run in RUN.finditer(f"{bits:b}"[::-1]):
+                start = base + run.start()
                 if start != end:
                     if count := end - first:
                         runs.append((first, count))
                     first = start
-                end = start + ones
-                position += zeros + ones
+                end = base + run.end()
         if end > first:
             runs.append((first, end - first))
         return runs

@@ -7,14 +7,12 @@ store in memory.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 from engine.destination import TOPIC
 from engine.ports import DestinationState, LaneState, Range
-from engine.store.format import ENTRY_BYTES, SYSTEM_QUEUE
+from engine.store.format import ENTRY_BYTES, LANE_SHIFT, SYSTEM_QUEUE
 from engine.store.settled import SettledEntries
-
-PRIORITY_SHIFT: Final = 4  # a lane's key is its destination's number and its priority in one
 
 
 class EntryBlock:
@@ -145,7 +143,7 @@ class StoreState:
 
     def open_lane(self, destination_id: int, priority: int) -> Lane:
         """Return a lane of a known destination, new if it has not been used before."""
-        key = (destination_id << PRIORITY_SHIFT) | priority
+        key = (destination_id << LANE_SHIFT) | priority
         lane = self.lanes.get(key)
         if lane is None:
             destination = self.destinations[destination_id]
@@ -181,23 +179,14 @@ class StoreState:
 
     def snapshot(self, sequence: int) -> bytes:
         """Return the payload of a snapshot record with that sequence; layout: format.py."""
-        destinations = [
-            {
-                "id": number,
-                "kind": destination.kind,
-                "name": destination.name,
-                # A lane whose first message is about to follow is not there yet: a torn tail may take that message.
-                "lanes": [_describe(lane) for lane in destination.lanes if lane.tail],
-            }
-            for number, destination in sorted(self.destinations.items())
-        ]
-        described = {
-            "sequence": sequence,
-            "next_consumer": self.next_consumer,
-            "system_tail": self.system.tail,
-            "destinations": destinations,
-        }
-        return json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+        # Put together by hand: with tens of thousands of queues a tree of objects for json to walk takes too long.
+        destinations = ",".join(
+            [_describe(destination) for _, destination in sorted(self.destinations.items(), key=_number)]
+        )
+        return (
+            f'{{"sequence":{sequence},"next_consumer":{self.next_consumer},"system_tail":{self.system.tail},'
+            f'"destinations":[{destinations}]}}'
+        ).encode()
 
 
 def load_snapshot(payload: bytes) -> StoreState:
@@ -222,14 +211,29 @@ def load_snapshot(payload: bytes) -> StoreState:
     return state
 
 
-def _describe(lane: Lane) -> dict[str, Any]:
-    return {
-        "priority": lane.priority,
-        "tail": lane.tail,
-        "cursor": lane.tail if lane.is_topic else lane.settled.cursor,
-        "settled": [] if lane.is_topic else lane.settled.runs(),
-        "attempts": [[entry, *attempt] for entry, attempt in sorted(lane.attempts.items())],
-    }
+def _describe(destination: Destination) -> str:
+    # A lane whose first message is about to follow is not there yet: a torn tail may take that message.
+    lanes = ",".join([_describe_lane(lane) for lane in destination.lanes if lane.tail])
+    name = json.dumps(destination.name, ensure_ascii=False)
+    return f'{{"id":{destination.destination_id},"kind":{destination.kind},"name":{name},"lanes":[{lanes}]}}'
+
+
+def _describe_lane(lane: Lane) -> str:
+    settled = attempts = ""
+    cursor = lane.tail
+    if not lane.is_topic:
+        cursor = lane.settled.cursor
+        settled = ",".join([f"[{first},{count}]" for first, count in lane.settled.runs()])
+    if lane.attempts:
+        attempts = ",".join([f"[{entry},{count},{due}]" for entry, (count, due) in sorted(lane.attempts.items())])
+    return (
+        f'{{"priority":{lane.priority},"tail":{lane.tail},"cursor":{cursor},'
+        f'"settled":[{settled}],"attempts":[{attempts}]}}'
+    )
+
+
+def _number(item: tuple[int, Destination]) -> int:
+    return item[0]
 
 
 def _priority(lane: Lane) -> int:

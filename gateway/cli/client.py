@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -140,7 +141,7 @@ class StompClient:
         try:
             self._connection.connect(self._user, passcode, wait=False)
         except (StompException, OSError):
-            raise ClientError(f"cannot reach {self._url}", exit_codes.UNREACHABLE) from None
+            raise ClientError(f"cannot reach {self._url}: {self._why()}", exit_codes.UNREACHABLE) from None
         event = self.next_event(CONNECT_TIME_S)
         if isinstance(event, Connected):
             return
@@ -177,6 +178,14 @@ class StompClient:
             raise ClientError(event.text, exit_codes.FAILED)
         if isinstance(event, Disconnected):
             raise ClientError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE)
+
+    def _why(self) -> str:
+        """Return what the system says of the address: stomp.py keeps it to itself."""
+        try:
+            socket.create_connection(address_of(self._url), CONNECT_TIME_S).close()
+        except OSError as error:
+            return error.strerror or str(error)
+        return "the connection was closed at once"
 
     def _do(self, action: Any) -> None:
         try:

@@ -10,6 +10,7 @@ USAGE: Final = 2  # command line or configuration
 STORE: Final = 3  # the store is locked by another process, or corrupt
 UNREACHABLE: Final = 4  # no connection, login refused, or connection lost
 INCOMPLETE: Final = 5  # fewer messages than asked for
+UNCLEAN: Final = 6  # the gateway has stopped, but the disk kept it from closing the store
 INTERRUPTED: Final = 130  # Ctrl-C, as shells report it
 
 HELP: Final = """\
@@ -20,4 +21,5 @@ exit codes:
   3    the store is locked by another process, or corrupt
   4    the gateway cannot be reached, refused the login, or the connection was lost
   5    fewer messages than asked for with --count
+  6    run: stopped, but the store could not be closed cleanly; the next start recovers it
   130  interrupted"""

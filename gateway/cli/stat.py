@@ -131,6 +131,8 @@ def table(document: dict[str, Any]) -> str:
     store = document["store"]
     if not store["is_accepting"]:
         lines.append(f"STORE NOT ACCEPTING: {store['reason']}")
+    elif store["reason"]:
+        lines.append(f"STORE: {store['reason']}")
     lines.extend(
         f"blocked: connection {blocked['connection_id']}: {blocked['reason']}"
         for blocked in document["blocked_producers"]

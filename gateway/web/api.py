@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from engine.stats import BrokerStats
+from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.rates import RateSampler
 from gateway.web.source import StatsSource
@@ -25,8 +26,6 @@ from gateway.web.source import StatsSource
 SAMPLE_INTERVAL_S: Final = 1.0
 # With so many destinations that a sample takes long, samples become rarer: at most this part of the loop's time.
 SAMPLE_SHARE_MAX: Final = 0.01
-# Each check keeps a worker thread busy; a flood of wrong passwords must not take all of them.
-CONCURRENT_CHECKS_MAX: Final = 2
 
 _HEALTH_PATH: Final = "/healthz"
 
@@ -50,9 +49,10 @@ class _Api:
         self._security = security
         self._configured_host = configured_host.lower()
         self._rates = RateSampler()
-        self._checks = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
 
     async def healthz(self, request: web.Request) -> web.Response:
+        if self._source.has_failed():
+            return web.Response(status=503, text="unavailable: the gateway failed and stops\n")
         store = self._source.stats().store
         if store.is_accepting:
             return web.Response(text="ok\n")
@@ -62,7 +62,9 @@ class _Api:
 
     async def metrics(self, request: web.Request) -> web.Response:
         stats = self._source.stats()
-        body, content_type = await asyncio.to_thread(_render_metrics, stats, request.headers.get("Accept", ""))
+        body, content_type = await asyncio.to_thread(
+            _render_metrics, stats, self._source.counters(), request.headers.get("Accept", "")
+        )
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def stat(self, request: web.Request) -> web.Response:
@@ -82,7 +84,8 @@ class _Api:
         clock = asyncio.get_running_loop().time
         while True:
             started_s = clock()
-            self._rates.sample(self._source.stats(), started_s)
+            if not self._source.has_failed():
+                self._rates.sample(self._source.stats(), started_s)
             cost_s = clock() - started_s
             await asyncio.sleep(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX))
 
@@ -135,9 +138,8 @@ class _Api:
             login, passcode = credentials
             if self._security.remembers(login, passcode):
                 return None
-            async with self._checks:
-                if await asyncio.to_thread(self._security.check, login, passcode):
-                    return None
+            if await self._security.check_on_worker(login, passcode):
+                return None
         return web.Response(
             status=401,
             text="wrong or no credentials; allowed is HTTP Basic with a configured user\n",
@@ -145,11 +147,11 @@ class _Api:
         )
 
 
-def _render_metrics(stats: BrokerStats, accept: str) -> tuple[bytes, str]:
+def _render_metrics(stats: BrokerStats, counters: GatewayCounters, accept: str) -> tuple[bytes, str]:
     # Loading prometheus_client costs a twentieth of the start-up time, so the first scrape pays, not the start.
     from gateway.metrics import render
 
-    return render(stats, accept)
+    return render(stats, accept, counters)
 
 
 def _basic_credentials(authorization: str) -> tuple[str, str] | None:

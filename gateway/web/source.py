@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from engine.stats import BrokerStats
+from gateway.counters import GatewayCounters
 
 
 class StatsSource(ABC):
@@ -13,3 +14,11 @@ class StatsSource(ABC):
     @abstractmethod
     def stats(self) -> BrokerStats:
         """Return everything at this moment."""
+
+    @abstractmethod
+    def counters(self) -> GatewayCounters:
+        """Return what the gateway counts besides."""
+
+    @abstractmethod
+    def has_failed(self) -> bool:
+        """Say whether a fault of the gateway itself has stopped the engine; ``stats`` may then be of no use."""

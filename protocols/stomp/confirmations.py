@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from engine.broker import Broker
 from engine.consumer import Consumer
 
 
@@ -25,9 +26,10 @@ class Confirmations:
     last_offset: what the latest logged operation of this connection waits for.
     """
 
-    __slots__ = ("turn", "turn_held", "owed", "last_offset", "has_logged")
+    __slots__ = ("broker", "turn", "turn_held", "owed", "last_offset", "has_logged")
 
-    def __init__(self) -> None:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
         self.turn: list[bytes] = []
         self.turn_held: list[Consumer] = []
         self.owed: deque[Owed] = deque()
@@ -53,7 +55,7 @@ class Confirmations:
             self.owed.append(Owed(self.last_offset, octets, held))
             return b""
         for consumer in held:
-            consumer.queue.start_consumer(consumer)
+            self.broker.start(consumer)
         return octets
 
     def release(self, offset: int, out: list[bytes]) -> None:
@@ -63,4 +65,4 @@ class Confirmations:
             one = owed.popleft()
             out.append(one.octets)
             for consumer in one.held:
-                consumer.queue.start_consumer(consumer)
+                self.broker.start(consumer)

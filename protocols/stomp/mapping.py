@@ -20,6 +20,9 @@ from protocols.stomp.frames import Head
 
 PREFETCH_OPTION: Final = "consumer.prefetchSize"
 PREFETCH_HEADER: Final = "activemq.prefetchSize"
+RABBITMQ_PREFETCH_HEADER: Final = "prefetch-count"
+PREFETCH_MOST: Final = 2**31 - 1  # that may be written; the broker takes it down to its own most
+SUBSCRIBE_WARNINGS: Final = 3  # of headers of one SUBSCRIBE; how many more there are is said in one
 
 # Headers of SUBSCRIBE that change what is delivered and that this version does not do: delivering as if they were
 # not there would be wrong in silence.
@@ -43,6 +46,9 @@ IGNORED_SUBSCRIBE_HEADERS: Final = frozenset(
         *REFUSED_SUBSCRIBE_SWITCHES,
     )
 )
+
+# Prefetch as other brokers call it, or in the wrong place: who wrote one of these expects an effect.
+OTHER_PREFETCH_HEADERS: Final = frozenset((PREFETCH_OPTION, "consumer-window-size"))
 
 _TRUE: Final = frozenset(("true", "1", "yes"))
 _FALSE: Final = frozenset(("false", "0", "no", ""))
@@ -87,30 +93,34 @@ class SendTarget:
 
 
 def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTarget:
-    """Return what a SEND's head asks for.  Raises: InvalidHeader, InvalidDestination, InvalidOption."""
+    """Return what a SEND's head asks for.  Raises: InvalidHeader, EngineError."""
     headers = head.headers
     name = headers.get("destination")
     if name is None:
         raise InvalidHeader("SEND needs a header destination")
-    destination, _ = parse_destination(name, broker)
+    kind, rest, _ = split_destination(name)
     block = head.block
     timestamp = headers.get("timestamp")
+    is_plain = head.is_plain
     if timestamp is not None:
         # JMSTimestamp as the sender says it; ours is only for those who say nothing.
-        block += annotation("timestamp", timestamp)
+        line = annotation("timestamp", timestamp)
+        is_plain = is_plain and b"\\" not in line
+        block += line
     persistent = headers.get("persistent")
-    flags = 0 if b"\\" in block else PLAIN
+    flags = PLAIN if is_plain else 0
     if default_persistent if persistent is None else boolean("persistent", persistent):
         flags |= PERSISTENT
     if _is_text(head):
         flags |= TEXT
     priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
     expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
+    destination = broker.queue(rest) if kind == QUEUE else broker.topic(rest)  # made last: nothing else can be wrong
     return SendTarget(destination, flags, priority, expires_ms, block, head)
 
 
-def parse_destination(text: str, broker: Broker) -> tuple[Queue | Topic, dict[str, str]]:
-    """Return the destination, made at its first mention, and the options behind its ``?``.
+def split_destination(text: str) -> tuple[int, str, dict[str, str]]:
+    """Return kind and name of a destination, and the options behind its ``?``.
 
     Raises: InvalidDestination, InvalidOption.
     """
@@ -119,18 +129,20 @@ def parse_destination(text: str, broker: Broker) -> tuple[Queue | Topic, dict[st
     for prefix, kind in _PREFIXES:
         if name.startswith(prefix):
             rest = name[len(prefix) :]
-            return (broker.queue(rest) if kind == QUEUE else broker.topic(rest)), options
+            return kind, rest, options
     if name.startswith("/"):
         raise InvalidDestination(
-            f"destination {name!r} does not begin with /queue/ or /topic/; a plain name without a slash is a queue"
+            f"destination {name[:200]!r} does not begin with /queue/ or /topic/; "
+            "a plain name without a slash is a queue"
         )
-    return broker.queue(name), options
+    return QUEUE, name, options
 
 
-def message_octets(message: Message, version: int, id_prefix: str, serial_prefix: str) -> bytes:
+def message_octets(message: Message, version: int, id_prefix: str, serial_prefix: str, is_shared: bool) -> bytes:
     """Return what a MESSAGE has from its message-id on, the NUL included.
 
-    It is kept in ``message.wire`` where it is the same for all receivers of the version.
+    is_shared: several receivers get this message; then it is kept in ``message.wire`` where it is the same for all of
+    the version.  Of a queue's message nobody else gets it: kept until the answer, it would be the body a second time.
     """
     is_plain = message.flags & PLAIN
     headers = message.headers
@@ -159,17 +171,18 @@ def message_octets(message: Message, version: int, id_prefix: str, serial_prefix
         headers,
         body,
     )
-    if version == 12 or (version == VERSION_1_1 and is_plain):
+    if is_shared and (version == 12 or (version == VERSION_1_1 and is_plain)):
         message.wire = octets
     return octets
 
 
 def subscription_options(
-    headers: dict[str, str], options: dict[str, str], is_strict: bool
+    headers: dict[str, str], options: dict[str, str], kind: int, is_strict: bool
 ) -> tuple[int | None, list[str]]:
     """Return the prefetch that a SUBSCRIBE asks for, None for the address's own, and warnings.
 
-    The header stands above the destination's option (design: lowest to highest).
+    The header stands above the destination's option (design: lowest to highest), ActiveMQ's above RabbitMQ's.
+    kind: of the destination; on a queue RabbitMQ's ``durable`` and ``auto-delete`` ask for nothing that is missing.
     Raises: InvalidOption.
     """
     for name in REFUSED_SUBSCRIBE_HEADERS:
@@ -178,18 +191,29 @@ def subscription_options(
     for name in REFUSED_SUBSCRIBE_SWITCHES:
         if name in headers and boolean(name, headers[name]):
             raise InvalidOption(f"header {name}:true is not supported by this version of Penstock")
+    if kind == TOPIC:
+        if "durable" in headers and boolean("durable", headers["durable"]):
+            raise InvalidOption("header durable:true is not supported by this version of Penstock")
+        if "auto-delete" in headers and not boolean("auto-delete", headers["auto-delete"]):
+            raise InvalidOption("header auto-delete:false is not supported by this version of Penstock")
+    unknown = [name for name in headers if _is_in_vain(name)]
     warnings = [
-        f"SUBSCRIBE has an unknown header {name}; known is {PREFETCH_HEADER}"
-        for name in headers
-        if name.startswith("activemq.") and name not in IGNORED_SUBSCRIBE_HEADERS
+        f"SUBSCRIBE has an unknown header {name[:80]!r}; known is {PREFETCH_HEADER}"
+        for name in unknown[:SUBSCRIBE_WARNINGS]
     ]
+    if len(unknown) > SUBSCRIBE_WARNINGS:
+        warnings.append(f"SUBSCRIBE has {len(unknown) - SUBSCRIBE_WARNINGS} more unknown headers")
     if warnings and is_strict:
         raise InvalidOption(warnings[0])
     prefetch: int | None = None
     if PREFETCH_OPTION in options:
-        prefetch = number(PREFETCH_OPTION, options[PREFETCH_OPTION], 0, 2**31 - 1)
+        prefetch = number(PREFETCH_OPTION, options[PREFETCH_OPTION], 0, PREFETCH_MOST)
+    if RABBITMQ_PREFETCH_HEADER in headers:
+        # 0 is no limit there; the broker takes it down to its own.
+        prefetch = number(RABBITMQ_PREFETCH_HEADER, headers[RABBITMQ_PREFETCH_HEADER], 0, PREFETCH_MOST)
+        prefetch = prefetch or PREFETCH_MOST
     if PREFETCH_HEADER in headers:
-        prefetch = number(PREFETCH_HEADER, headers[PREFETCH_HEADER], 0, 2**31 - 1)
+        prefetch = number(PREFETCH_HEADER, headers[PREFETCH_HEADER], 0, PREFETCH_MOST)
     return prefetch, warnings
 
 
@@ -227,10 +251,20 @@ def _is_text(head: Head) -> bool:
     return word == "text"
 
 
+def _is_in_vain(name: str) -> bool:
+    """Say whether a header of SUBSCRIBE looks like an instruction, and is not one that is known here."""
+    if name.startswith("activemq."):
+        return name not in IGNORED_SUBSCRIBE_HEADERS
+    return name in OTHER_PREFETCH_HEADERS
+
+
 def _parse_options(query: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name != PREFETCH_OPTION:
             raise InvalidOption(f"unknown destination option {name[:80]!r}; allowed is {PREFETCH_OPTION}")
+        if name in options:
+            raise InvalidOption(f"destination option {name} is there twice")
+        number(name, value, 0, PREFETCH_MOST)
         options[name] = value
     return options

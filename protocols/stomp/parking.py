@@ -9,7 +9,16 @@ from typing import Final
 
 from protocols.stomp.frames import Frame
 
-FRAME_OVERHEAD_BYTES: Final = 512  # of a parked frame without its body, rounded up
+FRAME_OVERHEAD_BYTES: Final = 512  # of a parked frame's objects, without the octets of head and body, rounded up
+
+
+def frame_bytes(frame: Frame) -> int:
+    """Return what a parked frame takes.  Equal heads may be shared, and then count once each all the same."""
+    head = frame.head
+    size = FRAME_OVERHEAD_BYTES + len(frame.body) + len(head.block) + len(frame.receipt or b"")
+    for name, value in head.headers.items():
+        size += len(name) + len(value)
+    return size
 
 
 class Parking:
@@ -39,9 +48,10 @@ class Parking:
         self.is_reading_paused = False
         self.is_disconnecting = False
 
-    def add(self, frame: Frame, address: str) -> None:
+    def add(self, frame: Frame, address: str, held_bytes: int = 0) -> None:
+        """Let ``frame`` wait.  held_bytes: what is held for its sake besides itself, as of a COMMIT."""
         self.parked.append(frame)
-        self.parked_bytes += len(frame.body) + FRAME_OVERHEAD_BYTES
+        self.parked_bytes += frame_bytes(frame) + held_bytes
         self.addresses.add(address)
 
     def add_disconnect(self, frame: Frame) -> None:

@@ -8,8 +8,9 @@ from engine import gates
 from engine.broker import Broker
 from engine.consumer import ACK_MODES, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
-from engine.errors import EngineError, PenstockError, TransactionError
-from engine.message import PLAIN, Message
+from engine.destination import QUEUE
+from engine.errors import EngineError, LimitReached, PenstockError, TransactionError
+from engine.message import NOT_LOGGED, PLAIN, Message
 from engine.message import STOMP as STOMP_ENCODING
 from engine.queue import Queue
 from engine.topic import Topic
@@ -30,7 +31,7 @@ from protocols.stomp.errors import (
 from protocols.stomp.frames import Frame
 from protocols.stomp.handshake import VERSIONS, Terms, connected_headers, negotiate
 from protocols.stomp.heartbeat import Heartbeat
-from protocols.stomp.mapping import SendTarget, message_octets, parse_destination, send_target, subscription_options
+from protocols.stomp.mapping import SendTarget, message_octets, send_target, split_destination, subscription_options
 from protocols.stomp.parking import Parking
 from protocols.stomp.settings import SessionSettings
 from protocols.stomp.subscription import Subscription
@@ -73,6 +74,7 @@ class StompSession(ProtocolConnection):
         "connect_frame",
         "id_prefix",
         "serial_prefix",
+        "is_input_ended",
     )
 
     def __init__(self, broker: Broker, link: Link, settings: SessionSettings, now_ms: int) -> None:
@@ -88,7 +90,7 @@ class StompSession(ProtocolConnection):
         self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
         self.is_touched = False
-        self.confirmations = Confirmations()
+        self.confirmations = Confirmations(broker)
         self.subscriptions: dict[str, Subscription] = {}
         self.unsettled: dict[bytes, Delivery] = {}
         self.next_ack = 1
@@ -100,6 +102,7 @@ class StompSession(ProtocolConnection):
         self.ending_deadline_ms = 0
         self.now_ms = now_ms
         self.connect_frame: Frame | None = None
+        self.is_input_ended = False
         self.id_prefix, self.serial_prefix = broker.id_prefixes()
         broker.connect(self)
 
@@ -152,6 +155,8 @@ class StompSession(ProtocolConnection):
         if is_allowed:
             self._open()
             self._read_frames()
+            if self.is_input_ended:
+                self.input_ended()
         else:
             self._fail(LoginRefused("login and passcode are not those of a user"), None)
 
@@ -170,6 +175,19 @@ class StompSession(ProtocolConnection):
             self._touch()
         return heartbeat.interval_ms(self.state == OPEN)
 
+    def is_blocked(self) -> bool:
+        # Who said DISCONNECT has left in order, and need not stay until the gate opens.
+        return bool(self.parking.parked) and not self.parking.is_disconnecting
+
+    def input_ended(self) -> None:
+        self.is_input_ended = True
+        if self.state in (AUTHENTICATING, ENDING) or self.parking.is_disconnecting:
+            return
+        self.state = ENDING
+        self.ending_deadline_ms = 0
+        self._let_go(is_lost=True)
+        self._touch()
+
     def connection_lost(self) -> None:
         self.state = ENDING
         self._let_go(is_lost=True)
@@ -187,7 +205,7 @@ class StompSession(ProtocolConnection):
         message = delivery.message
         octets = message.wire
         if octets is None or self.version != VERSION_1_2:
-            octets = self._message_octets(message)
+            octets = self._message_octets(message, consumer.queue)
         out = self.out
         if self.version == VERSION_1_2:
             number = self.next_ack
@@ -220,7 +238,7 @@ class StompSession(ProtocolConnection):
         assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
         octets = message.wire
         if octets is None or self.version != VERSION_1_2:
-            octets = self._message_octets(message)
+            octets = self._message_octets(message, consumer.queue)
         out = self.out
         out.append(subscription.prefix)
         if is_redelivered:
@@ -351,6 +369,9 @@ class StompSession(ProtocolConnection):
         head = frame.head
         target = head.mapped
         if not isinstance(target, SendTarget):
+            name = head.headers.get("transaction")
+            if name is not None:
+                self._transaction(name)
             target = send_target(head, self.broker, self.settings.default_persistent)
             head.mapped = target
         message = Message(
@@ -458,11 +479,13 @@ class StompSession(ProtocolConnection):
             has_automatic = has_automatic or subscription.is_automatic
         if self.version == VERSION_1_2:
             # stomp-php's generic dialect answers with the message-id.
-            for delivery in self.unsettled.values():
-                consumer = delivery.consumer
-                if consumer is None or (named is not None and consumer.name != named):
+            offset, serial = self._parse_message_id(wanted)
+            for delivery in self.unsettled.values() if offset >= 0 or serial >= 0 else ():
+                message = delivery.message
+                if message.log_offset != offset or (offset < 0 and message.serial != serial):
                     continue
-                if self.broker.message_id(delivery.message) == wanted:
+                consumer = delivery.consumer
+                if consumer is not None and (named is None or consumer.name == named):
                     return delivery
         if has_automatic and frame.command == frames.ACK and wanted.startswith("ID:"):
             return None
@@ -470,6 +493,14 @@ class StompSession(ProtocolConnection):
             f"{frames.NAMES[frame.command].decode()} names {wanted[:200]!r}, which is not an unacknowledged message "
             "of this connection"
         )
+
+    def _parse_message_id(self, text: str) -> tuple[int, int]:
+        """Return log offset and serial that a message-id of this store names, -1 for what it does not."""
+        for prefix, is_serial in ((self.serial_prefix, True), (self.id_prefix, False)):
+            digits = text.removeprefix(prefix)
+            if text.startswith(prefix) and digits.isascii() and digits.isdigit() and len(digits) <= 19:
+                return (NOT_LOGGED, int(digits)) if is_serial else (int(digits), -1)
+        return NOT_LOGGED, -1
 
     def _subscribe(self, frame: Frame) -> None:
         headers = frame.head.headers
@@ -485,8 +516,12 @@ class StompSession(ProtocolConnection):
         ack = headers.get("ack", "auto")
         if ack not in ACK_MODES:
             raise InvalidHeader(f"ack is {ack[:80]!r}; allowed are {', '.join(ACK_MODES)}")
-        destination, options = parse_destination(name, self.broker)
-        prefetch, warnings = subscription_options(headers, options, self.settings.is_strict)
+        most = self.settings.subscription_count
+        if len(self.subscriptions) >= most:
+            raise LimitReached(f"{most} subscriptions are open on this connection, which is the limit")
+        kind, rest, options = split_destination(name)
+        prefetch, warnings = subscription_options(headers, options, kind, self.settings.is_strict)
+        destination = self.broker.queue(rest) if kind == QUEUE else self.broker.topic(rest)
         for warning in warnings:
             self.link.warn(warning)
         consumer = self.broker.subscribe(self, destination, ACK_MODES[ack], prefetch, key)
@@ -496,11 +531,11 @@ class StompSession(ProtocolConnection):
         confirmations = self.confirmations
         receipt = frame.receipt
         if receipt is None:
-            consumer.queue.start_consumer(consumer)
+            self.broker.start(consumer)
         elif confirmations.is_settled(self.broker.store.confirmed_offset()):
             # Nothing that it would have to wait for: it leaves before the first MESSAGE.
             self.out.append(_receipt(receipt))
-            consumer.queue.start_consumer(consumer)
+            self.broker.start(consumer)
         else:
             confirmations.turn.append(_receipt(receipt))
             confirmations.turn_held.append(consumer)
@@ -579,10 +614,10 @@ class StompSession(ProtocolConnection):
         if frame.receipt is not None:
             self.confirmations.turn.append(_receipt(frame.receipt))
 
-    def _message_octets(self, message: Message) -> bytes:
+    def _message_octets(self, message: Message, queue: Queue) -> bytes:
         if message.wire is not None and self.version == VERSION_1_1 and message.flags & PLAIN:
             return message.wire
-        return message_octets(message, self.version, self.id_prefix, self.serial_prefix)
+        return message_octets(message, self.version, self.id_prefix, self.serial_prefix, not queue.is_logged)
 
     def _forget(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
@@ -607,7 +642,8 @@ class StompSession(ProtocolConnection):
     def _park(self, frame: Frame, destination: Queue | Topic, gate: int) -> None:
         """Let a frame wait for its gate, and stop reading a connection that sends on regardless."""
         parking = self.parking
-        parking.add(frame, destination.uri())
+        committing = self.committing.get(frame)
+        parking.add(frame, destination.uri(), 0 if committing is None else committing.size_bytes)
         if gate != gates.OPEN:
             self.broker.park(self, gate, destination)
         if self.subscriptions or self.unsettled:
@@ -647,7 +683,7 @@ class StompSession(ProtocolConnection):
         self.committing.clear()
         dropped = len(self.parking.take_all())
         if dropped:
-            self.link.warn(f"{dropped} unconfirmed frames that waited at a gate went with the connection")
+            self.link.frames_dropped(dropped)
         self.broker.disconnect(self, is_lost)
         self.subscriptions.clear()
         self.unsettled.clear()

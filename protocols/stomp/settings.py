@@ -20,6 +20,7 @@ class SessionSettings:
     default_persistent: bool = False
     is_strict: bool = False
     frame_limits: Limits = field(default_factory=Limits)
+    subscription_count: int = 10_000
     transaction_limits: TransactionLimits = field(default_factory=TransactionLimits)
     frame_time_ms: int = 30_000
     connect_time_ms: int = 30_000

@@ -52,7 +52,7 @@ def test_seeds_differ() -> None:
 
 def test_runs_see_what_they_are_made_to_see() -> None:
     """A simulation in which nothing happens would find nothing."""
-    worlds = [run_seed(seed) for seed in range(1, 41)]
+    worlds = [run_seed(seed) for seed in range(1, 61)]
     told = "\n".join(line for world in worlds for line in world.history)
     assert sum(world.stop_count for world in worlds) > 100
     assert sum(world.oracle.delivered_count for world in worlds) > 10_000

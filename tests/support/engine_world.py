@@ -76,7 +76,7 @@ class EngineWorld:
         if isinstance(destination, str):
             destination = self.broker.queue(destination)
         consumer = self.broker.subscribe(client, destination, ack_mode, prefetch, name)
-        consumer.queue.start_consumer(consumer)
+        self.broker.start(consumer)
         return consumer
 
     def message(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,6 +61,10 @@ class VirtualTimers(Timers):
     def next_ms(self) -> int | None:
         """Return when the next timer is due."""
         return self._due[0][0] if self._due else None
+
+    def pending(self) -> int:
+        """Return how many timers are set."""
+        return len(self._due)
 
     def fire_due(self) -> None:
         """Fire all that the clock has reached."""
@@ -124,9 +129,9 @@ class ScriptedStore(Store):
         self._entries: dict[tuple[int, int, int], Message] = {}
         for message in messages or []:
             self._entries[message.destination_id, message.priority, message.queue_offset] = message
-        self._end = 4096
-        self._written = 4096
-        self._durable = 4096
+        self._end = max([4096, *(one.log_offset + RECORD_BYTES + one.size for one in messages or [])])
+        self._written = self._end
+        self._durable = self._end
         self._batch: Batch | None = None
         self._batch_start = 0
         self._listener: StoreListener | None = None
@@ -197,7 +202,7 @@ class ScriptedStore(Store):
         if number is None:
             number = len(self._numbers) + 1
             self._numbers[kind, name] = number
-            self._append()
+            self._append(len(json.dumps(name)))
         return number
 
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:

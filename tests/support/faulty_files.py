@@ -154,6 +154,9 @@ class FaultyFile(File):
         self._enter("size")
         return len(self._inode.octets)
 
+    def begin_write_back(self) -> None:
+        self._enter("begin_write_back")
+
     def fdatasync(self) -> None:
         self._sync("fdatasync")
 

@@ -91,6 +91,7 @@ class RecordingListener(StoreListener):
         self.pages: list[Page] = []
         self.page_failures: list[str] = []
         self.failures: list[str] = []
+        self.skipped: list[tuple[int, str]] = []
         self.healed_count = 0
 
     def durable(self, offset: int) -> None:
@@ -104,6 +105,9 @@ class RecordingListener(StoreListener):
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
         self.page_failures.append(reason)
+
+    def record_skipped(self, destination_id: int, priority: int, queue_offset: int, reason: str) -> None:
+        self.skipped.append((queue_offset, reason))
 
     def store_failed(self, reason: str) -> None:
         self.failures.append(reason)

@@ -410,7 +410,7 @@ class BrokerPeer(Peer):
         )
         subscription.handle = consumer
         self.by_consumer[consumer.consumer_id] = subscription
-        consumer.queue.start_consumer(consumer)
+        self.world.broker.start(consumer)
 
     def _settle(
         self,
@@ -552,14 +552,12 @@ class BrokerPeer(Peer):
         self.confirm(receipt)
 
     def turn_ended(self) -> None:
-        store = self.world.store
-        written_offset = store.written_offset()
+        written_offset = self.world.store.written_offset()
         for subscription, message in self.handed_over:
-            if message.log_offset < written_offset:
-                message_id = self.world.broker.message_id(message)
-                self.oracle.identify(subscription.subscriber.view, read_body(message.body), message_id)
-            elif store.is_accepting():
+            if message.log_offset >= written_offset:
                 raise Violation(f"a message at {message.log_offset} has left before its record was written")
+            message_id = self.world.broker.message_id(message)
+            self.oracle.identify(subscription.subscriber.view, read_body(message.body), message_id)
         self.handed_over.clear()
 
     def flush(self, offset: int, confirmed_offset: int) -> None:

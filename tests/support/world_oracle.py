@@ -331,7 +331,7 @@ class Oracle:
     # -- the steps
 
     def identify(self, view: View, uid: int, message_id: str) -> None:
-        """A message has left under this id; of one whose record was never written nothing is promised."""
+        """A message has left under this id: from now on it is the only one with it, whatever stops in between."""
         place = (view.kind, view.name, uid)
         known = self.ids.setdefault(message_id, place)
         if known != place:

@@ -331,8 +331,7 @@ class StompPeer(Peer):
             headers.get("redelivered") == "true",
             int(headers.get("JMSXDeliveryCount", "1")),
         )
-        if int(message_id.rpartition("-")[2].lstrip("n")) < self.world.store.written_offset():
-            self.oracle.identify(subscription.subscriber.view, place.uid, message_id)
+        self.oracle.identify(subscription.subscriber.view, place.uid, message_id)
         if subscription.ack_mode != AUTO:
             subscription.held.append(Held(place, headers["ack"] if self.version == VERSION_1_2 else message_id))
 

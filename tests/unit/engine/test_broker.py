@@ -9,7 +9,7 @@ from engine import gates
 from engine.broker import EXPIRY_SCAN_MS, Broker
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.destination import TOPIC as TOPIC_KIND
-from engine.errors import InvalidOption
+from engine.errors import InvalidOption, LimitReached
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.ports import EXPIRED, DestinationState, LaneState
 from engine.queue import Queue
@@ -362,3 +362,18 @@ def test_stats_count_destinations_and_connections() -> None:
     assert stats.store.append_offset == world.store.append_offset()
     world.leave(client)
     assert world.broker.stats().connections == 0
+
+
+# -- limits
+
+
+def test_the_number_of_destinations_has_a_limit() -> None:
+    world = EngineWorld()
+    world.broker.destinations_max = 2
+    world.broker.queue("a")
+    world.broker.topic("b")
+    with pytest.raises(LimitReached, match=r"2 destinations are there, .* \(destinations-max\); 'c' would be one more"):
+        world.broker.queue("c")
+    with pytest.raises(LimitReached):
+        world.broker.topic("a")
+    assert world.broker.queue("a").name == "a", "those that are there can be used"

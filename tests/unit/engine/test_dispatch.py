@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine import gates
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.ports import ACKNOWLEDGED, EXPIRED
 from tests.support.engine_world import EngineWorld, address
@@ -245,3 +246,34 @@ def test_a_consumer_that_closed_before_its_first_turn_never_has_one() -> None:
     queue.start_consumer(consumer)
     world.send(b"1")
     assert client.bodies() == []
+
+
+# -- nothing leaves before it is written
+
+
+@pytest.mark.parametrize("ack_mode", [AUTO, INDIVIDUAL])
+@pytest.mark.parametrize("is_topic", [False, True])
+def test_what_the_disk_has_not_taken_is_not_handed_over(ack_mode: int, is_topic: bool) -> None:
+    world = EngineWorld()
+    destination = world.broker.topic("t") if is_topic else world.broker.queue("q")
+    client = world.client()
+    world.consumer(client, destination, ack_mode)
+    assert world.try_send(b"1", destination) == gates.OPEN
+    assert world.try_send(b"2", destination) == gates.OPEN
+    world.store.fail("disk full")  # from the next write on; both are accepted, neither is written
+    world.turn()
+    assert client.bodies() == []
+    world.store.heal()
+    world.turn()
+    assert client.bodies() == [b"1", b"2"]
+
+
+def test_what_was_written_before_the_disk_refused_goes_on_being_handed_over() -> None:
+    world = EngineWorld()
+    world.send(b"1", b"2")
+    world.store.write()
+    world.store.fail("disk full")
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert client.bodies() == [b"1", b"2"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine import gates
 from engine.consumer import INDIVIDUAL
-from engine.lane import LANE_MESSAGES, PAGE_MESSAGES
+from engine.lane import DELAYED_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.ports import LaneState
-from tests.support.engine_world import EngineWorld
+from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, recovered_queue, stored_message
 
 
@@ -166,10 +166,12 @@ def test_nothing_is_read_from_disk_before_somebody_wants_it() -> None:
 def test_a_page_the_disk_refuses_is_asked_for_again_a_little_later() -> None:
     world, store = recovered_world(LaneState(4, 2, 0, [], {}), 2)
     client = world.client()
-    world.consumer(client)
+    consumer = world.consumer(client)
     world.broker.end_turn()
     store.refuse_pages("read error at 4711")
-    assert world.broker.stats().store.reason == "read error at 4711"
+    assert world.broker.stats().store.reason == "queue://q: read error at 4711"
+    assert consumer.gate() == gates.STORE_DAMAGED
+    assert consumer.describe_gate() == "damaged: read error at 4711"
     world.broker.end_turn()
     assert store.requests == [], "not at once: that would keep a processor busy for nothing"
     world.advance(1_000)
@@ -201,3 +203,44 @@ def test_paged_messages_that_expired_are_not_handed_over() -> None:
     world.turn()
     assert client.bodies() == [b"good"]
     assert world.stats().expired == 1
+
+
+def test_a_damaged_queue_stays_said_while_others_are_read() -> None:
+    lanes = [LaneState(4, 2, 0, [], {})]
+    messages = [stored_message(number, offset, b"m") for number in (1, 2) for offset in range(2)]
+    store = ScriptedStore([recovered_queue(1, "bad", lanes), recovered_queue(2, "good", lanes)], messages)
+    world = EngineWorld(store=store)
+    client = world.client()
+    world.consumer(client, "bad")
+    world.broker.end_turn()
+    store.refuse_pages("its checksum does not match")
+    world.consumer(client, "good")
+    world.turn()
+    assert len(client.bodies()) == 2
+    assert world.broker.stats().store.reason == "queue://bad: its checksum does not match"
+
+
+def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> None:
+    world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=60_000))
+    world.store.page_limit = PAGE_BYTES // MIB
+    body = b"x" * MIB
+    count = 2 * DELAYED_BYTES // MIB
+    client = world.client()
+    consumer = world.consumer(client, prefetch=4)
+    world.send(*[body] * count)
+    taken = 0
+    while held := client.take():
+        taken += len(held)
+        world.refuse(*held)
+    assert DELAYED_BYTES < taken * MIB <= DELAYED_BYTES + 2 * PAGE_BYTES + 4 * MIB
+    assert world.stats().delayed == taken
+    assert consumer.gate() == gates.DELAYED
+    world.send(b"later")
+    assert client.bodies() == [], "it stays in its place behind them"
+    world.advance(60_000)
+    offsets: list[int] = []
+    while held := client.take():
+        offsets += [one.message.queue_offset for one in held]
+        world.acknowledge(*held)
+    assert offsets == list(range(count + 1))
+    assert world.stats().depth == 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from engine.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
+from engine.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES, MemoryBudget
 from engine.message import STOMP, Message
 
 
-def test_a_message_counts_once_however_many_hold_it() -> None:
+def test_the_octets_of_a_message_count_once_and_each_further_holder_a_little() -> None:
     budget = MemoryBudget(10_000)
     message = Message(1, STOMP, 0, 4, 0, 0, 0, b"", b"a:b\n", b"body")
     budget.hold(message)
     budget.hold(message)
-    assert budget.used_bytes == 8 + MESSAGE_OVERHEAD_BYTES
+    assert budget.used_bytes == 8 + MESSAGE_OVERHEAD_BYTES + HOLDER_BYTES
     budget.release(message)
     assert budget.used_bytes == 8 + MESSAGE_OVERHEAD_BYTES
     budget.release(message)

@@ -455,3 +455,50 @@ def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
     assert [(one.outcome, one.cause) for one in world.store.settled][:3] == [(EXPIRED, CAUSE_EXPIRED)] * 3
     assert (world.stats().expired, world.stats().depth) == (4, 0)
     assert world.broker.memory.used_bytes == 0
+
+
+# -- timers
+
+
+def test_one_timer_is_set_however_many_wait() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client)
+    before = world.timers.pending()
+    world.send(*(b"%d" % number for number in range(50)))
+    world.refuse(*client.take())
+    assert world.timers.pending() == before + 1
+    world.advance(1_000)
+    assert client.bodies() == [b"%d" % number for number in range(50)]
+    assert world.timers.pending() == before
+
+
+def test_what_is_due_earlier_does_not_wait_for_what_was_refused_before() -> None:
+    world = EngineWorld(
+        address("late", redelivery__initial_redelivery_delay_ms=900),
+        address("soon", redelivery__initial_redelivery_delay_ms=100),
+    )
+    client = world.client()
+    world.consumer(client, "late")
+    world.consumer(client, "soon")
+    for name in ("late", "soon"):
+        world.send(name.encode(), to=name)
+        world.refuse(only(client))
+    world.advance(99)
+    assert client.bodies() == []
+    world.advance(1)
+    assert client.bodies() == [b"soon"]
+    world.advance(799)
+    assert client.bodies() == []
+    world.advance(1)
+    assert client.bodies() == [b"late"]
+
+
+def test_a_dead_letter_queue_is_made_beyond_the_limit_of_destinations() -> None:
+    world = EngineWorld(quick(redelivery__maximum_redeliveries=0))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    world.broker.destinations_max = 1
+    world.refuse(only(client))
+    assert [message.body for message in dead_letters(world)] == [b"1"]

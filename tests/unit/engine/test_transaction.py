@@ -319,3 +319,21 @@ def test_what_is_reserved_is_enough_for_many_scattered_acknowledgements() -> Non
     transaction.add_refused(held[1::4])
     world.broker.commit(transaction)  # the store asserts that the batch fits
     assert len(world.store.batches) == 1
+
+
+@pytest.mark.parametrize("nack", ["redeliver", "dead-letter", "requeue"])
+def test_the_room_kept_for_a_commit_holds_the_longest_names(nack: str) -> None:
+    longest = "\\" * 1024
+    graves = "\\" * 1023 + "d"
+    world = EngineWorld(address(longest, nack=nack, dead_letter_address=graves, redelivery__maximum_redeliveries=0))
+    client = world.client("c" * 5_000)
+    world.consumer(client, longest)
+    world.send(*(b"%d" % number for number in range(4)), to=longest)
+    held = client.take()
+    transaction = begin(client)
+    transaction.add_accepted(held[::2])
+    transaction.add_refused(held[1::2])
+    add_send(world, transaction, b"answer", "answers")
+    world.broker.commit(transaction)  # the store asserts that it was enough
+    (batch,) = world.store.batches
+    assert batch.records == {"redeliver": 6, "dead-letter": 6, "requeue": 2}[nack], "and no destination among them"

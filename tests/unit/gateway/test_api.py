@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.model import Endpoint, ServerConfig
 from engine.stats import BrokerStats
+from gateway.counters import GatewayCounters
 from gateway.security import Security, hash_password
 from gateway.web.api import create_app, stat_document
 from gateway.web.rates import Rates, RateSampler
@@ -26,11 +27,20 @@ GUARDED = Security(ServerConfig(users={"alice": tuple(hash_password("secret", 40
 
 
 class Fixed(StatsSource):
+    is_failed = False
+
     def __init__(self, stats: BrokerStats) -> None:
         self._stats = stats
 
     def stats(self) -> BrokerStats:
+        assert not self.is_failed, "a broker that stands half-way is not asked"
         return self._stats
+
+    def counters(self) -> GatewayCounters:
+        return GatewayCounters()
+
+    def has_failed(self) -> bool:
+        return self.is_failed
 
 
 @asynccontextmanager
@@ -231,3 +241,11 @@ def test_the_document_is_json() -> None:
     sampler = rates_after((0.0, broker(destination("a"))), (1.0, broker(destination("a"))))
     document = json.loads(json.dumps(stat_document(broker(destination("a")), sampler)))
     assert document["destinations"][0]["rates"] == {"enqueued": 0.0, "delivered": 0.0, "acknowledged": 0.0}
+
+
+async def test_health_after_a_fault_of_the_gateway_itself() -> None:
+    source = Fixed(broker())
+    source.is_failed = True
+    async with TestClient(TestServer(create_app(source, OPEN), host="127.0.0.1")) as client:
+        response = await client.get("/healthz")
+        assert (response.status, await response.text()) == (503, "unavailable: the gateway failed and stops\n")

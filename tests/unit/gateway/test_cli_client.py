@@ -93,7 +93,7 @@ def test_an_error_says_how_much_was_confirmed(capsys: pytest.CaptureFixture[str]
 def test_nobody_there(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     url = unused_url()
     assert main([*command, "--url", url]) == exit_codes.UNREACHABLE
-    assert capsys.readouterr().err == f"penstock: cannot reach {url}\n"
+    assert capsys.readouterr().err == f"penstock: cannot reach {url}: Connection refused\n"
 
 
 @pytest.mark.parametrize("command", [["send", "q", "x"], ["receive", "q"]])

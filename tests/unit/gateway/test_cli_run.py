@@ -44,6 +44,7 @@ def test_a_port_in_use(tmp_path: Path, flag: str) -> None:
         code, text = run(tmp_path / "data", flag, f"{scheme}://127.0.0.1:{port}")
     assert code == exit_codes.FAILED
     assert "address already in use" in text
+    assert f"listeners.{flag.removeprefix('--')} ({flag})" in text
     assert str(port) in text
 
 
@@ -63,6 +64,13 @@ def test_a_store_of_another_format(tmp_path: Path) -> None:
     (tmp_path / "data" / "store.json").write_text('{"format": 999, "store_id": "00000000", "created_ms": 0}')
     code, _ = run(tmp_path / "data")
     assert code == exit_codes.STORE
+
+
+def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, text = run(tmp_path / "file")
+    assert code == exit_codes.FAILED
+    assert "which is not a directory" in text
 
 
 def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:

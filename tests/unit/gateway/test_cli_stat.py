@@ -76,6 +76,14 @@ def test_the_table() -> None:
     assert "blocked: connection 5: memory limit" in lines
 
 
+def test_what_is_wrong_with_a_store_that_takes_messages_is_said_too() -> None:
+    told = document()
+    told["store"] = {"is_accepting": True, "reason": "queue://a: its checksum does not match"}
+    assert "STORE: queue://a: its checksum does not match" in table(told).splitlines()
+    told["store"] = {"is_accepting": True, "reason": ""}
+    assert "STORE" not in table(told)
+
+
 def test_rates_that_are_not_known_yet() -> None:
     lines = table(stat_document(broker(destination("a")), RateSampler())).splitlines()
     assert lines[1].split()[5:8] == ["-", "-", "-"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +15,7 @@ from engine.consumer import Consumer
 from engine.delivery import Delivery
 from engine.message import Message
 from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
+from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
 from protocols.connection import ProtocolConnection
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
@@ -82,34 +85,51 @@ class Session(ProtocolConnection):
         self.finished = False
         self.ticks = 0
         self.is_broken = False
+        self.is_waiting = False
         self.log: list[str] = []
 
     def receive_data(self, octets: bytes, now_ms: int) -> None:
+        self.check()
         self.out += octets
         self.connection.touch()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
-        assert not self.is_broken, "ours"
+        self.check()
         out, self.out = self.out, b""
         return out
 
+    def check(self) -> None:
+        assert not self.is_broken, "ours"
+
     def output_written(self, is_paused: bool) -> None:
+        self.check()
         self.log.append(f"written, {'paused' if is_paused else 'open'}")
 
     def is_finished(self) -> bool:
         return self.finished
 
     def authenticated(self, is_allowed: bool) -> None:
+        self.check()
         self.log.append(f"authenticated {is_allowed}")
 
     def tick(self, now_ms: int) -> int:
+        self.check()
         self.ticks += 1
         return 60_000
 
+    def is_blocked(self) -> bool:
+        return self.is_waiting
+
+    def input_ended(self) -> None:
+        self.check()
+        self.log.append("input ended")
+
     def connection_lost(self) -> None:
+        self.check()
         self.log.append("lost")
 
     def shut_down(self) -> None:
+        self.check()
         self.log.append("shut down")
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None: ...
@@ -162,7 +182,9 @@ class World:
         self.host = Host()
         self.host.has_room = has_room
         self.transport = Transport(can_half_close, endpoint)
-        self.connection = Connection(self.host, self.engine_loop, 4096)
+        self.clock = clock
+        self.counters = GatewayCounters()
+        self.connection = Connection(self.host, self.engine_loop, self.counters, 4096, 60_000)
         self.connection.connection_made(self.transport)
 
     @property
@@ -315,9 +337,114 @@ async def test_a_peer_that_has_gone_when_we_say_good_bye(world: World) -> None:
     assert not world.engine_loop.failed.is_set()
 
 
-async def test_a_fault_of_a_session_takes_down_its_connection_only(world: World) -> None:
+# -- faults of our own
+
+INPUTS: dict[str, Callable[[World], object]] = {
+    "data_received": lambda world: world.connection.data_received(b"x"),
+    "eof_received": lambda world: world.connection.eof_received(),
+    "resume_writing": lambda world: world.connection.resume_writing(),
+    "connection_lost": lambda world: world.connection.connection_lost(None),
+    "credentials_checked": lambda world: world.connection.credentials_checked(True),
+    "shut_down": lambda world: world.connection.shut_down(),
+    "tick": lambda world: world.connection._do_tick(),
+    "flush": lambda world: world.connection.flush(0, 0),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+async def test_a_fault_in_any_call_stops_the_gateway(name: str, world: World) -> None:
     world.session.is_broken = True
+    INPUTS[name](world)
+    assert world.engine_loop.failed.is_set()
+    world.session.is_broken = False
+
+
+async def test_after_a_fault_nothing_leaves_and_nothing_enters(world: World) -> None:
+    world.connection.data_received(b"confirmed too early")
+    world.session.is_broken = True
+    world.connection.data_received(b"x")
+    world.session.is_broken = False
+    ticks = world.session.ticks
+    world.turn()
+    world.connection.flush(0, 0)
+    for name, put_in in INPUTS.items():
+        if name != "connection_lost":
+            put_in(world)
+    world.connection.connection_lost(None)
+    assert world.transport.written == []
+    assert (world.session.log, world.session.ticks, world.host.closed) == ([], ticks, 1)
+
+
+# -- peers that are gone, or take nothing
+
+
+async def test_who_takes_no_output_for_long_is_given_up(world: World) -> None:
+    world.connection.data_received(b"abc")
+    world.turn()
+    world.transport.unsent = 2
+    world.connection._do_tick()  # it took one octet
+    for _ in range(2):
+        world.clock.now_ms += 59_999
+        world.transport.unsent -= 1
+        world.connection._do_tick()
+        assert "abort" not in world.transport.calls, "it is slow, but it takes"
+        world.transport.unsent = max(world.transport.unsent, 1)
+    world.connection.data_received(b"more")
+    world.turn()
+    world.transport.unsent = 5
+    world.clock.now_ms += 59_999
+    world.connection._do_tick()
+    assert "abort" not in world.transport.calls
+    world.clock.now_ms += 60_000
+    world.connection._do_tick()
+    assert "abort" in world.transport.calls
+    assert world.counters.stalled == 1
+
+
+async def test_with_nothing_to_take_nobody_stalls(world: World) -> None:
+    for _ in range(3):
+        world.clock.now_ms += 600_000
+        world.connection._do_tick()
+    assert world.transport.calls == []
+
+
+@pytest.mark.parametrize("is_waiting", [True, False])
+async def test_a_hang_up_is_noticed_while_a_blocked_producer_is_not_read(is_waiting: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peer = socket.create_connection(server.getsockname())
+        endpoint, _ = server.accept()
+        with endpoint:
+            world = World(endpoint=endpoint)
+            world.session.is_waiting = is_waiting
+            world.connection.pause_reading()
+            world.connection._do_tick()
+            assert "abort" not in world.transport.calls
+            peer.sendall(b"unread, and in front of the end")
+            peer.close()
+            poll = select.poll()
+            poll.register(endpoint, select.POLLRDHUP)
+            assert poll.poll(20_000)
+            world.connection._do_tick()
+            assert ("abort" in world.transport.calls) == is_waiting
+
+
+async def test_frames_that_went_with_a_connection_are_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.connection.frames_dropped(3)
+    assert world.counters.dropped_frames == 3
+    assert "192.0.2.7:5555: 3 unconfirmed frames" in caplog.text
+
+
+async def test_the_kernel_looks_after_silent_peers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        World(endpoint=client)
+        assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+async def test_the_end_of_input_is_the_session_s_affair(world: World) -> None:
+    assert world.connection.eof_received()
+    assert world.session.log == ["input ended"]
+    world.session.finished = True
     world.connection.touch()
     world.turn()
-    assert world.transport.calls == ["abort"]
-    assert not world.engine_loop.failed.is_set()
+    assert world.transport.calls == ["close"], "there is nothing left to read"
+    assert not world.connection.eof_received()

@@ -15,8 +15,9 @@ from engine.broker import Broker
 from engine.store.memory_store import MemoryStore
 from engine.transaction import TransactionLimits
 from gateway.clock import SystemClock
+from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, LoopTimers
-from gateway.listener import StompListener, session_settings
+from gateway.listener import REFUSED_MAX, StompListener, session_settings
 from gateway.security import Security, hash_password
 from gateway.workers import ThreadWorkers
 
@@ -29,7 +30,7 @@ def configured(**limits: int) -> ServerConfig:
 
 
 @asynccontextmanager
-async def serving(config: ServerConfig) -> AsyncIterator[StompListener]:
+async def serving(config: ServerConfig, counters: GatewayCounters | None = None) -> AsyncIterator[StompListener]:
     loop = asyncio.get_running_loop()
     clock = SystemClock()
     timers = LoopTimers(loop, clock)
@@ -39,8 +40,16 @@ async def serving(config: ServerConfig) -> AsyncIterator[StompListener]:
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
     workers.attach(engine_loop)
-    listener = StompListener(config, broker, engine_loop, Security(config))
-    await listener.start()
+    listener = StompListener(
+        config,
+        broker,
+        engine_loop,
+        Security(config),
+        counters or GatewayCounters(),
+        config.stomp.limits.connections,
+    )
+    await listener.bind()
+    await listener.accept()
     async with asyncio.timeout(30):
         yield listener
         await listener.stop(10)
@@ -114,6 +123,49 @@ async def test_one_connection_more_than_allowed() -> None:
                 break
 
 
+async def test_refused_connections_that_stay_are_cut_off_once_there_are_many() -> None:
+    counters = GatewayCounters()
+    async with serving(configured(connections=1), counters) as listener:
+        first = await Client.open(listener)
+        first.send(CONNECT % b"")
+        await first.frame()
+        lingering = []
+        for _ in range(REFUSED_MAX):
+            lingering.append(await Client.open(listener))
+            assert "too many connections" in await lingering[-1].frame()
+        unheard = await Client.open(listener)
+        with pytest.raises((asyncio.IncompleteReadError, OSError)) as cut:
+            await unheard.frame()
+        unheard.writer.close()
+        assert getattr(cut.value, "partial", b"") == b""
+        assert counters.refused == REFUSED_MAX + 1
+        for client in [first, *lingering]:
+            client.writer.close()
+
+
+async def test_input_that_ends_behind_a_send_gets_its_receipt_first() -> None:
+    async with serving(configured()) as listener:
+        client = await Client.open(listener)
+        client.send(CONNECT % b"")
+        client.send(b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:r\n\nhello\0")
+        client.writer.write_eof()
+        assert (await client.frame()).startswith("CONNECTED")
+        assert await client.frame() == "RECEIPT\nreceipt-id:r\n\n\0"
+        assert await client.rest() == b"\n"
+
+
+async def test_input_that_ends_while_the_password_is_checked() -> None:
+    users = {"ann": tuple(hash_password("secret", iterations=4096))}
+    async with serving(replace(configured(), users=users)) as listener:
+        client = await Client.open(listener)
+        client.send(CONNECT % b"login:ann\npasscode:secret\n")
+        client.send(b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:r\n\nhello\0")
+        client.writer.write_eof()
+        assert (await client.frame()).startswith("CONNECTED")
+        assert (await client.frame()).startswith("RECEIPT")
+        assert await client.rest() == b"\n"
+
+
 async def test_the_last_error_arrives_although_the_peer_goes_on_sending() -> None:
     async with serving(configured(body_bytes=1024)) as listener:
         client = await Client.open(listener)
@@ -184,7 +236,20 @@ def test_settings_come_from_the_configuration() -> None:
             default_persistent=True,
             strict_headers=True,
             heart_beat_grace=3.0,
-            limits=StompLimits(10, 100, 1_000, 1, 2, 3, 4, 5, 6, 7, 8, 9),
+            limits=StompLimits(
+                header_count=10,
+                header_line_bytes=100,
+                body_bytes=1_000,
+                frame_time_ms=1,
+                connect_time_ms=2,
+                subscriptions=3,
+                transactions=4,
+                transaction_actions=5,
+                transaction_bytes=6,
+                unread_output_bytes=7,
+                block_park_bytes=8,
+                block_park_max_bytes=9,
+            ),
         ),
     )
     settings = session_settings(config, needs_login=True)
@@ -193,5 +258,6 @@ def test_settings_come_from_the_configuration() -> None:
     limits = settings.frame_limits
     assert (limits.header_count, limits.header_line_bytes, limits.body_bytes) == (10, 100, 1_000)
     assert (settings.frame_time_ms, settings.connect_time_ms) == (1, 2)
+    assert settings.subscription_count == 3
     assert settings.transaction_limits == TransactionLimits(4, 5, 6)
     assert (settings.unread_output_bytes, settings.block_park_bytes, settings.block_park_max_bytes) == (7, 8, 9)

@@ -19,7 +19,7 @@ def released(confirmations: Confirmations, offset: int) -> list[bytes]:
 
 
 def test_what_needs_nothing_durable_leaves_at_the_end_of_the_turn() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     confirmations.turn += [b"a", b"b"]
     assert confirmations.end_turn(900, 100) == b"ab"
     assert not confirmations.owed
@@ -27,7 +27,7 @@ def test_what_needs_nothing_durable_leaves_at_the_end_of_the_turn() -> None:
 
 
 def test_what_was_logged_waits_for_its_offset() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     confirmations.has_logged = True
     confirmations.turn.append(b"a")
     assert confirmations.end_turn(200, 100) == b""
@@ -37,7 +37,7 @@ def test_what_was_logged_waits_for_its_offset() -> None:
 
 
 def test_nothing_overtakes_what_waits() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     confirmations.has_logged = True
     confirmations.turn.append(b"a")
     confirmations.end_turn(200, 100)
@@ -51,7 +51,7 @@ def test_nothing_overtakes_what_waits() -> None:
 
 
 def test_a_receipt_stands_for_earlier_frames_without_one() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     confirmations.has_logged = True
     assert confirmations.end_turn(200, 100) == b""  # a SEND that asked for no receipt
     confirmations.turn.append(b"a")
@@ -60,14 +60,14 @@ def test_a_receipt_stands_for_earlier_frames_without_one() -> None:
 
 
 def test_what_is_durable_already_leaves_at_once() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     confirmations.has_logged = True
     confirmations.turn.append(b"a")
     assert confirmations.end_turn(200, 200) == b"a"
 
 
 def test_is_settled_says_whether_a_confirmation_could_leave_now() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     assert confirmations.is_settled(0)
     confirmations.has_logged = True
     assert not confirmations.is_settled(0)
@@ -81,7 +81,7 @@ def test_is_settled_says_whether_a_confirmation_could_leave_now() -> None:
 
 
 def test_consumers_are_held_until_their_receipt_leaves() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     held, later = waiting_consumer(), waiting_consumer()
     confirmations.has_logged = True
     confirmations.turn.append(b"a")
@@ -98,7 +98,7 @@ def test_consumers_are_held_until_their_receipt_leaves() -> None:
 
 
 def test_consumers_whose_receipt_leaves_with_the_turn_start_with_it() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     held = waiting_consumer()
     confirmations.turn.append(b"a")
     confirmations.turn_held.append(held)
@@ -108,7 +108,7 @@ def test_consumers_whose_receipt_leaves_with_the_turn_start_with_it() -> None:
 
 
 def test_a_consumer_is_not_started_by_an_earlier_turn_s_confirmation() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     confirmations.has_logged = True
     confirmations.turn.append(b"a")
     confirmations.end_turn(200, 100)  # nobody is held for this one
@@ -124,7 +124,7 @@ def test_a_consumer_is_not_started_by_an_earlier_turn_s_confirmation() -> None:
 
 
 def test_nothing_overtakes_what_could_leave_but_has_not_yet() -> None:
-    confirmations = Confirmations()
+    confirmations = Confirmations(EngineWorld().broker)
     confirmations.has_logged = True
     confirmations.turn.append(b"a")
     confirmations.end_turn(200, 100)

@@ -10,27 +10,32 @@ from engine.errors import InvalidDestination, InvalidOption
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, STOMP, TEXT, Message
 from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2, Decoder
 from protocols.stomp.errors import InvalidHeader
-from protocols.stomp.frames import Frame
+from protocols.stomp.frames import Frame, Head
 from protocols.stomp.mapping import (
     SendTarget,
     boolean,
     message_octets,
     number,
-    parse_destination,
     send_target,
+    split_destination,
     subscription_options,
 )
 from tests.support.engine_world import EngineWorld
 
 
-def sent(headers: str, *, default_persistent: bool = False) -> SendTarget:
-    """Return what a SEND with these lines asks for."""
+def head(headers: str) -> Head:
+    """Return the head of a SEND with these lines."""
     decoder = Decoder()
     decoder.version = VERSION_1_2
-    decoder.receive_data(f"SEND\n{headers}\n\0".encode())
+    decoder.receive_data(f"SEND\n{headers.rstrip()}\n\n\0".encode())
     frame = decoder.next_frame()
     assert isinstance(frame, Frame)
-    return send_target(frame.head, EngineWorld().broker, default_persistent)
+    return frame.head
+
+
+def sent(headers: str, *, default_persistent: bool = False) -> SendTarget:
+    """Return what a SEND with these lines asks for."""
+    return send_target(head(headers), EngineWorld().broker, default_persistent)
 
 
 # -- SEND
@@ -138,13 +143,11 @@ def test_what_only_a_broker_can_know_is_not_taken_from_a_client() -> None:
     ],
 )
 def test_destinations(text: str, kind: int, name: str) -> None:
-    destination, options = parse_destination(text, EngineWorld().broker)
-    assert (destination.kind, destination.name, options) == (kind, name, {})
+    assert split_destination(text) == (kind, name, {})
 
 
 def test_options_of_a_destination() -> None:
-    destination, options = parse_destination("/queue/a?consumer.prefetchSize=10", EngineWorld().broker)
-    assert (destination.name, options) == ("a", {"consumer.prefetchSize": "10"})
+    assert split_destination("/queue/a?consumer.prefetchSize=10") == (QUEUE, "a", {"consumer.prefetchSize": "10"})
 
 
 @pytest.mark.parametrize(
@@ -152,13 +155,13 @@ def test_options_of_a_destination() -> None:
 )
 def test_destinations_that_are_refused(text: str) -> None:
     with pytest.raises(InvalidDestination):
-        parse_destination(text, EngineWorld().broker)
+        send_target(head(f"destination:{text}"), EngineWorld().broker, default_persistent=False)
 
 
 @pytest.mark.parametrize("query", ["consumer.prefetch=1", "nonsense", "consumer.prefetchSize=1&x=y"])
 def test_unknown_options_are_refused_by_name(query: str) -> None:
     with pytest.raises(InvalidOption, match=r"unknown destination option .*; allowed is consumer.prefetchSize"):
-        parse_destination(f"/queue/a?{query}", EngineWorld().broker)
+        split_destination(f"/queue/a?{query}")
 
 
 # -- SUBSCRIBE
@@ -175,7 +178,7 @@ def test_unknown_options_are_refused_by_name(query: str) -> None:
     ],
 )
 def test_where_the_prefetch_comes_from(headers: dict[str, str], options: dict[str, str], prefetch: int | None) -> None:
-    assert subscription_options(headers, options, is_strict=True) == (prefetch, [])
+    assert subscription_options(headers, options, QUEUE, is_strict=True) == (prefetch, [])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_where_the_prefetch_comes_from(headers: dict[str, str], options: dict[st
 )
 def test_a_prefetch_that_makes_no_sense(headers: dict[str, str], options: dict[str, str]) -> None:
     with pytest.raises(InvalidOption, match="allowed is a whole number from 0"):
-        subscription_options(headers, options, is_strict=False)
+        subscription_options(headers, options, QUEUE, is_strict=False)
 
 
 @pytest.mark.parametrize(
@@ -202,26 +205,26 @@ def test_a_prefetch_that_makes_no_sense(headers: dict[str, str], options: dict[s
 )
 def test_what_is_not_done_yet_is_refused_rather_than_ignored(headers: dict[str, str]) -> None:
     with pytest.raises(InvalidOption, match="is not supported by this version"):
-        subscription_options(headers, {}, is_strict=False)
+        subscription_options(headers, {}, QUEUE, is_strict=False)
 
 
 @pytest.mark.parametrize("name", ["browser", "activemq.exclusive", "activemq.noLocal", "activemq.retroactive"])
 def test_the_same_switched_off_is_nothing(name: str) -> None:
-    assert subscription_options({name: "false"}, {}, is_strict=True) == (None, [])
+    assert subscription_options({name: "false"}, {}, QUEUE, is_strict=True) == (None, [])
 
 
 def test_hints_without_effect_are_taken() -> None:
     headers = {"activemq.dispatchAsync": "false", "activemq.subcriptionName": "x", "activemq.priority": "3"}
-    assert subscription_options(headers, {}, is_strict=True) == (None, [])
+    assert subscription_options(headers, {}, QUEUE, is_strict=True) == (None, [])
 
 
 def test_misspelt_headers_are_warned_about_or_refused() -> None:
     headers = {"activemq.prefetchsize": "1"}
-    prefetch, warnings = subscription_options(headers, {}, is_strict=False)
+    prefetch, warnings = subscription_options(headers, {}, QUEUE, is_strict=False)
     assert prefetch is None
-    assert warnings == ["SUBSCRIBE has an unknown header activemq.prefetchsize; known is activemq.prefetchSize"]
-    with pytest.raises(InvalidOption, match=r"unknown header activemq\.prefetchsize"):
-        subscription_options(headers, {}, is_strict=True)
+    assert warnings == ["SUBSCRIBE has an unknown header 'activemq.prefetchsize'; known is activemq.prefetchSize"]
+    with pytest.raises(InvalidOption, match=r"unknown header 'activemq\.prefetchsize'"):
+        subscription_options(headers, {}, QUEUE, is_strict=True)
 
 
 # -- MESSAGE
@@ -234,7 +237,7 @@ def made(flags: int = TEXT | PLAIN, headers: bytes = b"", body: bytes = b"hi", a
 
 
 def octets(message: Message, version: int) -> bytes:
-    return message_octets(message, version, "ID:s-", "ID:s-1-n")
+    return message_octets(message, version, "ID:s-", "ID:s-1-n", is_shared=True)
 
 
 def test_a_logged_message_in_each_version() -> None:
@@ -312,3 +315,60 @@ def test_switches_and_numbers() -> None:
     assert number("x", " 007 ", 0, 9) == 7
     with pytest.raises(InvalidOption):
         number("x", "٣", 0, 9)
+
+
+# -- what others say, and what must not get into a log
+
+
+def test_a_send_that_is_wrong_makes_no_destination() -> None:
+    for line in ("priority:x", "expires:x", "persistent:maybe", "amq-msg-type:map"):
+        broker = EngineWorld().broker
+        with pytest.raises(InvalidOption):
+            send_target(head("destination:/queue/new\n" + line), broker, default_persistent=False)
+        assert broker.queues == {}, line
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("consumer.prefetchSize=abc", "allowed is a whole number"),
+        ("consumer.prefetchSize=-1", "allowed is a whole number"),
+        ("consumer.prefetchSize=1&consumer.prefetchSize=2", "is there twice"),
+    ],
+)
+def test_options_are_checked_wherever_a_destination_stands(query: str, reason: str) -> None:
+    with pytest.raises(InvalidOption, match=reason):
+        send_target(head(f"destination:/queue/a?{query}"), EngineWorld().broker, default_persistent=False)
+
+
+@pytest.mark.parametrize(
+    ("headers", "prefetch"),
+    [
+        ({"prefetch-count": "9"}, 9),
+        ({"prefetch-count": "9", "activemq.prefetchSize": "3"}, 3),
+        ({"prefetch-count": "0"}, 2**31 - 1),
+    ],
+)
+def test_rabbitmq_s_prefetch(headers: dict[str, str], prefetch: int) -> None:
+    assert subscription_options(headers, {}, QUEUE, is_strict=True) == (prefetch, [])
+
+
+@pytest.mark.parametrize("headers", [{"durable": "true"}, {"auto-delete": "false"}])
+def test_rabbitmq_s_durable_subscription_is_refused_on_topics_only(headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidOption, match="is not supported by this version"):
+        subscription_options(headers, {}, TOPIC, is_strict=False)
+    assert subscription_options(headers, {}, QUEUE, is_strict=True) == (None, [])
+
+
+@pytest.mark.parametrize("name", ["consumer.prefetchSize", "consumer-window-size"])
+def test_a_prefetch_that_would_have_no_effect_is_warned_about(name: str) -> None:
+    _, warnings = subscription_options({name: "1"}, {}, QUEUE, is_strict=False)
+    assert warnings == [f"SUBSCRIBE has an unknown header {name!r}; known is activemq.prefetchSize"]
+
+
+def test_a_warning_is_one_short_line_and_there_are_few_of_them() -> None:
+    headers = {f"activemq.x\n2026-01-01 forged{number}{'y' * 500}": "1" for number in range(100)}
+    _, warnings = subscription_options(headers, {}, QUEUE, is_strict=False)
+    assert len(warnings) == 4
+    assert warnings[-1] == "SUBSCRIBE has 97 more unknown headers"
+    assert all("\n" not in text and len(text) < 200 for text in warnings)

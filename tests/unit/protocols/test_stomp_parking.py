@@ -27,3 +27,10 @@ def test_a_disconnect_that_waits_stops_everything_behind_it() -> None:
     parking.add_disconnect(last)
     assert parking.is_reading_paused and parking.is_disconnecting
     assert parking.take_all() == [last]
+
+
+def test_heads_receipts_and_what_is_held_besides_count() -> None:
+    parking = Parking(100, 1_000)
+    one = Frame(SEND, Head(SEND, {"ab": "cd"}, -1, b"ab:cd\n"), b"r1", None, b"body")
+    parking.add(one, "queue://a", 1_000)
+    assert parking.parked_bytes == FRAME_OVERHEAD_BYTES + 4 + 6 + 2 + 4 + 1_000

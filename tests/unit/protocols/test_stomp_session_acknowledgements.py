@@ -352,3 +352,14 @@ def test_settlements_name_the_consumer() -> None:
     (consumer,) = gateway.broker.stats().consumers
     assert (consumer.subscription, consumer.acknowledged) == ("s", 1)
     assert ACKNOWLEDGED == 1
+
+
+@pytest.mark.parametrize("tail", ["", "x", "-1", "\u0661", "9" * 30])
+def test_a_message_id_that_only_looks_like_one_names_nothing(tail: str) -> None:
+    peer = StompGateway().connect()
+    peer.subscribe("/queue/q")
+    peer.publish("/queue/q", b"1")
+    (message,) = peer.messages()
+    prefix = message["message-id"].rpartition("-")[0] + "-"
+    peer.send("ACK", id=prefix + tail, subscription="s")
+    assert peer.error()["condition"] == "invalid-header"

@@ -284,7 +284,7 @@ def test_a_misspelt_header_is_warned_about() -> None:
     peer.subscribe("/queue/q", **{"activemq.prefetchsize": "1"}, receipt="r")
     assert peer.receipts() == ["r"]
     assert peer.link.warnings == [
-        "SUBSCRIBE has an unknown header activemq.prefetchsize; known is activemq.prefetchSize"
+        "SUBSCRIBE has an unknown header 'activemq.prefetchsize'; known is activemq.prefetchSize"
     ]
 
 
@@ -410,3 +410,34 @@ def test_a_new_subscriber_gets_what_comes_after_its_receipt() -> None:
     gateway.sync()
     receipt, message = peer.take()
     assert (receipt["receipt-id"], message.body) == ("s", b"1")
+
+
+def test_the_subscriptions_of_a_connection_have_a_limit() -> None:
+    peer = StompGateway(settings=SessionSettings(subscription_count=2)).connect()
+    peer.subscribe("/queue/a", id="1")
+    peer.subscribe("/queue/b", id="2")
+    peer.send("UNSUBSCRIBE", id="1")
+    peer.subscribe("/queue/c", id="3")
+    peer.subscribe("/queue/d", id="4")
+    error = peer.error()
+    assert error["condition"] == "limit-reached"
+    assert b"2 subscriptions are open" in error.body
+
+
+@pytest.mark.parametrize(("name", "is_shared"), [("/queue/d", False), ("/topic/d", True)])
+def test_only_what_several_receivers_share_is_kept_encoded(name: str, is_shared: bool) -> None:
+    gateway = StompGateway()
+    peer = gateway.connect()
+    peer.subscribe(name)
+    peer.publish(name, b"body")
+    (delivery,) = peer.session.unsettled.values()
+    assert (delivery.message.wire is not None) == is_shared
+    assert peer.bodies() == [b"body"]
+
+
+def test_a_send_into_a_transaction_that_is_not_open_makes_no_destination() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect()
+    peer.publish("/queue/new", b"x", transaction="none")
+    assert peer.error()["condition"] == "transaction-error"
+    assert gateway.broker.queues == {}

@@ -214,7 +214,7 @@ def test_one_read_with_many_sends_is_taken_only_as_far_as_the_limit() -> None:
 
 
 def test_a_connection_that_also_receives_is_read_on_and_then_refused() -> None:
-    gateway = failing(SessionSettings(block_park_bytes=1, block_park_max_bytes=3 * (FRAME_OVERHEAD_BYTES + 100)))
+    gateway = failing(SessionSettings(block_park_bytes=1, block_park_max_bytes=3 * (FRAME_OVERHEAD_BYTES + 160)))
     peer = gateway.connect()
     peer.subscribe("/queue/in")
     peer.publish("/queue/in", b"job")
@@ -367,3 +367,64 @@ def test_a_send_does_not_overtake_a_waiting_commit_at_any_of_its_addresses() -> 
     assert peer.receipts() == ["c", "later"]
     peer.subscribe("/queue/a", "auto")
     assert peer.bodies() == [b"1", b"3"]
+
+
+# -- what waiting costs, and who gives it up
+
+
+def test_headers_count_towards_what_may_wait() -> None:
+    gateway = failing(SessionSettings(block_park_bytes=FRAME_OVERHEAD_BYTES + 5_000))
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"", persistent="true", note="x" * 5_000)
+    assert not peer.link.is_reading
+
+
+def test_a_commit_that_waits_counts_its_messages() -> None:
+    gateway = failing(SessionSettings(block_park_bytes=FRAME_OVERHEAD_BYTES + 5_000))
+    peer = gateway.connect()
+    peer.send("BEGIN", transaction="x")
+    peer.publish("/queue/q", b"x" * 5_000, transaction="x", persistent="true")
+    assert peer.link.is_reading
+    peer.send("COMMIT", transaction="x")
+    assert not peer.link.is_reading
+
+
+def test_input_that_ends_drops_what_waited_and_says_so() -> None:
+    gateway = failing()
+    peer = gateway.connect()
+    persistent(peer, b"1", "1")
+    assert peer.session.is_blocked()
+    peer.session.input_ended()
+    gateway.settle()
+    assert peer.is_closed
+    heal(gateway)
+    assert gateway.stats("q").enqueued == 0
+    assert peer.link.warnings == ["1 unconfirmed frames that waited at a gate went with the connection"]
+
+
+def test_who_said_disconnect_may_hang_up_while_it_waits() -> None:
+    gateway = failing()
+    peer = gateway.connect()
+    persistent(peer, b"1", "1")
+    peer.send("DISCONNECT", receipt="bye")
+    assert not peer.session.is_blocked()
+    peer.session.input_ended()
+    gateway.settle()
+    assert not peer.is_closed
+    heal(gateway)
+    assert peer.receipts() == ["1", "bye"]
+    assert peer.is_closed
+
+
+def test_input_that_ends_waits_for_the_confirmations_before_it() -> None:
+    gateway = StompGateway()
+    gateway.syncs = False
+    peer = gateway.connect()
+    persistent(peer, b"1", "1")
+    peer.session.input_ended()
+    peer.session.input_ended()  # told twice, as after a pause
+    gateway.settle()
+    assert not peer.is_closed
+    gateway.sync()
+    assert peer.receipts() == ["1"]
+    assert peer.is_closed

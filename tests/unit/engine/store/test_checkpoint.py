@@ -4,7 +4,8 @@ import pytest
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
-from engine.store.checkpoint import Checkpoint, CheckpointFile, pack_checkpoint, unpack_checkpoint
+from engine.store.checkpoint import CheckpointFile, pack_checkpoint
+from engine.store.headers import Checkpoint, unpack_checkpoint
 from tests.support.faulty_files import FaultyFiles
 
 VALUES = Checkpoint(3, False, 1000, 1_700_000_000_000, 17, 800, 400, 2)

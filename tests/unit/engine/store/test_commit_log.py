@@ -129,9 +129,10 @@ def test_the_system_queue_lists_every_record_that_is_no_message() -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     home.send(queue, 3)
     home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 1)])
-    home.stop()
+    home.send(queue, 100)  # rolls
+    home.flush()
     entries = list(layout.ENTRY.iter_unpack(bytes(home.files.octets(f"data/consumequeue/0/0/{0:020d}.cq"))))
-    assert [(entry[4], entry[6]) for entry in entries] == [
+    assert [(entry[4], entry[6]) for entry in entries[:3]] == [
         (layout.SNAPSHOT, 0),
         (layout.DESTINATION, queue),
         (layout.SETTLEMENT, queue),
@@ -143,7 +144,8 @@ def test_entries_name_their_records() -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     sent = Message(queue, STOMP, PERSISTENT, 2, 101, 102, 103, b"", b"", b"body")
     home.store.append(sent)
-    home.stop()
+    home.send(queue, 100)  # rolls
+    home.flush()
     octets = bytes(home.files.octets(f"data/consumequeue/{queue}/2/{0:020d}.cq"))
     assert list(layout.ENTRY.iter_unpack(octets)) == [
         (sent.log_offset, 84, PERSISTENT, 2, layout.MESSAGE, 0, 101, 102, 103, sent.store_time_ms)

@@ -10,6 +10,7 @@ from engine.destination import QUEUE
 from engine.errors import StoreError
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, FILE_LANE, READ_LANE, SYNC_LANE, Range
 from engine.store import format as layout
+from engine.store.headers import unpack_checkpoint
 from engine.store.settings import ASYNC, StoreSettings
 from tests.support.store_home import UNLIMITED, FileHome, lane
 
@@ -246,17 +247,51 @@ def test_a_job_that_ends_after_closing_changes_nothing() -> None:
     assert before == {path: bytes(home.files.octets(path)) for path in home.files.paths(".cq")}
 
 
-def test_a_failed_checkpoint_is_told_and_published_later() -> None:
+def test_nothing_is_confirmed_before_the_checkpoint_says_so() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    durable = home.store.durable_offset()
+    home.files.fail("pwrite", errno.EIO, "checkpoint", count=2)
+    home.send(queue, 1)
+    home.flush()
+    assert home.listener.durable_offset == 0
+    assert home.store.durable_offset() == home.store.confirmed_offset() == durable
+    assert home.listener.failures == ["data/checkpoint: Input/output error"]
+    assert not home.store.is_accepting()
+    home.pass_time(RETRY_MS)
+    assert home.store.confirmed_offset() == durable
+    home.pass_time(RETRY_MS)
+    assert home.listener.durable_offset == home.store.confirmed_offset() == home.store.append_offset()
+    assert home.listener.healed_count == 1
+    values = unpack_checkpoint(bytes(home.files.octets("data/checkpoint")), "")
+    assert values is not None
+    assert values.durable_offset == home.store.durable_offset()
+
+
+def test_a_later_sync_publishes_what_a_failed_checkpoint_held_back() -> None:
     home = FileHome()
     queue = home.store.open_destination(QUEUE, "orders")
     home.files.fail("pwrite", errno.EIO, "checkpoint")
     home.send(queue, 1)
     home.flush()
+    home.send(queue, 1)
+    home.flush()
     assert home.listener.durable_offset == home.store.append_offset()
-    assert home.listener.failures == ["data/checkpoint: Input/output error"]
-    assert not home.store.is_accepting()
-    home.pass_time(RETRY_MS)
     assert home.listener.healed_count == 1
+
+
+def test_no_segment_is_dropped_before_the_checkpoint_says_so() -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_time_ms=0))
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 200)
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 200)])
+    home.flush()
+    home.files.fail("pwrite", errno.EIO, "checkpoint", count=99)
+    home.pass_time(home.settings.retention_interval_ms)
+    assert FIRST_SEGMENT in home.files.paths(".log")
+    home.files.heal()
+    home.pass_time(2 * home.settings.retention_interval_ms)
+    assert FIRST_SEGMENT not in home.files.paths(".log")
 
 
 def test_consume_queues_that_cannot_be_written_are_tried_again() -> None:
@@ -311,7 +346,7 @@ def test_a_failed_read_is_the_answer_and_may_be_asked_again() -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     home.send(queue, 5)
     home.flush()
-    home.files.fail("pread", errno.EIO, ".log")
+    home.files.fail("pread", errno.EIO, ".log", count=2)
     home.store.request(queue, 4, 0, 5, UNLIMITED)
     home.workers.run_all(READ_LANE)
     assert len(home.listener.page_failures) == 1
@@ -320,18 +355,76 @@ def test_a_failed_read_is_the_answer_and_may_be_asked_again() -> None:
     assert len(bodies(home, queue, 0, 5)) == 5
 
 
-def test_a_damaged_record_is_not_delivered() -> None:
+def damaged(home: FileHome, entry: int) -> tuple[int, list[bytes], str]:
+    """Send five messages and damage one; return their queue, their bodies and the beginning of the answer."""
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 5)
+    home.flush()
+    offset = sent[entry].log_offset
+    position = layout.SEGMENT_HEADER_BYTES + offset
+    home.files.octets(FIRST_SEGMENT)[position + 90] ^= 1
+    reason = f"{FIRST_SEGMENT}, position {position}: the record at log offset {offset} is damaged: its checksum"
+    return queue, [each.body for each in sent], reason
+
+
+def test_what_is_sound_before_a_damaged_record_is_delivered_then_the_damage_is_told() -> None:
+    home = FileHome()
+    queue, sent, reason = damaged(home, 3)
+    page = home.page(queue, 4, 0, 5)
+    assert [each.body for each in page.messages] == sent[:3]
+    assert page.next_offset == 3
+    home.store.request(queue, 4, 3, 2, UNLIMITED)
+    home.workers.run_all(READ_LANE)
+    (told,) = home.listener.page_failures
+    assert told.startswith(reason)
+    assert home.listener.pages == []
+    home.listener.page_failures.clear()
+    assert [each.body for each in home.page(queue, 4, 4, 1).messages] == sent[4:]
+
+
+def test_damaged_records_are_left_out_and_told_if_asked_for() -> None:
+    home = FileHome()
+    home.stop()
+    home.is_skipping = True
+    home.begin()
+    queue, sent, reason = damaged(home, 3)
+    home.page(queue, 4, 2, 2)
+    page = home.page(queue, 4, 0, 5)
+    assert [each.body for each in page.messages] == [*sent[:3], sent[4]]
+    assert page.next_offset == 5
+    (lost,) = home.file_store.report.skipped
+    assert (lost.path, lost.reason) == (FIRST_SEGMENT, "entry 3: its checksum does not match")
+    ((entry, told),) = home.listener.skipped
+    assert entry == 3
+    assert told.startswith(reason)
+
+
+def test_an_entry_that_leads_past_its_segment_is_damage() -> None:
+    home = FileHome()
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 200)
+    home.flush()
+    octets = home.files.octets(f"data/consumequeue/{queue}/4/{0:020d}.cq")
+    octets[2 * layout.ENTRY_BYTES + 11] = 0x7F  # the highest octet of the size
+    assert len(home.page(queue, 4, 0, 10).messages) == 2
+    home.store.request(queue, 4, 2, 1, UNLIMITED)
+    home.workers.run_all(READ_LANE)
+    (reason,) = home.listener.page_failures
+    assert "past the end of its segment" in reason
+
+
+def test_what_can_be_read_does_not_wait_for_a_place_that_cannot() -> None:
     home = FileHome()
     queue = home.store.open_destination(QUEUE, "orders")
     sent = home.send(queue, 5)
     home.flush()
-    position = layout.SEGMENT_HEADER_BYTES + sent[3].log_offset
-    home.files.octets(FIRST_SEGMENT)[position + 90] ^= 1
-    home.store.request(queue, 4, 0, 5, UNLIMITED)
+    home.files.fail("pread", errno.EIO, ".log", count=1)  # of all five together
+    home.files.fail("pread", errno.EIO, ".log", count=9, skip=2)  # of the third and what follows
+    page = home.page(queue, 4, 0, 5)
+    assert [each.body for each in page.messages] == [each.body for each in sent[:2]]
+    home.store.request(queue, 4, page.next_offset, 3, UNLIMITED)
     home.workers.run_all(READ_LANE)
-    (reason,) = home.listener.page_failures
-    assert reason.startswith(f"{FIRST_SEGMENT}, position {position}: the record at log offset {sent[3].log_offset}")
-    assert "checksum" in reason
+    assert home.listener.page_failures == [f"a file of the store: {OSError(errno.EIO, 'Input/output error').strerror}"]
 
 
 def test_async_confirms_what_is_written_and_syncs_at_an_interval() -> None:

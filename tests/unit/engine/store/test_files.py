@@ -20,6 +20,7 @@ def test_positional_reads_and_writes(tmp_path: Path) -> None:
     assert file.pwrite(b"abc", 10) == 3
     assert file.pread(5, 9) == b"\0abc\0"
     assert file.pread(50, 90) == bytes(10)
+    file.begin_write_back()
     file.fdatasync()
     file.fsync()
     file.truncate(12)

@@ -12,10 +12,10 @@ from engine.destination import QUEUE
 from engine.errors import StoreCorrupt, StoreError, StoreLocked
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store import format as layout
-from engine.store.checkpoint import unpack_checkpoint
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
-from engine.store.recovery import RecoveryReport
+from engine.store.headers import unpack_checkpoint
+from engine.store.recovery_report import RecoveryReport
 from engine.store.settings import StoreSettings
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.store_home import FileHome, lane
@@ -587,4 +587,4 @@ def test_the_checkpoint_says_where_readers_stop() -> None:
     values = unpack_checkpoint(bytes(home.files.octets("data/checkpoint")), "")
     assert values is not None
     assert values.is_clean
-    assert values.consume_queue_offset == values.durable_offset == home.store.append_offset()
+    assert 0 < values.consume_queue_offset < values.durable_offset == home.store.append_offset()

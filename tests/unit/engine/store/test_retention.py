@@ -8,7 +8,7 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, FILE_LANE, READ_LANE, SYNC_LANE, Range
-from engine.store.checkpoint import unpack_checkpoint
+from engine.store.headers import unpack_checkpoint
 from engine.store.settings import StoreSettings
 from tests.support.store_home import UNLIMITED, FileHome, lane
 

@@ -38,6 +38,23 @@ def test_a_snapshot_tells_everything() -> None:
     assert (news.lanes[0].tail, news.lanes[0].cursor) == (7, 7)
 
 
+def test_a_snapshot_is_compact_json_whatever_the_names_are() -> None:
+    state = a_state()
+    state.add_destination(4, QUEUE, 'quoted "\\\n\x01\u2028')
+    state.open_lane(4, 0).tail = 1
+    payload = state.snapshot(99)
+    described = json.loads(payload)
+    assert payload == json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+    assert described["destinations"][2]["name"] == 'quoted "\\\n\x01\u2028'
+    assert described["destinations"][0]["lanes"][0] == {
+        "priority": 4,
+        "tail": 20,
+        "cursor": 5,
+        "settled": [[8, 2]],
+        "attempts": [[6, 3, 77], [7, 3, 77]],
+    }
+
+
 def test_a_failed_attempt_of_a_settled_entry_is_not_kept() -> None:
     state = a_state()
     state.fail_attempts(1, 0, [Range(4, 8, 1, 1)])

@@ -1,0 +1,116 @@
+"""What stands at the head of a store's files, read: the checkpoint's slots, a segment's header, its seal.
+
+The gateway and the readers both take these from here.  Spark workers load this module, so it imports nothing live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.store import format as layout
+
+
+class NotWhole(StoreCorrupt):
+    """Octets that are no whole header or seal: damaged, or still being written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What one slot says.  Consume queues hold the entries of all records below ``consume_queue_offset``.
+
+    first_offset: base of the oldest segment that is kept.
+    """
+
+    generation: int
+    is_clean: bool
+    durable_offset: int
+    durable_time_ms: int
+    next_sequence: int
+    consume_queue_offset: int
+    first_offset: int
+    start_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """What a segment file says of itself."""
+
+    is_continuation: bool
+    base: int
+    capacity: int
+    store_id: str
+
+
+def unpack_checkpoint(octets: bytes, path: str) -> Checkpoint | None:
+    """Return the newer of the slots in the file's octets; None if none of them is whole.
+
+    Raises: StoreCorrupt for a whole slot of another version.
+    """
+    slots = [unpack_slot(octets, start, path) for start in (0, layout.CHECKPOINT_SLOT_BYTES)]
+    return max((slot for slot in slots if slot is not None), key=_generation, default=None)
+
+
+def unpack_slot(octets: bytes, start: int, path: str) -> Checkpoint | None:
+    """Return the slot at ``start``, None if it is not whole.
+
+    Raises: StoreCorrupt for a whole slot of another version.
+    """
+    size = layout.CHECKPOINT.size
+    body = octets[start : start + size]
+    if len(octets) < start + size + layout.CRC.size or not body.startswith(layout.CHECKPOINT_MAGIC):
+        return None
+    if not _is_crc_right(octets[start:], size):
+        return None
+    _, version, flags, generation, durable, time_ms, sequence, entries, first, starts = layout.CHECKPOINT.unpack(body)
+    if version != layout.FORMAT_VERSION:
+        raise _other_version(path, start + 8, version)
+    return Checkpoint(generation, flags & layout.CLEAN_STOP != 0, durable, time_ms, sequence, entries, first, starts)
+
+
+def unpack_segment_header(octets: bytes, path: str) -> SegmentHeader:
+    """Return what the first octets of a segment file say.
+
+    Raises: NotWhole, StoreCorrupt for another version.
+    """
+    size = layout.SEGMENT_HEADER.size
+    if not octets.startswith(layout.SEGMENT_MAGIC) or len(octets) < size + layout.CRC.size:
+        raise NotWhole(f"{path}, position 0: no segment header, it begins with {layout.SEGMENT_MAGIC.decode()}")
+    _, version, flags, base, capacity, _, owner = layout.SEGMENT_HEADER.unpack_from(octets)
+    if version != layout.FORMAT_VERSION:
+        raise _other_version(path, 8, version)
+    if not _is_crc_right(octets, size):
+        raise NotWhole(f"{path}, position {size}: the checksum of the segment header does not match")
+    store_id = owner.rstrip(b"\0").decode("ascii", "replace")
+    return SegmentHeader(flags & layout.CONTINUATION != 0, base, capacity, store_id)
+
+
+def unpack_seal(octets: bytes, path: str) -> int | None:
+    """Return where the records of a segment end by its seal; None if it has none.
+
+    octets: of the file from its beginning.
+    Raises: NotWhole.
+    """
+    seal = octets[layout.SEAL_POSITION : layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size]
+    if not any(seal):
+        return None
+    if len(seal) < layout.SEAL.size + layout.CRC.size or not _is_crc_right(seal, layout.SEAL.size):
+        raise NotWhole(f"{path}, position {layout.SEAL_POSITION}: the checksum of the seal does not match")
+    return int(layout.SEAL.unpack_from(seal)[0])
+
+
+def _is_crc_right(octets: bytes, size: int) -> bool:
+    return bool(layout.CRC.unpack_from(octets, size)[0] == crc32c(octets[:size]))
+
+
+def _other_version(path: str, position: int, version: int) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"{path}, position {position}: version {version} of the format, "
+        f"version {layout.FORMAT_VERSION} is the only one known here"
+    )
+
+
+def _generation(checkpoint: Checkpoint) -> int:
+    return checkpoint.generation

@@ -1,0 +1,84 @@
+"""What an operator has to hear: the log has each change once, not each event, and not more often than a second."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from engine.broker import Broker
+from engine.ports import Clock, Store
+
+QUIET_MS: Final = 1_000  # a gate that opens and shuts for every message must not fill the log
+
+log: Final = logging.getLogger("penstock.alarms")
+
+
+class Alarm:
+    """One thing that can be wrong.  raised, cleared: what is said; ``raised`` takes the reason."""
+
+    __slots__ = ("is_raised", "_raised", "_cleared", "_level", "_told_ms")
+
+    def __init__(self, raised: str, cleared: str, level: int) -> None:
+        self.is_raised = False  # as the log has it
+        self._raised = raised
+        self._cleared = cleared
+        self._level = level
+        self._told_ms = -QUIET_MS
+
+    def see(self, reason: str, now_ms: int) -> None:
+        """Take how it is now; "" is well.  What is held back for quiet is told at a later look, if it is still so."""
+        is_wrong = reason != ""
+        if is_wrong == self.is_raised or now_ms - self._told_ms < QUIET_MS:
+            return
+        self.is_raised = is_wrong
+        self._told_ms = now_ms
+        if is_wrong:
+            log.log(self._level, self._raised, reason)
+        else:
+            log.info(self._cleared)
+
+
+class Alarms:
+    """Looks at attributes only: whoever asks at the end of a turn pays nothing while all is well.
+
+    is_raised: something was wrong when the log last spoke, so that the next look may have to take it back.
+    """
+
+    __slots__ = ("is_raised", "_broker", "_store", "_clock", "_failed", "_unread", "_memory", "_blocked", "_retention")
+
+    def __init__(self, broker: Broker, store: Store, clock: Clock) -> None:
+        self.is_raised = False
+        self._broker = broker
+        self._store = store
+        self._clock = clock
+        self._failed = Alarm(
+            "store: failed, nothing persistent is accepted: %s", "store: healed, it accepts again", logging.ERROR
+        )
+        self._unread = Alarm("store: a page could not be read: %s", "store: pages can be read again", logging.ERROR)
+        self._memory = Alarm("memory: the gate is shut, %s", "memory: the gate is open again", logging.WARNING)
+        self._blocked = Alarm("producers wait: %s", "no producer waits any more", logging.WARNING)
+        self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
+
+    def look(self) -> None:
+        """Compare with what the log said last."""
+        broker = self._broker
+        now_ms = self._clock.monotonic_ms()
+        reason = broker.store_reason
+        is_accepting = self._store.is_accepting()
+        self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
+        self._unread.see(reason if is_accepting else "", now_ms)
+        memory = broker.memory
+        used = f"{memory.used_bytes} of {memory.limit_bytes} octets are used"
+        self._memory.see(used if broker.is_memory_shut else "", now_ms)
+        self._blocked.see(self._who_waits(), now_ms)
+        self._retention.see(self._store.retention_reason(), now_ms)
+        self.is_raised = any(
+            alarm.is_raised for alarm in (self._failed, self._unread, self._memory, self._blocked, self._retention)
+        )
+
+    def _who_waits(self) -> str:
+        parked = self._broker.parked
+        for client, _, gate in parked.values():
+            others = f", and {len(parked) - 1} more" if len(parked) > 1 else ""
+            return f"{client.describe().get('address', '?')} at {gate}{others}"
+        return ""

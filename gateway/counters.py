@@ -1,0 +1,18 @@
+"""What the gateway itself counts, apart from the engine's statistics; read by the metrics."""
+
+from __future__ import annotations
+
+
+class GatewayCounters:
+    """Since the start.
+
+    dropped_frames: unconfirmed frames that waited at a gate when their connection was lost.
+    stalled: connections given up because the peer took no output.  refused: connections over the limit.
+    """
+
+    __slots__ = ("dropped_frames", "stalled", "refused")
+
+    def __init__(self) -> None:
+        self.dropped_frames = 0
+        self.stalled = 0
+        self.refused = 0

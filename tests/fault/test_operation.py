@@ -1,0 +1,155 @@
+"""What an operator meets: a full disk at the stop, a fault of ours, too few descriptors, a port in use, hang-ups."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.cli import exit_codes
+from gateway.cli.blocking_client import BlockingClient
+from protocols.stomp.frames import SEND
+from tests.support import configurations, raw_stomp
+from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.waiting import wait_until
+
+LIMIT_S = 30.0
+FULL_BYTES = 64 * 1024  # files may not grow past it: room for the text of the log, none for the message
+
+
+def log_of(gateway: GatewayProcess) -> str:
+    return gateway.log.read_text(errors="replace")
+
+
+def block(gateway: GatewayProcess, full: str) -> BlockingClient:
+    """Fill the disk; return the producer whose message did not fit."""
+    resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE, (FULL_BYTES, resource.RLIM_INFINITY))
+    producer = raw_stomp.client(gateway)
+    producer.send(SEND, [("destination", full), ("persistent", "true"), ("receipt", "1")], b"x" * 100_000)
+    producer.flush()
+    wait_until(lambda: gateway.get("/healthz")[0] == 503, "the disk is full", limit_s=LIMIT_S)
+    return producer
+
+
+def heal(gateway: GatewayProcess) -> None:
+    resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    wait_until(lambda: gateway.get("/healthz")[0] == 200, "there is space again", limit_s=LIMIT_S)
+
+
+def test_a_full_disk_is_in_the_log_once_and_so_is_its_end(
+    start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    gateway = start_gateway(configurations.small_segments())
+    first = block(gateway, f"/queue/{unique('full')}")
+    second = raw_stomp.client(gateway)
+    second.send(SEND, [("destination", f"/queue/{unique('other')}"), ("persistent", "true"), ("receipt", "2")], b"x")
+    second.flush()
+    wait_until(lambda: "producers wait: 127.0.0.1:" in log_of(gateway), "who waits is in the log", limit_s=LIMIT_S)
+    heal(gateway)
+    wait_until(lambda: "no producer waits any more" in log_of(gateway), "the end is in the log", limit_s=LIMIT_S)
+    text = log_of(gateway)
+    assert text.count("store: failed, nothing persistent is accepted: ") == 1
+    assert text.count("store: healed, it accepts again") == 1
+    for client in (first, second):
+        client.close()
+
+
+def test_a_blocked_producer_that_hangs_up_takes_its_messages_back(
+    start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    config = configurations.small_segments() + "stomp:\n  limits:\n    block-park-bytes: 1 KiB\n"
+    gateway = start_gateway(config)
+    queue = unique("taken-back")
+    keeper = block(gateway, f"/queue/{unique('full')}")
+    producer = raw_stomp.client(gateway)
+    for number in range(50):
+        producer.send(SEND, [("destination", f"/queue/{queue}"), ("persistent", "true")], b"%d" % number * 100)
+    producer.flush()
+    wait_until(lambda: len(gateway.get_json("/api/stat")["blocked_producers"]) == 1, "it waits", limit_s=LIMIT_S)
+    producer.close()
+    wait_until(lambda: "went with the connection" in log_of(gateway), "the hang-up is noticed", limit_s=LIMIT_S)
+    assert "penstock_dropped_frames_total 0.0" not in gateway.get("/metrics")[1]
+    heal(gateway)
+    destinations = gateway.get_json("/api/stat")["destinations"]
+    assert [one["enqueued"] for one in destinations if one["name"] == queue] == [0]
+    keeper.close()
+
+
+def test_a_stop_while_the_disk_is_full_says_that_it_was_not_clean(
+    start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    gateway = start_gateway(configurations.small_segments())
+    producer = block(gateway, f"/queue/{unique('full')}")
+    assert gateway.terminate() == exit_codes.UNCLEAN
+    text = log_of(gateway)
+    assert "stopped without closing the store cleanly: " in text
+    assert "Traceback" not in text
+    producer.close()
+    gateway.start()
+    assert "store: not closed cleanly" in log_of(gateway)
+    assert gateway.terminate() == exit_codes.OK
+
+
+BROKEN = """
+import sys
+from protocols.stomp.session import StompSession
+
+class Broken(StompSession):
+    def receive_data(self, octets, now_ms):
+        assert b"BREAK" not in octets, "planted"
+        super().receive_data(octets, now_ms)
+
+import gateway.listener
+gateway.listener.StompSession = Broken
+from gateway.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_a_fault_of_ours_stops_the_process_and_the_next_start_recovers(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    arguments = ["run", "--json", "--data", str(data), "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", BROKEN, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline().decode()
+    port = int(line.split("tcp://127.0.0.1:")[1].split('"')[0])
+    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as peer:
+        peer.sendall(b"BREAK")
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == exit_codes.FAILED
+    assert b"a fault in its session while receiving" in said and b"AssertionError: planted" in said
+    gateway = GatewayProcess(data, None, tmp_path / "log")
+    gateway.start()
+    assert "store: not closed cleanly" in log_of(gateway)
+    gateway.dispose()
+
+
+def test_descriptors(tmp_path: Path) -> None:
+    hard = 1_000
+    command = [sys.executable, "-m", "gateway", "run", "--json", "--data", str(tmp_path / "data")]
+    process = subprocess.Popen(
+        [*command, "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard)),
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    process.terminate()
+    _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == exit_codes.OK
+    assert b"at most 616 connections instead of 10000" in said
+
+
+def test_the_hint_of_scripts_run_is_right_from_everywhere() -> None:
+    text = (ROOT / "scripts" / "run").read_text()
+    assert "export --data '$root/data'" in text and "cat <<TEXT" in text
+    assert os.access(ROOT / "scripts" / "run", os.X_OK)

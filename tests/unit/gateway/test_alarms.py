@@ -1,0 +1,103 @@
+"""What the log says when something goes wrong, and when it is well again: once each."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from config.matching import AddressMatcher
+from engine import gates
+from engine.broker import Broker
+from gateway.alarms import QUIET_MS, Alarms
+from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
+
+
+class RetainingStore(ScriptedStore):
+    stuck = ""
+
+    def retention_reason(self) -> str:
+        return self.stuck
+
+
+class World:
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        self.caplog = caplog
+        self.clock = VirtualClock()
+        self.store = RetainingStore()
+        self.broker = Broker(self.store, self.clock, VirtualTimers(self.clock), AddressMatcher(()), 1024 * 1024)
+        self.alarms = Alarms(self.broker, self.store, self.clock)
+
+    def look(self) -> list[str]:
+        """Look three times, in time; return what was said."""
+        self.caplog.clear()
+        for _ in range(3):
+            self.clock.now_ms += QUIET_MS
+            self.alarms.look()
+        return [record.getMessage() for record in self.caplog.records]
+
+
+@pytest.fixture
+def world(caplog: pytest.LogCaptureFixture) -> World:
+    return World(caplog)
+
+
+def test_all_is_well(world: World) -> None:
+    assert world.look() == []
+    assert not world.alarms.is_raised
+
+
+def test_the_store(world: World) -> None:
+    world.store.fail("No space left")
+    assert world.look() == ["store: failed, nothing persistent is accepted: No space left"]
+    assert world.alarms.is_raised
+    world.store.heal()
+    assert world.look() == ["store: healed, it accepts again"]
+    assert not world.alarms.is_raised
+
+
+def test_a_page(world: World) -> None:
+    world.broker.store_reason = "Input/output error"
+    assert world.look() == ["store: a page could not be read: Input/output error"]
+    world.broker.store_reason = ""
+    assert world.look() == ["store: pages can be read again"]
+
+
+def test_memory(world: World) -> None:
+    world.broker.is_memory_shut = True
+    assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"]
+    world.broker.is_memory_shut = False
+    assert world.look() == ["memory: the gate is open again"]
+
+
+def test_producers(world: World) -> None:
+    queue = world.broker.queue("q")
+    for _ in range(2):
+        client = FakeClient()
+        world.broker.connect(client)
+        world.broker.park(client, gates.STORE, queue)
+    (said,) = world.look()
+    assert said.startswith("producers wait: ")
+    assert said.endswith("at store: queue://q, and 1 more")
+    world.broker.parked.clear()
+    assert world.look() == ["no producer waits any more"]
+
+
+def test_retention(world: World) -> None:
+    world.store.stuck = "00.log: Permission denied"
+    assert world.look() == ["retention: space is not freed: 00.log: Permission denied"]
+    world.store.stuck = ""
+    assert world.look() == ["retention: space is freed again"]
+
+
+def test_a_gate_that_flaps_does_not_fill_the_log(world: World) -> None:
+    world.broker.is_memory_shut = True
+    world.look()
+    world.clock.now_ms += QUIET_MS
+    world.caplog.clear()
+    for number in range(1_000):
+        world.broker.is_memory_shut = number % 2 == 1
+        world.alarms.look()
+    assert len(world.caplog.records) == 1
+    assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"], "what is still so is told"
