@@ -19,7 +19,7 @@ from engine.dispatch import Dispatcher
 from engine.errors import InvalidDestination, InvalidOption, LimitReached
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
-from engine.ports import Clock, Store, StoreListener, Timers, TimerTarget
+from engine.ports import CAUSE_DAMAGED, DROPPED, Clock, Store, StoreListener, Timers, TimerTarget
 from engine.queue import Queue
 from engine.redelivery import Redelivery
 from engine.stats import BrokerStats, ConsumerStats, DestinationStats, StoreStats
@@ -70,6 +70,8 @@ class Broker(StoreListener, TimerTarget):
         self.is_blocked = False
         self.is_memory_shut = False
         self.store_reason = ""
+        self.page_faults: dict[tuple[int, int], str] = {}
+        self.skipped_records: list[str] = []
         self._next_client = 1
         self._next_consumer = 1
         self._next_serial = 1
@@ -389,6 +391,8 @@ class Broker(StoreListener, TimerTarget):
         lane = queue.lane(priority)
         lane.is_loading = False
         lane.fault = ""
+        if self.page_faults:
+            self.page_faults.pop((destination_id, priority), None)
         wanted = next_offset - first
         for delivery in lane.load(next_offset, messages):
             if delivery.message.expires_ms:
@@ -409,7 +413,14 @@ class Broker(StoreListener, TimerTarget):
         lane = queue.lane(priority)
         lane.is_loading = False
         lane.fault = reason
+        self.page_faults[(destination_id, priority)] = f"{queue.uri()}: {reason}"
         self._ask_again_later(queue)
+
+    def record_skipped(self, destination_id: int, priority: int, queue_offset: int, reason: str) -> None:
+        queue = self.queues_by_id[destination_id]
+        queue.depth -= 1
+        self.skipped_records.append(f"{queue.uri()}: {reason}")
+        self.store.settle_range(destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1)
 
     def store_failed(self, reason: str) -> None:
         self.is_blocked = True
@@ -501,14 +512,10 @@ class Broker(StoreListener, TimerTarget):
                 client.admit()  # parks again at once if another gate of its is still shut
 
     def _fault(self) -> str:
-        """Return what is wrong with the store, "" for nothing: it takes nothing, or a page cannot be read."""
+        """Return what is wrong with the disk, "" for nothing."""
         if self.store_reason:
             return self.store_reason
-        for queue in self.queues.values():
-            fault = queue.fault()
-            if fault:
-                return f"{queue.uri()}: {fault}"
-        return ""
+        return next(iter(self.page_faults.values()), "")
 
     def _all_queues(self) -> list[Queue]:
         """Return the queues and the queues of topic subscriptions."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LANE_BYTES: Final = 8 * 1024 * 1024  # ready messages of one lane kept in memory; beyond, they are paged
 LANE_MESSAGES: Final = 8_192
+IDLE_LANE_BYTES: Final = 64 * 1024  # the same while the queue has no consumer: there may be thousands of such queues
 PAGE_MESSAGES: Final = 1_024  # entries asked for at a time
 PAGE_BYTES: Final = 4 * 1024 * 1024
 DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memory; beyond, nothing more is loaded
@@ -85,7 +86,8 @@ class Lane:
         self.tail = offset + 1
         position = offset << SERIAL_BITS
         self.last_position = position
-        if self.next_load == offset and self.ready_bytes < LANE_BYTES and len(self.ready) < LANE_MESSAGES:
+        limit_bytes = LANE_BYTES if self.queue.consumers else IDLE_LANE_BYTES
+        if self.next_load == offset and self.ready_bytes < limit_bytes and len(self.ready) < LANE_MESSAGES:
             self.next_load = offset + 1
             self.ready_bytes += message.size
             self.ready.append(Delivery(message, self, position))

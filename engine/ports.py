@@ -29,6 +29,7 @@ CAUSE_NACK: Final = 1
 CAUSE_CONNECTION_LOST: Final = 2
 CAUSE_EXHAUSTED: Final = 3
 CAUSE_EXPIRED: Final = 4
+CAUSE_DAMAGED: Final = 5  # its record cannot be read, and the operator asked to go on without it
 
 CAUSE_NAMES: Final = {
     CAUSE_NONE: "none",
@@ -36,6 +37,7 @@ CAUSE_NAMES: Final = {
     CAUSE_CONNECTION_LOST: "connection-lost",
     CAUSE_EXHAUSTED: "exhausted",
     CAUSE_EXPIRED: "expired",
+    CAUSE_DAMAGED: "damaged",
 }
 
 

@@ -44,13 +44,25 @@ class Alarms:
     is_raised: something was wrong when the log last spoke, so that the next look may have to take it back.
     """
 
-    __slots__ = ("is_raised", "_broker", "_store", "_clock", "_failed", "_unread", "_memory", "_blocked", "_retention")
+    __slots__ = (
+        "is_raised",
+        "_broker",
+        "_store",
+        "_clock",
+        "_skips_told",
+        "_failed",
+        "_unread",
+        "_memory",
+        "_blocked",
+        "_retention",
+    )
 
     def __init__(self, broker: Broker, store: Store, clock: Clock) -> None:
         self.is_raised = False
         self._broker = broker
         self._store = store
         self._clock = clock
+        self._skips_told = 0
         self._failed = Alarm(
             "store: failed, nothing persistent is accepted: %s", "store: healed, it accepts again", logging.ERROR
         )
@@ -66,7 +78,10 @@ class Alarms:
         reason = broker.store_reason
         is_accepting = self._store.is_accepting()
         self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
-        self._unread.see(reason if is_accepting else "", now_ms)
+        self._unread.see(next(iter(broker.page_faults.values()), ""), now_ms)
+        for text in broker.skipped_records[self._skips_told :]:
+            log.error("store: a damaged record was left out as asked for, its message is lost: %s", text)
+        self._skips_told = len(broker.skipped_records)
         memory = broker.memory
         used = f"{memory.used_bytes} of {memory.limit_bytes} octets are used"
         self._memory.see(used if broker.is_memory_shut else "", now_ms)

@@ -122,7 +122,7 @@ class EngineLoop(JobSink):
         elif store.durable_offset() < offset and not self._is_sync_armed:
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
-        if broker.is_blocked or broker.store_reason or self._alarms.is_raised:
+        if broker.is_blocked or broker.page_faults or self._alarms.is_raised:
             self._alarms.look()
         if broker.dirty_queues:
             self.open_turn()

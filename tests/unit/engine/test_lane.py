@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine import gates
 from engine.consumer import INDIVIDUAL
-from engine.lane import DELAYED_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
-from engine.ports import LaneState
+from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
+from engine.ports import CAUSE_DAMAGED, DROPPED, LaneState
 from tests.support.engine_world import MIB, EngineWorld, address
-from tests.support.fakes import FakeClient, ScriptedStore, recovered_queue, stored_message
+from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
 
 
 def consume_all(world: EngineWorld, client: FakeClient) -> list[bytes]:
@@ -244,3 +244,26 @@ def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> Non
         world.acknowledge(*held)
     assert offsets == list(range(count + 1))
     assert world.stats().depth == 0
+
+
+def test_an_entry_whose_record_is_skipped_is_settled_as_dropped() -> None:
+    world, store = recovered_world(LaneState(4, 3, 0, [], {}), 3)
+    queue = world.broker.queue("q")
+    assert queue.depth == 3
+    world.broker.record_skipped(1, 4, 1, "segment x at position 4711: crc")
+    assert queue.depth == 2
+    assert world.broker.skipped_records == ["queue://q: segment x at position 4711: crc"]
+    assert store.settled == [Settled(1, 0, DROPPED, CAUSE_DAMAGED, [(4, 1, 1)])]
+
+
+def test_a_queue_without_consumers_keeps_little_in_memory() -> None:
+    world = EngineWorld()
+    for number in range(200):
+        world.send(b"%4d" % number * 256)
+    lane = world.broker.queue("q").lane(4)
+    assert 0 < lane.ready_bytes <= IDLE_LANE_BYTES + 1024
+    assert lane.next_load < lane.tail == 200
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert consume_all(world, client) == [b"%4d" % number * 256 for number in range(200)]

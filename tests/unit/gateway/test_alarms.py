@@ -58,10 +58,22 @@ def test_the_store(world: World) -> None:
 
 
 def test_a_page(world: World) -> None:
-    world.broker.store_reason = "Input/output error"
-    assert world.look() == ["store: a page could not be read: Input/output error"]
-    world.broker.store_reason = ""
+    queue = world.broker.queue("q")
+    world.broker.page_failed(queue.destination_id, 4, 0, "Input/output error")
+    assert world.look() == ["store: a page could not be read: queue://q: Input/output error"]
+    assert world.broker.stats().store.reason == "queue://q: Input/output error"
+    world.broker.page_loaded(queue.destination_id, 4, 0, 0, [])
     assert world.look() == ["store: pages can be read again"]
+    assert world.broker.stats().store.reason == ""
+
+
+def test_records_that_are_skipped_are_told_once_each(world: World) -> None:
+    world.broker.skipped_records += ["queue://q: one", "queue://q: two"]
+    text = "store: a damaged record was left out as asked for, its message is lost: queue://q: "
+    assert world.look() == [text + "one", text + "two"]
+    world.broker.skipped_records.append("queue://q: three")
+    assert world.look() == [text + "three"]
+    assert world.look() == []
 
 
 def test_memory(world: World) -> None:
