@@ -58,5 +58,11 @@ def test_runs_see_what_they_are_made_to_see() -> None:
     assert sum(world.oracle.delivered_count for world in worlds) > 10_000
     for what in ("power cut", "kill at", "stop at", "power cut during recovery", "has committed", "aborts", "fails"):
         assert what in told
-    gone = {reason for world in worlds for view in world.oracle.queues.values() for reason in view.gone.values()}
-    assert gone == {"acknowledged", "dead-lettered", "dropped", "expired", "lost, unconfirmed, in a stop"}
+    ways = {"acknowledged", "dead-lettered", "dropped", "expired", "lost, unconfirmed, in a stop"}
+    gone: set[str] = set()
+    seed = 0
+    while gone != ways and seed < 240:  # the rarest comes once in dozens of seeds, and any change shifts it
+        seed += 1
+        views = worlds[seed - 1 : seed] or [run_seed(seed)]
+        gone |= {reason for world in views for view in world.oracle.queues.values() for reason in view.gone.values()}
+    assert gone == ways
