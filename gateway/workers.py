@@ -12,9 +12,9 @@ from typing import Final
 from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
 
 # A small sync of a disk that is quick at present runs on the engine's own thread: handing it to another one and back
-# takes longer than such a sync (docs/decisions/0006).  One slow sync, and the next dozens go to the other thread.
-HERE_S: Final = 0.0005
-FORGETTING: Final = 0.8  # of how slow a sync was, with each one after it
+# takes longer than such a sync (docs/decisions/0006).  After a slow sync the next few go to the other thread.
+HERE_S: Final = 0.001
+FORGETTING: Final = 0.5  # of how slow a sync was, with each one after it
 
 LANE_NAMES = {SYNC_LANE: "penstock-sync", READ_LANE: "penstock-read", FILE_LANE: "penstock-file"}
 
