@@ -30,6 +30,12 @@ class InvalidOption(EngineError):
     condition: ClassVar[str] = "invalid-option"
 
 
+class InvalidSelector(EngineError):
+    """Not a JMS selector; the text names the position, what was seen and what is allowed there."""
+
+    condition: ClassVar[str] = "invalid-selector"
+
+
 class LimitReached(EngineError):
     """One more of something than the configuration allows; the text names the limit."""
 

@@ -1,0 +1,1 @@
+"""JMS message selectors: text to tokens to expression to closures, and the views of a message they look at."""

@@ -1,0 +1,114 @@
+"""What a selector sees of a message: values by name, looked up only when a selector asks."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final
+
+from engine.message import PERSISTENT, Message
+from engine.selector.arithmetic import number_of
+
+Value = bool | int | float | str | None
+
+_ESCAPED: Final = re.compile(r"\\([nrc\\])")
+_UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
+
+
+class Properties(ABC):
+    """Header fields and properties of one message, by the names of Jakarta Messaging 3.1, sections 3.4 and 3.5.
+
+    converts_strings: whether a string is converted where it meets a number or a boolean, because the protocol has
+    nothing but strings.  Typed properties never are (section 3.8.1.1): ``size = 3`` is false for the string "3".
+    """
+
+    __slots__ = ()
+
+    converts_strings: ClassVar[bool]
+
+    @abstractmethod
+    def get(self, name: str) -> Value:
+        """Return the value, exactly of one of these types: int is any exact number, float any approximate one.
+
+        None: the message has no such property.
+        """
+
+
+class StompProperties(Properties):
+    """A STOMP message, in one delivery.  Its header lines are searched, never parsed; what was found is remembered.
+
+    id_prefix, serial_prefix: what stands before ``log_offset`` and, where there is none, ``serial`` in a message id.
+    """
+
+    __slots__ = ("_message", "_delivery_count", "_id_prefix", "_serial_prefix", "_lines", "_found")
+
+    converts_strings = True
+
+    def __init__(self, message: Message, delivery_count: int, id_prefix: str, serial_prefix: str) -> None:
+        self._message = message
+        self._delivery_count = delivery_count
+        self._id_prefix = id_prefix
+        self._serial_prefix = serial_prefix
+        self._lines = ""
+        self._found: dict[str, Value] = {}
+
+    def get(self, name: str) -> Value:
+        found = self._found
+        if name in found:
+            return found[name]
+        value = self._jms_value(name) if name[:3] == "JMS" else self._header(name)
+        found[name] = value
+        return value
+
+    def _header(self, name: str) -> str | None:
+        """Return the first header of that name, as STOMP 1.2 says; annotations stand before what the sender wrote."""
+        lines = self._lines
+        if not lines:
+            message = self._message
+            block = message.annotations + message.headers if message.annotations else message.headers
+            lines = self._lines = "\n" + block.decode()
+        # Neither a name nor a value holds a raw line feed, and a selector's name nothing that would be escaped.
+        key = f"\n{name}:"
+        at = lines.find(key)
+        if at < 0:
+            return None
+        start = at + len(key)
+        text = lines[start : lines.find("\n", start)]
+        return text if "\\" not in text else _ESCAPED.sub(lambda match: _UNESCAPED[match[1]], text)
+
+    def _jms_value(self, name: str) -> Value:
+        message = self._message
+        match name:
+            case "JMSDeliveryMode":
+                return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
+            case "JMSPriority":
+                return message.priority
+            case "JMSMessageID":
+                if message.log_offset >= 0:
+                    return f"{self._id_prefix}{message.log_offset}"
+                return f"{self._serial_prefix}{message.serial}"
+            case "JMSTimestamp":
+                value = self._number("timestamp")
+                return message.store_time_ms if value is None else value
+            case "JMSExpiration":
+                return message.expires_ms
+            case "JMSCorrelationID":
+                return self._header("correlation-id")
+            case "JMSReplyTo":
+                return self._header("reply-to")
+            case "JMSType":
+                return self._header("type")
+            case "JMSRedelivered":
+                return self._delivery_count > 1
+            case "JMSXDeliveryCount":
+                return self._delivery_count
+            case "JMSXGroupSeq":
+                return self._number(name)
+        return self._header(name)
+
+    def _number(self, name: str) -> Value:
+        text = self._header(name)
+        if text is None:
+            return None
+        value = number_of(text)
+        return text if value is None else value
