@@ -76,6 +76,7 @@ MESSAGES: Final[dict[str, str]] = {
     "internal-error": "internal error",
     "invalid-destination": "invalid destination",
     "invalid-option": "invalid option",
+    "invalid-selector": "invalid selector",
     "limit-reached": "limit reached",
     "transaction-error": "transaction error",
     "store-error": "store not available",
