@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
+from engine.inspection import inspect
 from engine.ports import Job, Timers, TimerTarget, Workers
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
@@ -115,7 +116,7 @@ def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
         store.write()
         spent_s += time.process_time() - start
     gc.enable()
-    stats = broker.stats().destinations[0]
+    stats = inspect(broker).destinations[0]
     assert stats.acknowledged == messages and stats.depth == 0, stats
     store.close()
     return spent_s / messages * 1e6

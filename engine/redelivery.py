@@ -186,7 +186,7 @@ class Redelivery(TimerTarget):
         address = queue.settings.dead_letter_address
         if address is None or (address == queue.name and queue.kind == QUEUE):
             return None
-        return self.broker.own_queue(address)
+        return self.broker.destinations.own_queue(address)
 
     def _failure(self, queue: Queue, cause: int, attempts: int) -> str:
         """Return in words why a message is given up."""
@@ -294,7 +294,7 @@ class Redelivery(TimerTarget):
         # Records of their own, before the batch: a client's description may be longer than any room kept for it.
         record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
         reserve = broker.store.settlement_bytes(1)
-        target = None if address is None else broker.own_queue(address)
+        target = None if address is None else broker.destinations.own_queue(address)
         if target is not None:
             moved = self._moved(delivery, target, text, delivery.failed_attempts)
             reserve += broker.store.record_bytes(moved)

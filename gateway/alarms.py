@@ -75,16 +75,16 @@ class Alarms:
         """Compare with what the log said last."""
         broker = self._broker
         now_ms = self._clock.monotonic_ms()
-        reason = broker.store_reason
+        reason = broker.store_events.failure
         is_accepting = self._store.is_accepting()
         self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
-        self._unread.see(next(iter(broker.page_faults.values()), ""), now_ms)
-        for text in broker.skipped_records[self._skips_told :]:
+        self._unread.see(next(iter(broker.store_events.page_faults.values()), ""), now_ms)
+        for text in broker.store_events.skipped_records[self._skips_told :]:
             log.error("store: a damaged record was left out as asked for, its message is lost: %s", text)
-        self._skips_told = len(broker.skipped_records)
+        self._skips_told = len(broker.store_events.skipped_records)
         memory = broker.memory
         used = f"{memory.used_bytes} of {memory.limit_bytes} octets are used"
-        self._memory.see(used if broker.is_memory_shut else "", now_ms)
+        self._memory.see(used if broker.flow.is_memory_shut else "", now_ms)
         self._blocked.see(self._who_waits(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
         self.is_raised = any(
@@ -92,7 +92,7 @@ class Alarms:
         )
 
     def _who_waits(self) -> str:
-        parked = self._broker.parked
+        parked = self._broker.flow.parked
         for client, _, gate in parked.values():
             others = f", and {len(parked) - 1} more" if len(parked) > 1 else ""
             return f"{client.describe().get('address', '?')} at {gate}{others}"

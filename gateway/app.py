@@ -17,6 +17,7 @@ from config.matching import AddressMatcher
 from config.model import ServerConfig
 from engine.broker import Broker
 from engine.errors import StoreError
+from engine.inspection import inspect
 from engine.stats import BrokerStats
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
@@ -52,7 +53,7 @@ class LiveStats(StatsSource):
         self._counters = counters
 
     def stats(self) -> BrokerStats:
-        return self._broker.stats()
+        return inspect(self._broker)
 
     def counters(self) -> GatewayCounters:
         return self._counters

@@ -117,14 +117,14 @@ class EngineLoop(JobSink):
             self.touched = []
             for connection in touched:
                 connection.flush(offset, confirmed_offset)
-        if broker.awaiting:
+        if broker.store_events.awaiting:
             store.sync()
         elif store.durable_offset() < offset and not self._is_sync_armed:
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
-        if broker.is_blocked or broker.page_faults or self._alarms.is_raised:
+        if broker.flow.is_blocked or broker.store_events.page_faults or self._alarms.is_raised:
             self._alarms.look()
-        if broker.dirty_queues:
+        if broker.destinations.dirty_queues:
             self.open_turn()
 
     def job_done(self, job: Job) -> None:

@@ -115,7 +115,9 @@ def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTar
         flags |= TEXT
     priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
     expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
-    destination = broker.queue(rest) if kind == QUEUE else broker.topic(rest)  # made last: nothing else can be wrong
+    destination = (
+        broker.destinations.queue(rest) if kind == QUEUE else broker.destinations.topic(rest)
+    )  # made last: nothing else can be wrong
     return SendTarget(destination, flags, priority, expires_ms, block, head)
 
 

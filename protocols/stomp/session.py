@@ -12,6 +12,7 @@ from engine.destination import QUEUE
 from engine.errors import EngineError, LimitReached, PenstockError, TransactionError
 from engine.message import NOT_LOGGED, PLAIN, Message
 from engine.message import STOMP as STOMP_ENCODING
+from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.topic import Topic
 from engine.transaction import Transaction
@@ -121,7 +122,7 @@ class StompSession(ProtocolConnection):
         confirmations = self.confirmations
         confirmed = confirmations.end_turn(offset, confirmed_offset)
         if confirmations.owed:
-            self.broker.await_confirmation(self)
+            self.broker.store_events.await_confirmation(self)
         out = self.out
         if confirmed:
             out.append(confirmed)
@@ -521,10 +522,10 @@ class StompSession(ProtocolConnection):
             raise LimitReached(f"{most} subscriptions are open on this connection, which is the limit")
         kind, rest, options = split_destination(name)
         prefetch, warnings = subscription_options(headers, options, kind, self.settings.is_strict)
-        destination = self.broker.queue(rest) if kind == QUEUE else self.broker.topic(rest)
+        destination = self.broker.destinations.queue(rest) if kind == QUEUE else self.broker.destinations.topic(rest)
         for warning in warnings:
             self.link.warn(warning)
-        consumer = self.broker.subscribe(self, destination, ACK_MODES[ack], prefetch, key)
+        consumer = self.broker.subscribe(self, destination, SubscribeOptions(ACK_MODES[ack], prefetch, key))
         subscription = Subscription(consumer, key, id_header, name.partition("?")[0], self.version, self.unsettled)
         consumer.adapter = subscription
         self.subscriptions[key] = subscription
@@ -571,7 +572,7 @@ class StompSession(ProtocolConnection):
             transaction = self._transaction(name)
             del self.transactions[name]  # while its COMMIT waits, the client may begin another one of that name
         addresses = self.parking.addresses
-        gate, destination = self.broker.commit_refusal(transaction)
+        gate, destination = self.broker.flow.commit_refusal(transaction)
         if gate == gates.OPEN and addresses:
             for sent_to, _ in transaction.sends:
                 if sent_to.uri() in addresses:
@@ -645,7 +646,7 @@ class StompSession(ProtocolConnection):
         committing = self.committing.get(frame)
         parking.add(frame, destination.uri(), 0 if committing is None else committing.size_bytes)
         if gate != gates.OPEN:
-            self.broker.park(self, gate, destination)
+            self.broker.flow.park(self, gate, destination)
         if self.subscriptions or self.unsettled:
             if parking.parked_bytes > parking.park_max_bytes:
                 raise ParkedTooMuch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.inspection import inspect
 from protocols.stomp.codec import Limits
 from protocols.stomp.settings import SessionSettings
 from tests.support.fakes import START_WALL_MS
@@ -256,7 +257,7 @@ def test_browsers_durable_subscriptions_and_selectors_are_refused(destination: s
     error = peer.error()
     assert (error["condition"], error["receipt-id"]) == ("invalid-option", "s")
     assert b"is not supported by this version" in error.body
-    assert gateway.broker.stats().consumers == []
+    assert inspect(gateway.broker).consumers == []
 
 
 def test_prefetch_1_with_client_ack() -> None:
@@ -351,7 +352,7 @@ def test_in_a_transaction(destination: str) -> None:
     peer.send("ACK", id=peer.messages()[0]["ack"], transaction="t", receipt="a")
     peer.send("COMMIT", transaction="t", receipt="c")
     assert peer.receipts() == ["a", "c"]
-    assert sum(one.depth for one in gateway.broker.stats().destinations) == 0
+    assert sum(one.depth for one in inspect(gateway.broker).destinations) == 0
 
 
 # -- transactions
@@ -363,9 +364,9 @@ def test_over_several_destinations() -> None:
     peer.send("BEGIN", transaction="t")
     for destination in ("/queue/a", "/queue/b", "/topic/c"):
         peer.publish(destination, b"x", transaction="t")
-    assert [one.enqueued for one in gateway.broker.stats().destinations] == [0, 0, 0]
+    assert [one.enqueued for one in inspect(gateway.broker).destinations] == [0, 0, 0]
     peer.send("COMMIT", transaction="t")
-    assert [one.enqueued for one in gateway.broker.stats().destinations] == [1, 1, 1]
+    assert [one.enqueued for one in inspect(gateway.broker).destinations] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("command", ["COMMIT", "ABORT"])

@@ -7,7 +7,9 @@ from engine import gates
 from engine.broker import Broker
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import Delivery
+from engine.inspection import inspect
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
+from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.stats import DestinationStats
 from engine.topic import Topic
@@ -41,7 +43,7 @@ class EngineWorld:
             offset = self.broker.end_turn()
             self.broker.begin_turn()
             served = self.store.serve_pages()
-            if not served and not self.broker.dirty_queues:
+            if not served and not self.broker.destinations.dirty_queues:
                 return offset
 
     def advance(self, milliseconds: int) -> None:
@@ -74,8 +76,8 @@ class EngineWorld:
     ) -> Consumer:
         """Subscribe and start."""
         if isinstance(destination, str):
-            destination = self.broker.queue(destination)
-        consumer = self.broker.subscribe(client, destination, ack_mode, prefetch, name)
+            destination = self.broker.destinations.queue(destination)
+        consumer = self.broker.subscribe(client, destination, SubscribeOptions(ack_mode, prefetch, name))
         self.broker.start(consumer)
         return consumer
 
@@ -100,7 +102,7 @@ class EngineWorld:
         expires_ms: int = 0,
     ) -> None:
         """Send and let it show; every message must be accepted."""
-        destination = self.broker.queue(to) if isinstance(to, str) else to
+        destination = self.broker.destinations.queue(to) if isinstance(to, str) else to
         for body in bodies:
             message = self.message(destination, body, persistent=persistent, priority=priority, expires_ms=expires_ms)
             assert self.broker.send(destination, message) == gates.OPEN
@@ -108,7 +110,7 @@ class EngineWorld:
 
     def try_send(self, body: bytes, to: str | Queue | Topic = "q", *, persistent: bool = True) -> int:
         """Return the gate that refused it, gates.OPEN for none."""
-        destination = self.broker.queue(to) if isinstance(to, str) else to
+        destination = self.broker.destinations.queue(to) if isinstance(to, str) else to
         return self.broker.send(destination, self.message(destination, body, persistent=persistent))
 
     def acknowledge(self, *deliveries: Delivery) -> None:
@@ -132,4 +134,4 @@ class EngineWorld:
         self.turn()
 
     def stats(self, name: str = "q") -> DestinationStats:
-        return destination_stats(self.broker.stats(), name)
+        return destination_stats(inspect(self.broker), name)

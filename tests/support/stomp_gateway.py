@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from config.matching import AddressEntry, AddressMatcher
 from engine.broker import Broker
+from engine.inspection import inspect
 from engine.ports import READ_LANE, SYNC_LANE
 from engine.stats import DestinationStats
 from engine.store.memory_store import MemoryStore
@@ -92,7 +93,11 @@ class StompGateway:
             moved = self.workers.finish(READ_LANE)
             if self.syncs:
                 moved = self.workers.finish(SYNC_LANE) or moved
-            if not moved and not self.broker.dirty_queues and not any(peer.link.is_touched for peer in self.peers):
+            if (
+                not moved
+                and not self.broker.destinations.dirty_queues
+                and not any(peer.link.is_touched for peer in self.peers)
+            ):
                 return
 
     def sync(self) -> None:
@@ -121,11 +126,11 @@ class StompGateway:
         self.settle()
 
     def stats(self, name: str) -> DestinationStats:
-        return destination_stats(self.broker.stats(), name)
+        return destination_stats(inspect(self.broker), name)
 
     def reason(self, peer: Peer) -> str:
         """Return why a producer waits."""
-        return self.broker.stats().blocked_producers.get(peer.session.client_number, "")
+        return inspect(self.broker).blocked_producers.get(peer.session.client_number, "")
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from engine.broker import Broker
 from engine.consumer import CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreCorrupt, StoreError
+from engine.inspection import inspect
 from engine.ports import Store
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
@@ -207,9 +208,9 @@ class World:
             confirmed_offset = self.store.confirmed_offset()
             for peer in list(self.peers):
                 peer.flush(offset, confirmed_offset)
-            if broker.awaiting:
+            if broker.store_events.awaiting:
                 self.store.sync()
-            if not broker.dirty_queues:
+            if not broker.destinations.dirty_queues:
                 break
         else:
             raise Violation("turns never end: the engine keeps its queues dirty")
@@ -243,7 +244,7 @@ class World:
         self._durable_seen = durable
         if self.broker.memory.used_bytes < 0:
             raise Violation(f"memory budget is at {self.broker.memory.used_bytes} octets")
-        for name, queue in self.broker.queues.items():
+        for name, queue in self.broker.destinations.queues.items():
             self.paged_count += queue.has_backlog()
             view = self.oracle.queues.get(name)
             if view is None or view.is_loose:
@@ -311,7 +312,7 @@ class World:
     def _forgive_automatic(self) -> None:
         """What went to automatic subscribers in the turn that was cut off is settled, though no octet has left."""
         recorder = self.recorder()
-        for name in self.broker.queues:
+        for name in self.broker.destinations.queues:
             number = recorder.number_of(QUEUE, name)
             view = self.oracle.view(name)
             for uid in list(view.places):
@@ -449,7 +450,7 @@ class World:
         drainers: dict[str, Peer] = {}
         for _ in range(DRAIN_ROUNDS):
             self.open_turn()
-            for name in list(self.broker.queues):
+            for name in list(self.broker.destinations.queues):
                 if name not in drainers:
                     drainers[name] = self.add_peer()
                     drainers[name].subscribe(
@@ -471,7 +472,7 @@ class World:
                 self.advance(max(0, next_ms - self.clock.now_ms))
         else:
             raise Violation(
-                f"not drained after {DRAIN_ROUNDS} rounds: {self.oracle.unfinished()[:10]}, {self.broker.stats()}"
+                f"not drained after {DRAIN_ROUNDS} rounds: {self.oracle.unfinished()[:10]}, {inspect(self.broker)}"
             )
         unfinished = self.oracle.unfinished()
         if unfinished:
@@ -489,7 +490,7 @@ class World:
     def _is_drained(self) -> bool:
         broker = self.broker
         return (
-            not any(queue.depth for queue in broker.queues.values())
+            not any(queue.depth for queue in broker.destinations.queues.values())
             and self.store.is_accepting()
             and self.store.durable_offset() == self.store.append_offset()
             and all(peer.is_at_rest() for peer in self.peers)
@@ -498,7 +499,7 @@ class World:
     def _check_empty(self) -> None:
         broker = self.broker
         wrong: list[str] = []
-        for queue in broker.queues.values():
+        for queue in broker.destinations.queues.values():
             counts = (
                 queue.depth,
                 queue.in_flight_count,
@@ -515,10 +516,10 @@ class World:
         for what, count in (
             ("octets of memory", broker.memory.used_bytes),
             ("connections", len(broker.clients)),
-            ("parked connections", len(broker.parked)),
-            ("awaiting connections", len(broker.awaiting)),
+            ("parked connections", len(broker.flow.parked)),
+            ("awaiting connections", len(broker.store_events.awaiting)),
             ("delayed deliveries", len(broker.redelivery.waiting)),
-            ("topic subscriptions", sum(len(topic.subscriptions) for topic in broker.topics.values())),
+            ("topic subscriptions", sum(len(topic.subscriptions) for topic in broker.destinations.topics.values())),
         ):
             if count:
                 wrong.append(f"{count} {what}")

@@ -11,6 +11,7 @@ from engine.broker import Broker
 from engine.client import Client
 from engine.consumer import Consumer
 from engine.message import IN_TRANSACTION
+from engine.options import SubscribeOptions
 from engine.ports import DestinationState, LaneState, Range, Store
 from engine.queue import Queue
 from engine.store import format as layout
@@ -74,10 +75,8 @@ class WindowOffByOne(Bug):
     """A consumer gets one message more than it asked for."""
 
     class WideBroker(Broker):
-        def subscribe(
-            self, client: Client, destination: Queue | Topic, ack_mode: int, prefetch: int | None, name: str
-        ) -> Consumer:
-            consumer = super().subscribe(client, destination, ack_mode, prefetch, name)
+        def subscribe(self, client: Client, destination: Queue | Topic, options: SubscribeOptions) -> Consumer:
+            consumer = super().subscribe(client, destination, options)
             consumer.window.limit += 1
             return consumer
 

@@ -18,6 +18,7 @@ from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.delivery import Delivery
 from engine.destination import QUEUE
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
+from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
@@ -349,7 +350,7 @@ class BrokerPeer(Peer):
 
     def _destination(self, kind: int, name: str) -> Queue | Topic:
         broker = self.world.broker
-        return broker.queue(name) if kind == QUEUE else broker.topic(name)
+        return broker.destinations.queue(name) if kind == QUEUE else broker.destinations.topic(name)
 
     def _send(self, sent: Sent, body: bytes, transaction: PeerTransaction | None, wants_receipt: bool) -> None:
         destination = self._destination(sent.kind, sent.name)
@@ -372,9 +373,9 @@ class BrokerPeer(Peer):
     def _try_send(self, sent: Sent, message: Message, receipt: Receipt | None) -> None:
         destination = self._destination(sent.kind, sent.name)
         broker = self.world.broker
-        gate = broker.refusal(destination, message)
+        gate = broker.flow.refusal(destination, message)
         if gate != gates.OPEN:
-            broker.park(self.client, gate, destination)
+            broker.flow.park(self.client, gate, destination)
             self.waiting.append((sent, message, None, receipt))
             return
         self.facts += self.oracle.accept(sent)  # first: a topic hands over at once
@@ -406,7 +407,7 @@ class BrokerPeer(Peer):
         model = subscription.subscriber
         destination = self._destination(model.view.kind, model.view.name)
         consumer = self.world.broker.subscribe(
-            self.client, destination, model.ack_mode, model.prefetch, subscription.key
+            self.client, destination, SubscribeOptions(model.ack_mode, model.prefetch, subscription.key)
         )
         subscription.handle = consumer
         self.by_consumer[consumer.consumer_id] = subscription
@@ -458,7 +459,7 @@ class BrokerPeer(Peer):
     def _try_commit(self, transaction: PeerTransaction, receipt: Receipt | None) -> None:
         handle = transaction.handle
         assert isinstance(handle, Transaction)
-        gate, _ = self.world.broker.commit_refusal(handle)
+        gate, _ = self.world.broker.flow.commit_refusal(handle)
         if gate != gates.OPEN:
             return
         del self.transactions[transaction.name]
@@ -572,7 +573,7 @@ class BrokerPeer(Peer):
                 for receipt in receipts:
                     self._confirm_next(receipt)
         if self.owed:
-            self.world.broker.await_confirmation(self.client)
+            self.world.broker.store_events.await_confirmation(self.client)
 
     def is_at_rest(self) -> bool:
         return not self.receipts and not self.waiting

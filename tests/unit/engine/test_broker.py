@@ -6,10 +6,12 @@ import pytest
 
 from config.matching import TOPIC
 from engine import gates
-from engine.broker import EXPIRY_SCAN_MS, Broker
+from engine.broker import Broker
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.destination import TOPIC as TOPIC_KIND
 from engine.errors import InvalidOption, LimitReached
+from engine.expiry import EXPIRY_SCAN_MS
+from engine.inspection import inspect
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.ports import EXPIRED, DestinationState, LaneState
 from engine.queue import Queue
@@ -33,7 +35,7 @@ class Parked(FakeClient):
         gate = self.broker.send(destination, world.message(destination, body, persistent=persistent))
         if gate != gates.OPEN:
             self.waiting.append((destination, body, persistent))
-            self.broker.park(self, gate, destination)
+            self.broker.flow.park(self, gate, destination)
         self.world = world
 
     def admit(self) -> None:
@@ -109,14 +111,14 @@ def test_while_the_store_fails_persistent_messages_are_refused_and_others_are_no
     world = EngineWorld()
     world.store.fail("disk full")
     assert world.try_send(b"1") == gates.STORE
-    assert world.try_send(b"1", world.broker.topic("t")) == gates.STORE
+    assert world.try_send(b"1", world.broker.destinations.topic("t")) == gates.STORE
     assert world.try_send(b"2", persistent=False) == gates.OPEN
-    assert world.broker.stats().store.reason == "disk full"
-    assert not world.broker.stats().store.is_accepting
+    assert inspect(world.broker).store.reason == "disk full"
+    assert not inspect(world.broker).store.is_accepting
     world.store.heal()
     world.turn()
     assert world.try_send(b"1") == gates.OPEN
-    assert world.broker.stats().store.reason == ""
+    assert inspect(world.broker).store.reason == ""
 
 
 def test_logged_non_persistent_messages_wait_for_the_store_too() -> None:
@@ -129,15 +131,15 @@ def test_who_waits_at_the_store_is_admitted_once_it_has_healed() -> None:
     world = EngineWorld()
     producer = Parked(world.broker)
     world.store.fail("disk full")
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     producer.send(world, queue, b"1", persistent=True)
     producer.send(world, queue, b"2", persistent=True)
     world.turn()
     assert producer.admissions == 0
-    assert world.broker.stats().blocked_producers == {producer.client_number: "store: queue://q"}
+    assert inspect(world.broker).blocked_producers == {producer.client_number: "store: queue://q"}
     world.store.heal()
     world.turn()
-    assert world.broker.stats().blocked_producers == {}
+    assert inspect(world.broker).blocked_producers == {}
     assert [message.body for message in world.store.messages] == [b"1", b"2"]
 
 
@@ -148,7 +150,7 @@ def test_the_budget_stops_producers_at_the_limit_and_lets_them_on_at_nine_tenths
     world = EngineWorld(memory_limit_bytes=20 * SMALL)
     producer = Parked(world.broker)
     client = world.client()
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     world.consumer(client, queue)
     for _ in range(20):
         producer.send(world, queue, b"x", persistent=False)
@@ -169,7 +171,7 @@ def test_the_budget_stops_producers_at_the_limit_and_lets_them_on_at_nine_tenths
 def test_who_waits_is_not_asked_every_turn() -> None:
     world = EngineWorld(memory_limit_bytes=2 * SMALL)
     producer = Parked(world.broker)
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     for _ in range(3):
         producer.send(world, queue, b"x", persistent=False)
     for _ in range(5):
@@ -180,7 +182,7 @@ def test_who_waits_is_not_asked_every_turn() -> None:
 def test_a_producer_that_waits_at_both_gates_is_asked_when_one_opens() -> None:
     world = EngineWorld(memory_limit_bytes=SMALL)
     producer = Parked(world.broker)
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     world.send(b"x", persistent=False)
     world.store.fail("disk full")
     producer.send(world, queue, b"p", persistent=True)
@@ -201,7 +203,7 @@ def test_messages_consumed_in_the_same_turn_open_the_gate_in_it() -> None:
     world = EngineWorld(memory_limit_bytes=2 * SMALL)
     producer = Parked(world.broker)
     client = world.client()
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     world.consumer(client, queue, AUTO)
     for number in range(9):
         producer.send(world, queue, b"%d" % number, persistent=False)
@@ -213,12 +215,12 @@ def test_a_producer_that_leaves_waits_no_longer() -> None:
     world = EngineWorld()
     producer = Parked(world.broker)
     world.store.fail("disk full")
-    producer.send(world, world.broker.queue("q"), b"1", persistent=True)
+    producer.send(world, world.broker.destinations.queue("q"), b"1", persistent=True)
     world.lose(producer)
     world.store.heal()
     world.turn()
     assert producer.admissions == 0
-    assert world.broker.stats().blocked_producers == {}
+    assert inspect(world.broker).blocked_producers == {}
 
 
 # -- expiry
@@ -291,13 +293,13 @@ def test_confirmations_follow_the_durable_offset() -> None:
     first.waits_for = offset
     second.waits_for = offset + 1
     for client in (first, second, second):
-        world.broker.await_confirmation(client)
+        world.broker.store_events.await_confirmation(client)
     world.store.sync()
     world.store.finish_sync()
     assert (first.confirmed, second.confirmed) == ([offset], [offset])
-    world.broker.durable(offset + 1)
+    world.broker.store_events.durable(offset + 1)
     assert (first.confirmed, second.confirmed) == ([offset], [offset, offset + 1])
-    assert world.broker.awaiting == []
+    assert world.broker.store_events.awaiting == []
 
 
 def test_an_idle_turn_writes_nothing() -> None:
@@ -314,7 +316,7 @@ def test_an_idle_turn_writes_nothing() -> None:
 def test_recovered_topics_are_there_and_empty() -> None:
     state = DestinationState(5, TOPIC_KIND, "news", [LaneState(4, 9, 9, [], {})])
     world = EngineWorld(store=ScriptedStore([state]))
-    assert world.broker.topic("news").destination_id == 5
+    assert world.broker.destinations.topic("news").destination_id == 5
     assert world.stats("news").depth == 0
     assert TOPIC == TOPIC_KIND
 
@@ -329,7 +331,7 @@ def test_stats_say_what_each_consumer_waits_for() -> None:
     world.turn()
 
     def gate() -> str:
-        (stats,) = world.broker.stats().consumers
+        (stats,) = inspect(world.broker).consumers
         assert (stats.destination, stats.subscription, stats.prefetch) == ("queue://q", "workers", 10)
         assert stats.connection_id == client.client_number
         return stats.gate
@@ -354,14 +356,14 @@ def test_stats_count_destinations_and_connections() -> None:
     world.consumer(client, prefetch=2)
     world.send(b"1", b"2", b"3")
     world.acknowledge(client.take()[0])
-    stats = world.broker.stats()
+    stats = inspect(world.broker)
     queue = world.stats()
     assert (queue.name, queue.kind, queue.consumers) == ("q", "queue", 1)
     assert (queue.depth, queue.in_flight, queue.enqueued, queue.delivered, queue.acknowledged) == (2, 2, 3, 3, 1)
     assert (stats.connections, stats.memory_limit_bytes) == (1, world.broker.memory.limit_bytes)
     assert stats.store.append_offset == world.store.append_offset()
     world.leave(client)
-    assert world.broker.stats().connections == 0
+    assert inspect(world.broker).connections == 0
 
 
 # -- limits
@@ -369,11 +371,11 @@ def test_stats_count_destinations_and_connections() -> None:
 
 def test_the_number_of_destinations_has_a_limit() -> None:
     world = EngineWorld()
-    world.broker.destinations_max = 2
-    world.broker.queue("a")
-    world.broker.topic("b")
+    world.broker.destinations.count_max = 2
+    world.broker.destinations.queue("a")
+    world.broker.destinations.topic("b")
     with pytest.raises(LimitReached, match=r"2 destinations are there, .* \(destinations-max\); 'c' would be one more"):
-        world.broker.queue("c")
+        world.broker.destinations.queue("c")
     with pytest.raises(LimitReached):
-        world.broker.topic("a")
-    assert world.broker.queue("a").name == "a", "those that are there can be used"
+        world.broker.destinations.topic("a")
+    assert world.broker.destinations.queue("a").name == "a", "those that are there can be used"

@@ -23,14 +23,14 @@ def test_config_knows_the_same_kinds() -> None:
 @pytest.mark.parametrize("name", ["a", "a.b/c", "große.Öfen", "a b", "x" * NAME_MAX_BYTES, ".."])
 def test_names_that_are_taken(name: str) -> None:
     world = EngineWorld()
-    assert world.broker.queue(name) is world.broker.queue(name)
-    assert world.broker.topic(name).uri() == f"topic://{name}"
+    assert world.broker.destinations.queue(name) is world.broker.destinations.queue(name)
+    assert world.broker.destinations.topic(name).uri() == f"topic://{name}"
 
 
 @pytest.mark.parametrize("name", ["", "x" * (NAME_MAX_BYTES + 1), "a.*", "a.>", "#", "a?b", "a,b", "a\nb", "a\0"])
 def test_names_that_are_refused(name: str) -> None:
     world = EngineWorld()
     with pytest.raises(InvalidDestination):
-        world.broker.queue(name)
+        world.broker.destinations.queue(name)
     with pytest.raises(InvalidDestination):
-        world.broker.topic(name)
+        world.broker.destinations.topic(name)

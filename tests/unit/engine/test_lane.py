@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine import gates
 from engine.consumer import INDIVIDUAL
+from engine.inspection import inspect
 from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.ports import CAUSE_DAMAGED, DROPPED, LaneState
 from tests.support.engine_world import MIB, EngineWorld, address
@@ -58,12 +59,12 @@ def test_a_backlog_beyond_memory_is_paged_in_order() -> None:
     count = LANE_MESSAGES + 3 * PAGE_MESSAGES // 2
     bodies = numbers(*range(count))
     world.send(*bodies)
-    assert world.broker.queue("q").has_backlog()
+    assert world.broker.destinations.queue("q").has_backlog()
     client = world.client()
     world.consumer(client, prefetch=500)
     world.turn()
     assert consume_all(world, client) == bodies
-    assert not world.broker.queue("q").has_backlog()
+    assert not world.broker.destinations.queue("q").has_backlog()
     world.send(b"after")  # in memory again
     assert client.bodies() == [b"after"]
 
@@ -169,14 +170,14 @@ def test_a_page_the_disk_refuses_is_asked_for_again_a_little_later() -> None:
     consumer = world.consumer(client)
     world.broker.end_turn()
     store.refuse_pages("read error at 4711")
-    assert world.broker.stats().store.reason == "queue://q: read error at 4711"
+    assert inspect(world.broker).store.reason == "queue://q: read error at 4711"
     assert consumer.gate() == gates.STORE_DAMAGED
     assert consumer.describe_gate() == "damaged: read error at 4711"
     world.broker.end_turn()
     assert store.requests == [], "not at once: that would keep a processor busy for nothing"
     world.advance(1_000)
     assert client.bodies() == numbers(0, 1)
-    assert world.broker.stats().store.reason == ""
+    assert inspect(world.broker).store.reason == ""
 
 
 def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
@@ -186,7 +187,7 @@ def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
     world.broker.end_turn()
     assert len(store.requests) == 1
     store.requests = []
-    world.broker.page_loaded(1, 4, 0, 0, [])
+    world.broker.store_events.page_loaded(1, 4, 0, 0, [])
     world.broker.end_turn()
     assert store.requests == []
     world.advance(1_000)
@@ -217,7 +218,7 @@ def test_a_damaged_queue_stays_said_while_others_are_read() -> None:
     world.consumer(client, "good")
     world.turn()
     assert len(client.bodies()) == 2
-    assert world.broker.stats().store.reason == "queue://bad: its checksum does not match"
+    assert inspect(world.broker).store.reason == "queue://bad: its checksum does not match"
 
 
 def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> None:
@@ -248,11 +249,11 @@ def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> Non
 
 def test_an_entry_whose_record_is_skipped_is_settled_as_dropped() -> None:
     world, store = recovered_world(LaneState(4, 3, 0, [], {}), 3)
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     assert queue.depth == 3
-    world.broker.record_skipped(1, 4, 1, "segment x at position 4711: crc")
+    world.broker.store_events.record_skipped(1, 4, 1, "segment x at position 4711: crc")
     assert queue.depth == 2
-    assert world.broker.skipped_records == ["queue://q: segment x at position 4711: crc"]
+    assert world.broker.store_events.skipped_records == ["queue://q: segment x at position 4711: crc"]
     assert store.settled == [Settled(1, 0, DROPPED, CAUSE_DAMAGED, [(4, 1, 1)])]
 
 
@@ -260,7 +261,7 @@ def test_a_queue_without_consumers_keeps_little_in_memory() -> None:
     world = EngineWorld()
     for number in range(200):
         world.send(b"%4d" % number * 256)
-    lane = world.broker.queue("q").lane(4)
+    lane = world.broker.destinations.queue("q").lane(4)
     assert 0 < lane.ready_bytes <= IDLE_LANE_BYTES + 1024
     assert lane.next_load < lane.tail == 200
     client = world.client()

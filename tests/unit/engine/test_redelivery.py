@@ -148,7 +148,7 @@ def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> No
     client = world.client()
     world.consumer(client)
     expires_ms = world.clock.wall_ms() + 60_000
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     message = Message(queue.destination_id, 1, PLAIN, 7, 11, 12, expires_ms, b"old:1\n", b"colour:red\n", b"body")
     world.broker.send(queue, message)
     world.turn()
@@ -223,7 +223,7 @@ def test_without_a_dead_letter_address_the_message_is_dropped_and_counted() -> N
     world.refuse(*client.take())
     assert [record.outcome for record in world.store.settled] == [DROPPED]
     assert (world.stats().dead_lettered, world.stats().depth) == (2, 0)
-    assert DLQ not in world.broker.queues
+    assert DLQ not in world.broker.destinations.queues
     assert world.broker.memory.used_bytes == 0
 
 
@@ -406,7 +406,7 @@ def test_exhausted_messages_on_a_dead_letter_queue_wait_there_when_a_connection_
 
 def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
     world = EngineWorld(address("t", redelivery__maximum_redeliveries=1))
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     bad, good = world.client("bad"), world.client("good")
     world.consumer(bad, topic, CLIENT)
     world.consumer(good, topic, INDIVIDUAL)
@@ -423,7 +423,7 @@ def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
 
 def test_a_topic_subscription_that_ends_lets_go_of_what_waits() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     world.consumer(client, topic, INDIVIDUAL, prefetch=3)
     world.send(b"1", b"2", b"3", b"4", to=topic)
@@ -499,6 +499,6 @@ def test_a_dead_letter_queue_is_made_beyond_the_limit_of_destinations() -> None:
     client = world.client()
     world.consumer(client)
     world.send(b"1")
-    world.broker.destinations_max = 1
+    world.broker.destinations.count_max = 1
     world.refuse(only(client))
     assert [message.body for message in dead_letters(world)] == [b"1"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from engine import gates
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES
+from engine.options import SubscribeOptions
 from tests.support.engine_world import EngineWorld
 
 
 def test_every_subscription_gets_every_message_in_order() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     clients = [world.client(f"c{number}") for number in range(3)]
     for client, mode in zip(clients, (AUTO, INDIVIDUAL, AUTO), strict=True):
         world.consumer(client, topic, mode)
@@ -20,7 +21,7 @@ def test_every_subscription_gets_every_message_in_order() -> None:
 
 def test_two_subscriptions_of_one_connection_both_get_it() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     consumers = [world.consumer(client, topic, AUTO), world.consumer(client, topic, AUTO)]
     world.send(b"1", to=topic)
@@ -29,7 +30,7 @@ def test_two_subscriptions_of_one_connection_both_get_it() -> None:
 
 def test_without_subscribers_a_persistent_message_is_logged_all_the_same() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     world.send(b"1", to=topic)
     world.send(b"2", to=topic, persistent=False)
     assert [message.body for message in world.store.messages] == [b"1"]
@@ -42,7 +43,7 @@ def test_without_subscribers_a_persistent_message_is_logged_all_the_same() -> No
 
 def test_a_subscriber_with_a_full_window_pends_in_memory() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     slow, quick = world.client("slow"), world.client("quick")
     world.consumer(slow, topic, INDIVIDUAL, prefetch=1)
     world.consumer(quick, topic, AUTO)
@@ -59,7 +60,7 @@ def test_a_subscriber_with_a_full_window_pends_in_memory() -> None:
 
 def test_a_message_that_pends_for_several_counts_its_octets_once() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     for number in range(3):
         client = world.client(f"c{number}")
         client.is_output_full = True
@@ -70,7 +71,7 @@ def test_a_message_that_pends_for_several_counts_its_octets_once() -> None:
 
 def test_an_automatic_subscriber_with_full_output_gets_the_rest_in_order() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     world.consumer(client, topic, AUTO)
     client.hold_after = 2
@@ -86,7 +87,7 @@ def test_an_automatic_subscriber_with_full_output_gets_the_rest_in_order() -> No
 
 def test_what_pends_goes_before_what_comes() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     world.consumer(client, topic, AUTO)
     client.is_output_full = True
@@ -99,7 +100,7 @@ def test_what_pends_goes_before_what_comes() -> None:
 
 def test_slow_subscribers_fill_the_budget_and_then_producers_wait() -> None:
     world = EngineWorld(memory_limit_bytes=10 * (1 + MESSAGE_OVERHEAD_BYTES))
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     world.consumer(client, topic, INDIVIDUAL, prefetch=1)
     for number in range(10):
@@ -114,7 +115,7 @@ def test_slow_subscribers_fill_the_budget_and_then_producers_wait() -> None:
 
 def test_messages_that_expire_while_they_pend() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     client.is_output_full = True
     world.consumer(client, topic, AUTO)
@@ -131,7 +132,7 @@ def test_messages_that_expire_while_they_pend() -> None:
 
 def test_a_message_with_an_expiry_still_arrives_in_time() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     world.consumer(client, topic, AUTO)
     world.send(b"1", to=topic, expires_ms=world.clock.wall_ms() + 1)
@@ -140,7 +141,7 @@ def test_a_message_with_an_expiry_still_arrives_in_time() -> None:
 
 def test_counts_of_subscriptions_that_ended_stay_with_the_topic() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     world.consumer(client, topic, AUTO)
     world.send(b"1", b"2", to=topic)
@@ -151,9 +152,9 @@ def test_counts_of_subscriptions_that_ended_stay_with_the_topic() -> None:
 
 def test_a_subscription_starts_with_what_comes_after_it() -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
-    consumer = world.broker.subscribe(client, topic, AUTO, None, "sub")
+    consumer = world.broker.subscribe(client, topic, SubscribeOptions(AUTO, None, "sub"))
     world.send(b"1", to=topic)  # subscribed, its receipt is still on the way
     assert client.handed == []
     consumer.queue.start_consumer(consumer)
@@ -163,4 +164,4 @@ def test_a_subscription_starts_with_what_comes_after_it() -> None:
 
 def test_the_default_prefetch_of_a_topic() -> None:
     world = EngineWorld()
-    assert world.consumer(world.client(), world.broker.topic("t"), INDIVIDUAL).window.limit == 32_766
+    assert world.consumer(world.client(), world.broker.destinations.topic("t"), INDIVIDUAL).window.limit == 32_766

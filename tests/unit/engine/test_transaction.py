@@ -20,7 +20,7 @@ def begin(client: FakeClient, limits: TransactionLimits | None = None) -> Transa
 def add_send(
     world: EngineWorld, transaction: Transaction, body: bytes, to: str = "q", *, persistent: bool = True
 ) -> None:
-    destination = world.broker.queue(to)
+    destination = world.broker.destinations.queue(to)
     transaction.add_send(destination, world.message(destination, body, persistent=persistent))
 
 
@@ -110,7 +110,7 @@ def test_abort_undoes_acknowledgements_without_an_attempt() -> None:
     assert client.handed == [], "they stay delivered: nothing comes again"
     assert (consumer.window.in_flight, consumer.gate()) == (4, gates.WINDOW_FULL)
     assert world.stats().in_flight == 4
-    assert world.broker.queue("answers").depth == 0
+    assert world.broker.destinations.queue("answers").depth == 0
     assert world.store.failed == []
     assert all(one.failed_attempts == 0 for one in held)
     world.acknowledge(*held)
@@ -224,7 +224,7 @@ def test_abort_after_the_subscription_has_closed_returns_the_message() -> None:
 @pytest.mark.parametrize("is_accepted", [True, False])
 def test_a_topic_subscription_that_closed_meanwhile_leaves_nothing_in_memory(ending: str, is_accepted: bool) -> None:
     world = EngineWorld()
-    topic = world.broker.topic("t")
+    topic = world.broker.destinations.topic("t")
     client = world.client()
     consumer = world.consumer(client, topic, INDIVIDUAL)
     world.send(b"1", b"2", to=topic, persistent=False)
@@ -290,11 +290,11 @@ def test_a_commit_waits_at_the_gate_of_what_it_sends_to() -> None:
     world = EngineWorld()
     transaction = begin(world.client())
     add_send(world, transaction, b"1")
-    assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
+    assert world.broker.flow.commit_refusal(transaction) == (gates.OPEN, None)
     world.store.fail("disk full")
-    assert world.broker.commit_refusal(transaction) == (gates.STORE, world.broker.queue("q"))
+    assert world.broker.flow.commit_refusal(transaction) == (gates.STORE, world.broker.destinations.queue("q"))
     world.store.heal()
-    assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
+    assert world.broker.flow.commit_refusal(transaction) == (gates.OPEN, None)
 
 
 def test_acknowledgements_alone_never_wait_at_a_gate() -> None:
@@ -305,7 +305,7 @@ def test_acknowledgements_alone_never_wait_at_a_gate() -> None:
     transaction = begin(client)
     transaction.add_accepted(client.take())
     world.store.fail("disk full")
-    assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
+    assert world.broker.flow.commit_refusal(transaction) == (gates.OPEN, None)
 
 
 def test_what_is_reserved_is_enough_for_many_scattered_acknowledgements() -> None:

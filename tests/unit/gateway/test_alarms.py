@@ -9,6 +9,7 @@ import pytest
 from config.matching import AddressMatcher
 from engine import gates
 from engine.broker import Broker
+from engine.inspection import inspect
 from gateway.alarms import QUIET_MS, Alarms
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
 
@@ -58,41 +59,41 @@ def test_the_store(world: World) -> None:
 
 
 def test_a_page(world: World) -> None:
-    queue = world.broker.queue("q")
-    world.broker.page_failed(queue.destination_id, 4, 0, "Input/output error")
+    queue = world.broker.destinations.queue("q")
+    world.broker.store_events.page_failed(queue.destination_id, 4, 0, "Input/output error")
     assert world.look() == ["store: a page could not be read: queue://q: Input/output error"]
-    assert world.broker.stats().store.reason == "queue://q: Input/output error"
-    world.broker.page_loaded(queue.destination_id, 4, 0, 0, [])
+    assert inspect(world.broker).store.reason == "queue://q: Input/output error"
+    world.broker.store_events.page_loaded(queue.destination_id, 4, 0, 0, [])
     assert world.look() == ["store: pages can be read again"]
-    assert world.broker.stats().store.reason == ""
+    assert inspect(world.broker).store.reason == ""
 
 
 def test_records_that_are_skipped_are_told_once_each(world: World) -> None:
-    world.broker.skipped_records += ["queue://q: one", "queue://q: two"]
+    world.broker.store_events.skipped_records += ["queue://q: one", "queue://q: two"]
     text = "store: a damaged record was left out as asked for, its message is lost: queue://q: "
     assert world.look() == [text + "one", text + "two"]
-    world.broker.skipped_records.append("queue://q: three")
+    world.broker.store_events.skipped_records.append("queue://q: three")
     assert world.look() == [text + "three"]
     assert world.look() == []
 
 
 def test_memory(world: World) -> None:
-    world.broker.is_memory_shut = True
+    world.broker.flow.is_memory_shut = True
     assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"]
-    world.broker.is_memory_shut = False
+    world.broker.flow.is_memory_shut = False
     assert world.look() == ["memory: the gate is open again"]
 
 
 def test_producers(world: World) -> None:
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
     for _ in range(2):
         client = FakeClient()
         world.broker.connect(client)
-        world.broker.park(client, gates.STORE, queue)
+        world.broker.flow.park(client, gates.STORE, queue)
     (said,) = world.look()
     assert said.startswith("producers wait: ")
     assert said.endswith("at store: queue://q, and 1 more")
-    world.broker.parked.clear()
+    world.broker.flow.parked.clear()
     assert world.look() == ["no producer waits any more"]
 
 
@@ -104,12 +105,12 @@ def test_retention(world: World) -> None:
 
 
 def test_a_gate_that_flaps_does_not_fill_the_log(world: World) -> None:
-    world.broker.is_memory_shut = True
+    world.broker.flow.is_memory_shut = True
     world.look()
     world.clock.now_ms += QUIET_MS
     world.caplog.clear()
     for number in range(1_000):
-        world.broker.is_memory_shut = number % 2 == 1
+        world.broker.flow.is_memory_shut = number % 2 == 1
         world.alarms.look()
     assert len(world.caplog.records) == 1
     assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"], "what is still so is told"

@@ -47,7 +47,7 @@ class World:
         return touched
 
     def send(self) -> None:
-        queue = self.broker.queue("q")
+        queue = self.broker.destinations.queue("q")
         self.broker.send(queue, Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"x"))
 
 
@@ -85,7 +85,7 @@ async def test_who_is_touched_while_the_turn_ends_leaves_with_it() -> None:
     client = Touching()
     world.broker.connect(client)
     world.store.fail("disk full")
-    world.broker.park(client, 6, world.broker.queue("q"))
+    world.broker.flow.park(client, 6, world.broker.destinations.queue("q"))
     world.store.heal()
     world.loop.open_turn()
     await rounds()
@@ -112,7 +112,7 @@ async def test_a_sync_starts_when_somebody_waits_for_it() -> None:
     client.waits_for = 10**9
     world.loop.open_turn()
     world.send()
-    world.broker.await_confirmation(client)
+    world.broker.store_events.await_confirmation(client)
     await rounds()
     assert world.store.is_sync_wanted
 
@@ -131,7 +131,7 @@ async def test_what_nobody_waits_for_is_synced_a_little_later_even_if_not_writte
 
 async def test_what_flushing_made_dirty_has_a_turn_of_its_own() -> None:
     world = World()
-    queue = world.broker.queue("q")
+    queue = world.broker.destinations.queue("q")
 
     class Draining(Touched):
         def flush(self, offset: int, confirmed_offset: int) -> None:
@@ -142,7 +142,7 @@ async def test_what_flushing_made_dirty_has_a_turn_of_its_own() -> None:
     world.loop.open_turn()
     await rounds(5)
     assert world.broker.turns == 2
-    assert world.broker.dirty_queues == []
+    assert world.broker.destinations.dirty_queues == []
 
 
 async def test_finished_jobs_and_timers_open_turns() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from engine.consumer import INDIVIDUAL, Consumer
+from engine.options import SubscribeOptions
 from protocols.stomp.confirmations import Confirmations
 from tests.support.engine_world import EngineWorld
 
 
 def waiting_consumer() -> Consumer:
     world = EngineWorld()
-    return world.broker.subscribe(world.client(), world.broker.queue("q"), INDIVIDUAL, None, "s")
+    return world.broker.subscribe(
+        world.client(), world.broker.destinations.queue("q"), SubscribeOptions(INDIVIDUAL, None, "s")
+    )
 
 
 def released(confirmations: Confirmations, offset: int) -> list[bytes]:

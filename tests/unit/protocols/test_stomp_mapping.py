@@ -325,7 +325,7 @@ def test_a_send_that_is_wrong_makes_no_destination() -> None:
         broker = EngineWorld().broker
         with pytest.raises(InvalidOption):
             send_target(head("destination:/queue/new\n" + line), broker, default_persistent=False)
-        assert broker.queues == {}, line
+        assert broker.destinations.queues == {}, line
 
 
 @pytest.mark.parametrize(

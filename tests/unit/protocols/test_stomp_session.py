@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.inspection import inspect
 from engine.transaction import TransactionLimits
 from protocols.stomp.codec import Limits
 from protocols.stomp.settings import SessionSettings
@@ -142,7 +143,7 @@ def test_an_answer_that_comes_too_late_is_nothing() -> None:
     peer.vanish()
     peer.answer_login(is_allowed=True)
     assert peer.octets == b""
-    assert gateway.broker.stats().connections == 0
+    assert inspect(gateway.broker).connections == 0
 
 
 def test_without_configured_users_any_credentials_do() -> None:
@@ -169,7 +170,7 @@ def test_an_error_closes_and_names_the_frame_s_receipt(version: str) -> None:
     assert b"does not begin with /queue/ or /topic/" in error.body
     assert error.has_length
     assert peer.link.warnings == [f"invalid-destination: {error.body.decode()}"]
-    assert gateway.broker.stats().connections == 0
+    assert inspect(gateway.broker).connections == 0
 
 
 def test_an_error_without_a_receipt_names_none() -> None:
@@ -287,7 +288,7 @@ def test_a_disconnect_without_a_receipt_just_closes() -> None:
     peer = gateway.connect()
     peer.send("DISCONNECT")
     assert (peer.octets, peer.is_closed) == (b"", True)
-    assert gateway.broker.stats().connections == 0
+    assert inspect(gateway.broker).connections == 0
 
 
 def test_what_comes_after_disconnect_is_ignored() -> None:
@@ -295,7 +296,7 @@ def test_what_comes_after_disconnect_is_ignored() -> None:
     peer = gateway.connect()
     peer.send_octets(b"DISCONNECT\nreceipt:bye\n\n\0SEND\ndestination:/queue/q\n\nx\0BOGUS\n\n\0")
     assert peer.receipts() == ["bye"]
-    assert "q" not in gateway.broker.queues
+    assert "q" not in gateway.broker.destinations.queues
     gateway.syncs = False
     slow = gateway.connect()
     slow.publish("/queue/q", b"1", persistent="true")
@@ -325,7 +326,7 @@ def test_a_vanished_peer_leaves_nothing_behind() -> None:
     peer.send("BEGIN", transaction="x")
     peer.send("SEND", destination="/queue/q", transaction="x")
     peer.vanish()
-    stats = gateway.broker.stats()
+    stats = inspect(gateway.broker)
     assert (stats.connections, stats.consumers, gateway.stats("q").enqueued) == (0, [], 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.inspection import inspect
 from engine.ports import ACKNOWLEDGED
 from tests.support.engine_world import address
 from tests.support.stomp_gateway import Peer, Received, StompGateway
@@ -349,7 +350,7 @@ def test_settlements_name_the_consumer() -> None:
     gateway = StompGateway()
     peer, messages = with_messages("1.2", "client-individual", 1, gateway=gateway)
     peer.send("ACK", id=messages[0]["ack"])
-    (consumer,) = gateway.broker.stats().consumers
+    (consumer,) = inspect(gateway.broker).consumers
     assert (consumer.subscription, consumer.acknowledged) == ("s", 1)
     assert ACKNOWLEDGED == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.inspection import inspect
 from protocols.stomp.settings import SessionSettings
 from tests.support.engine_world import address
 from tests.support.fakes import START_WALL_MS
@@ -305,7 +306,7 @@ def test_no_more_is_handed_over_than_a_turn_s_output_may_hold() -> None:
     peer.subscribe("/queue/q")
     got = peer.bodies()
     assert len(got) == 2
-    assert gateway.broker.stats().consumers[0].gate == "socket-paused"
+    assert inspect(gateway.broker).consumers[0].gate == "socket-paused"
     peer.drain()
     assert len(got) + len(peer.bodies()) == 10
 
@@ -440,4 +441,4 @@ def test_a_send_into_a_transaction_that_is_not_open_makes_no_destination() -> No
     peer = gateway.connect()
     peer.publish("/queue/new", b"x", transaction="none")
     assert peer.error()["condition"] == "transaction-error"
-    assert gateway.broker.queues == {}
+    assert gateway.broker.destinations.queues == {}

@@ -85,7 +85,7 @@ def test_a_disconnect_waits_behind_and_nothing_counts_after_it() -> None:
     heal(gateway)
     assert peer.receipts() == ["1", "bye"]
     assert peer.is_closed
-    assert "late" not in gateway.broker.queues
+    assert "late" not in gateway.broker.destinations.queues
 
 
 def test_the_commit_of_its_transaction_waits_whole() -> None:

@@ -1,0 +1,74 @@
+"""A look into the broker: its state at one moment as plain values."""
+
+from __future__ import annotations
+
+from engine.broker import Broker
+from engine.destination import KIND_NAMES
+from engine.queue import Queue
+from engine.stats import BrokerStats, ConsumerStats, DestinationStats, StoreStats
+from engine.topic import Topic
+
+
+def inspect(broker: Broker) -> BrokerStats:
+    """Return everything that ``stat``, metrics and the console show."""
+    destinations = [_queue_stats(queue) for queue in broker.destinations.queues.values()]
+    destinations += [_topic_stats(topic) for topic in broker.destinations.topics.values()]
+    consumers = [
+        ConsumerStats(
+            consumer.consumer_id,
+            client.client_number,
+            consumer.queue.uri(),
+            consumer.name,
+            consumer.window.prefetch,
+            len(consumer.ledger),
+            consumer.acknowledged_count,
+            consumer.describe_gate(),
+        )
+        for client in broker.clients.values()
+        for consumer in client.consumers.values()
+    ]
+    store = broker.store
+    return BrokerStats(
+        destinations,
+        consumers,
+        StoreStats(store.append_offset(), store.durable_offset(), store.is_accepting(), broker.store_events.fault()),
+        len(broker.clients),
+        broker.memory.used_bytes,
+        broker.memory.limit_bytes,
+        {number: text for number, (_, _, text) in broker.flow.parked.items()},
+    )
+
+
+def _queue_stats(queue: Queue) -> DestinationStats:
+    return DestinationStats(
+        queue.name,
+        KIND_NAMES[queue.kind],
+        queue.depth,
+        queue.in_flight_count,
+        queue.delayed_count,
+        len(queue.consumers),
+        queue.enqueued_count,
+        queue.delivered_count,
+        queue.acknowledged_count,
+        queue.redelivered_count,
+        queue.dead_lettered_count,
+        queue.expired_count,
+    )
+
+
+def _topic_stats(topic: Topic) -> DestinationStats:
+    queues = list(topic.subscriptions.values())
+    return DestinationStats(
+        topic.name,
+        KIND_NAMES[topic.kind],
+        sum(queue.depth for queue in queues),
+        sum(queue.in_flight_count for queue in queues),
+        sum(queue.delayed_count for queue in queues),
+        len(queues),
+        topic.enqueued_count,
+        topic.delivered_count + sum(queue.delivered_count for queue in queues),
+        topic.acknowledged_count + sum(queue.acknowledged_count for queue in queues),
+        topic.redelivered_count + sum(queue.redelivered_count for queue in queues),
+        topic.dead_lettered_count + sum(queue.dead_lettered_count for queue in queues),
+        topic.expired_count + sum(queue.expired_count for queue in queues),
+    )

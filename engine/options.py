@@ -1,0 +1,47 @@
+"""What a client asks for when it subscribes, whatever its protocol calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+NO_OVERRIDES: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeOptions:
+    """One subscription.  None, and "" for a text, is what the address says.
+
+    ack_mode: engine.consumer.AUTO, CLIENT or INDIVIDUAL.
+    prefetch: messages in flight; 0 is pull, one on demand.
+    window_bytes: HornetQ consumer-window-size; -1 no limit, 0 nothing ahead of the one in hand.
+    rate: messages a second at most (consumer-max-rate); -1 no limit.
+    name: how the client calls it, for ``why`` and consumer records.
+    selector: JMS selector; has_text_properties: all properties are texts (STOMP) and compare as ActiveMQ compares them.
+    subscription: name of a durable or shared subscription to a topic.  A durable one belongs to the client id unless
+    it is shared without one.
+    priority: consumers with a higher one are served first while they have room (-128 to 127).
+    is_retroactive: a topic's recent messages come first.
+    pending_limit: ActiveMQ maximumPendingMessageLimit of a topic consumer, below the address's; 0 is ignored.
+    redelivery: field of RedeliveryPolicy -> value, above what address, listener and connection say.
+    """
+
+    ack_mode: int
+    prefetch: int | None = None
+    name: str = ""
+    selector: str = ""
+    has_text_properties: bool = True
+    subscription: str = ""
+    is_durable: bool = False
+    is_shared: bool = False
+    is_no_local: bool = False
+    is_exclusive: bool = False
+    is_browser: bool = False
+    is_retroactive: bool = False
+    priority: int = 0
+    window_bytes: int | None = None
+    rate: int | None = None
+    pending_limit: int = 0
+    redelivery: Mapping[str, object] = field(default_factory=lambda: NO_OVERRIDES)

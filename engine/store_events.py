@@ -1,0 +1,109 @@
+"""What the store tells the engine: what is durable, pages of a backlog, a disk that fails and heals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.client import Client
+from engine.message import Message
+from engine.ports import CAUSE_DAMAGED, DROPPED, StoreListener, TimerTarget
+from engine.queue import Queue
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
+
+
+class StoreEvents(StoreListener, TimerTarget):
+    """awaiting: clients with confirmations that wait for an offset.  failure: why the disk refuses, "" if it does not.
+
+    page_faults: (destination, priority) -> why its last page could not be read.
+    skipped_records: in words, each told once by the operator's log.
+    A timer's key is the destination whose page is asked for again.
+    """
+
+    __slots__ = ("broker", "awaiting", "failure", "page_faults", "skipped_records")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.awaiting: list[Client] = []
+        self.failure = ""
+        self.page_faults: dict[tuple[int, int], str] = {}
+        self.skipped_records: list[str] = []
+
+    def await_confirmation(self, client: Client) -> None:
+        """Have ``client.release_confirmations`` called as the confirmed offset moves."""
+        if not client.is_awaiting:
+            client.is_awaiting = True
+            self.awaiting.append(client)
+
+    def fault(self) -> str:
+        """Return what is wrong with the disk, "" for nothing."""
+        return self.failure or next(iter(self.page_faults.values()), "")
+
+    def durable(self, offset: int) -> None:
+        awaiting = self.awaiting
+        self.awaiting = []
+        for client in awaiting:
+            if client.release_confirmations(offset):
+                self.awaiting.append(client)
+            else:
+                client.is_awaiting = False
+
+    def page_loaded(
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message]
+    ) -> None:
+        broker = self.broker
+        queue = broker.destinations.queues_by_id[destination_id]
+        lane = queue.lane(priority)
+        lane.is_loading = False
+        lane.fault = ""
+        if self.page_faults:
+            self.page_faults.pop((destination_id, priority), None)
+        wanted = next_offset - first
+        for delivery in lane.load(next_offset, messages):
+            if delivery.message.expires_ms:
+                queue.has_expiring = True
+            known = lane.attempts.pop(delivery.message.queue_offset, None)
+            if known is not None and known[1] > broker.wall_ms:
+                broker.redelivery.restore_wait(delivery, known[1])
+            else:
+                lane.append_loaded(delivery)
+        lane.catch_up()
+        if wanted > 0:
+            queue.mark_dirty()
+        else:
+            self._ask_again_later(queue)
+
+    def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
+        queue = self.broker.destinations.queues_by_id[destination_id]
+        lane = queue.lane(priority)
+        lane.is_loading = False
+        lane.fault = reason
+        self.page_faults[(destination_id, priority)] = f"{queue.uri()}: {reason}"
+        self._ask_again_later(queue)
+
+    def record_skipped(self, destination_id: int, priority: int, queue_offset: int, reason: str) -> None:
+        queue = self.broker.destinations.queues_by_id[destination_id]
+        queue.depth -= 1
+        self.skipped_records.append(f"{queue.uri()}: {reason}")
+        self.broker.store.settle_range(destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1)
+
+    def store_failed(self, reason: str) -> None:
+        self.broker.flow.is_blocked = True
+        self.failure = reason
+
+    def store_healed(self) -> None:
+        self.failure = ""
+        self.broker.flow.is_blocked = True  # open_gates opens what can be opened
+        for queue in self.broker.destinations.all_queues():
+            if queue.rotation:
+                queue.mark_dirty()  # its next message may have waited to be written
+
+    def timer_fired(self, key: int) -> None:
+        self.broker.destinations.queues_by_id[key].mark_dirty()
+
+    def _ask_again_later(self, queue: Queue) -> None:
+        broker = self.broker
+        broker.timers.call_at(broker.clock.monotonic_ms() + PAGE_RETRY_MS, self, queue.destination_id)
