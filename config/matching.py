@@ -34,6 +34,10 @@ REST: Final = ">"
 
 CACHED_NAMES_MAX: Final = 10_000
 
+# A rollback waits only where somebody asked for a delay: setting one of these asks for it.
+DELAYS_ROLLBACK: Final = "redelivery.delays_rollback"
+REDELIVERY_DELAYS: Final = frozenset({"redelivery.initial_redelivery_delay_ms", "redelivery.redelivery_delay_ms"})
+
 _LITERAL_RANK: Final = 0
 _ONE_RANK: Final = 1
 _REST_RANK: Final = 2
@@ -148,6 +152,8 @@ class AddressMatcher:
             values: dict[str, object] = {}
             for entry in self._matching(kind, name):
                 values.update(entry.values)
+            if DELAYS_ROLLBACK not in values and not REDELIVERY_DELAYS.isdisjoint(values):
+                values[DELAYS_ROLLBACK] = True
             settings = with_values(DEFAULT_ADDRESS_SETTINGS, values) if values else DEFAULT_ADDRESS_SETTINGS
             if len(self._cache) >= self._cached_names_max:
                 del self._cache[next(iter(self._cache))]

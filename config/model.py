@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from config.matching import AddressEntry
+from config.permissions import Permission
+from config.policies import UNLIMITED
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -22,12 +24,32 @@ Flush = Literal["sync", "async"]
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionDefaults:
+    """What a URI sets for the consumers and producers of a connection, above the settings of their addresses.
+
+    values: dotted attribute path of AddressSettings -> value, for ``config.matching.with_values``.
+    sources: the same paths -> the option that set them.
+    client_id: of a connection that brings none.
+    is_retroactive: every consumer of a topic is, that does not say otherwise.
+    """
+
+    values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    client_id: str = ""
+    is_retroactive: bool = False
+
+
+NO_DEFAULTS: Final = ConnectionDefaults()
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a listener binds.  ``port`` 0 picks a free one."""
 
     scheme: str
     host: str
     port: int
+    defaults: ConnectionDefaults = NO_DEFAULTS
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -85,6 +107,39 @@ class StompConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualTopic:
+    """A topic whose messages are also copied to queues, one per group of consumers.  Terms: ActiveMQ virtualTopic.
+
+    pattern: of the topic's name.
+    prefix: of a queue's name, before the topic's: the queue ``Consumer.billing.VirtualTopic.Orders`` takes what is sent
+    to the topic ``VirtualTopic.Orders``.
+    is_selective: a copy is made only if a consumer's selector takes it.
+    """
+
+    pattern: str = "VirtualTopic.>"
+    prefix: str = "Consumer.*."
+    is_selective: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDestination:
+    """A destination that is there from the start.  kind: QUEUE or TOPIC of config.matching."""
+
+    kind: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of the whole gateway.  When one is reached, each address does what its address_full_policy says."""
+
+    global_max_size_bytes: int = UNLIMITED
+    global_max_messages: int = UNLIMITED
+    max_disk_usage_percent: int = UNLIMITED  # of the disk that holds the store; then producers wait
+    min_disk_free_bytes: int = 0  # the same
+
+
+@dataclass(frozen=True, slots=True)
 class ServerConfig:
     """One gateway.
 
@@ -92,7 +147,12 @@ class ServerConfig:
     memory_limit_bytes: non-persistent messages and pending topic deliveries together; then producers wait.
     destinations_max: queues and topics together; a client that names one more gets an error.
     users: login -> SCRAM verifiers, all of the same password; none at all means loopback only, any credentials.
+    groups: login -> the groups it is in.
+    permissions: what groups may do; none at all means everybody everything.
     addresses: in the order of the file.
+    virtual_topics: in the order of the file; the first that matches a topic counts.
+    destinations: made at start, unless they are there.
+    advisory_support: connections, consumers, producers and destinations are told on ``ActiveMQ.Advisory.>``.
     sources: dotted key as written -> ``file:line`` or the flag that set it; what is not there is the default.
     """
 
@@ -103,6 +163,12 @@ class ServerConfig:
     memory_limit_bytes: int = 256 * MIB
     destinations_max: int = 100_000
     stomp: StompConfig = field(default_factory=StompConfig)
+    limits: Limits = field(default_factory=Limits)
+    advisory_support: bool = True
     users: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    groups: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    permissions: tuple[Permission, ...] = ()
+    virtual_topics: tuple[VirtualTopic, ...] = (VirtualTopic(),)
+    destinations: tuple[NamedDestination, ...] = ()
     addresses: tuple[AddressEntry, ...] = ()
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

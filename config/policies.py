@@ -6,6 +6,7 @@ are ActiveMQ's; where Penstock differs, the comment says so.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -15,17 +16,40 @@ UNLIMITED: Final = -1
 # that floating point holds exactly and that can be added to a clock without leaving 64 bits.
 LONGEST_DELAY_MS: Final = 2**53
 
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
 # ActiveMQ clamps to a Java short less one, for every kind of subscription.
 MAXIMUM_PREFETCH: Final = 32_766
 
 TopUp = Literal["half", "each-ack"]
 Nack = Literal["redeliver", "dead-letter", "requeue"]
 Blame = Literal["acked+1", "all", "none"]
+DeadLetterStrategy = Literal["shared", "individual", "discard"]
+ExpiryStrategy = Literal["shared", "individual"]
+FullPolicy = Literal["PAGE", "BLOCK", "DROP", "FAIL"]
+PageFullPolicy = Literal["DROP", "FAIL"]
+SlowPolicy = Literal["NOTIFY", "KILL"]
+RateUnit = Literal["MESSAGES_PER_SECOND", "MESSAGES_PER_MINUTE", "MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"]
+AbortStrategy = Literal["none", "slow", "slow-ack"]
+PendingStrategy = Literal["none", "constant", "prefetch-rate"]
+Eviction = Literal["oldest", "oldest-lowest-priority", "unique-property"]
+
+RATE_UNIT_SECONDS: Final[Mapping[str, int]] = {
+    "MESSAGES_PER_SECOND": 1,
+    "MESSAGES_PER_MINUTE": 60,
+    "MESSAGES_PER_HOUR": 3_600,
+    "MESSAGES_PER_DAY": 86_400,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryPolicy:
-    """When a failed delivery is tried again, and when it is given up.  Terms: ActiveMQ RedeliveryPolicy."""
+    """When a failed delivery is tried again, and when it is given up.  Terms: ActiveMQ RedeliveryPolicy.
+
+    HornetQ's and Artemis' settings are the same policy: redelivery-delay is both the initial and the further delay, a
+    redelivery-delay-multiplier is the back-off, max-delivery-attempts counts deliveries (1 + maximum_redeliveries).
+    """
 
     maximum_redeliveries: int = 6  # -1: no limit; a message is delivered 1 + this often in all
     initial_redelivery_delay_ms: int = 1_000  # neither capped nor multiplied
@@ -33,16 +57,26 @@ class RedeliveryPolicy:
     use_exponential_back_off: bool = False
     back_off_multiplier: float = 5.0
     maximum_redelivery_delay_ms: int = UNLIMITED  # of the back-off only
+    # The same as a multiple of redelivery_delay_ms, where no maximum is set; 0: none.  HornetQ's default is 10.
+    maximum_redelivery_delay_factor: float = 0.0
     use_collision_avoidance: bool = False
-    collision_avoidance_percent: int = 15
+    collision_avoidance_percent: float = 15.0
+    # False: a message that waits keeps those behind it waiting, so that their order stays.  Groups, exclusive consumers
+    # and exclusive queues keep it in any case.  ActiveMQ's client blocks by default, its broker cannot.
+    non_blocking_redelivery: bool = True
+    # Whether a rollback waits, too.  Not set by itself: true where an address or a URI sets a delay (config.matching).
+    delays_rollback: bool = False
 
     def next_delay_ms(self, previous_ms: int) -> int:
         """Return the un-jittered delay that follows ``previous_ms``."""
         if not self.use_exponential_back_off or previous_ms <= 0 or self.back_off_multiplier <= 1.0:
             return self.redelivery_delay_ms
         delay_ms = int(min(previous_ms * self.back_off_multiplier, float(LONGEST_DELAY_MS)))
-        if 0 <= self.maximum_redelivery_delay_ms < delay_ms:
-            return max(self.maximum_redelivery_delay_ms, self.redelivery_delay_ms)
+        maximum_ms = self.maximum_redelivery_delay_ms
+        if maximum_ms < 0 and self.maximum_redelivery_delay_factor > 0:
+            maximum_ms = int(self.redelivery_delay_ms * self.maximum_redelivery_delay_factor)
+        if 0 <= maximum_ms < delay_ms:
+            return max(maximum_ms, self.redelivery_delay_ms)
         return delay_ms
 
     def delay_ms(self, redelivery: int) -> int:
@@ -73,12 +107,30 @@ class RedeliveryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchPolicy:
-    """How many messages a consumer may hold unsettled when it did not say.  Terms: ActiveMQ ActiveMQPrefetchPolicy."""
+    """How many messages a consumer may hold unsettled when it did not say.  Terms: ActiveMQ ActiveMQPrefetchPolicy.
+
+    A consumer of a queue has two limits on what it holds: a persistent message is handed out while fewer than
+    queue_prefetch are in flight, a non-persistent one while fewer than non_persistent_queue_prefetch are.  What a
+    consumer itself asks for replaces both.
+    """
 
     queue_prefetch: int = 1_000
+    non_persistent_queue_prefetch: int = 1_000
+    queue_browser_prefetch: int = 500
+    durable_topic_prefetch: int = 100
     topic_prefetch: int = MAXIMUM_PREFETCH
     # half: after the window has filled, wait until at most half of it is in flight, then fill it.
     top_up: TopUp = "half"
+    # Whether an acknowledgement inside an open transaction frees its place, so that one may be larger than the window.
+    use_prefetch_extension: bool = True
+
+    def default_for(self, is_topic: bool, is_durable: bool, is_browser: bool) -> int:
+        """Return the window of a consumer that did not say; for persistent messages, where it is one of a queue."""
+        if is_browser:
+            return self.queue_browser_prefetch
+        if not is_topic:
+            return self.queue_prefetch
+        return self.durable_topic_prefetch if is_durable else self.topic_prefetch
 
 
 def clamp_prefetch(requested: int) -> int:
@@ -87,16 +139,277 @@ def clamp_prefetch(requested: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowPolicy:
+    """Windows in bytes, and rates.  Terms: HornetQ connection factory."""
+
+    # Of messages in flight to one consumer; -1: no limit; 0: one message at a time, none read ahead.  A message larger
+    # than the window still goes out when nothing else is in flight.
+    consumer_window_size_bytes: int = 1 * MIB
+    consumer_max_rate_per_second: int = UNLIMITED
+    producer_window_size_bytes: int = 64 * KIB  # unconfirmed, of one producer at an address under BLOCK
+    producer_max_rate_per_second: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class AddressFullPolicy:
+    """How much an address may hold, and what happens to the next message.  Terms: Artemis address-settings.
+
+    Shared by all queues of the address and by all subscriptions of a topic.
+    """
+
+    max_size_bytes: int = UNLIMITED
+    max_size_messages: int = UNLIMITED
+    address_full_policy: FullPolicy = "PAGE"  # PAGE: the limits are of what is in memory, the rest waits on disk
+    block_timeout_ms: int = 0  # of BLOCK; then the send fails; 0: waits without end
+    page_limit_bytes: int = UNLIMITED  # of PAGE: memory and disk together
+    page_limit_messages: int = UNLIMITED
+    page_full_policy: PageFullPolicy = "FAIL"
+    # Of BLOCK: from here on even a message that was granted before is refused, where a protocol can refuse one.
+    max_size_bytes_reject_threshold: int = UNLIMITED
+
+    @property
+    def is_limited(self) -> bool:
+        """Say whether anything is to be counted at all."""
+        return (
+            self.max_size_bytes >= 0
+            or self.max_size_messages >= 0
+            or self.page_limit_bytes >= 0
+            or self.page_limit_messages >= 0
+        )
+
+    def is_full(self, size_bytes: int, message_count: int) -> bool:
+        """Say whether an address that holds so much is full.  One message may overshoot, as in HornetQ."""
+        return 0 <= self.max_size_bytes < size_bytes or 0 <= self.max_size_messages <= message_count
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterPolicy:
+    """Where a message goes that is given up.  Terms: ActiveMQ DeadLetterStrategy.
+
+    shared: the address settings' dead_letter_address; individual: a destination named after the message's own;
+    discard: dropped, counted.  Artemis' auto-create-dead-letter-resources is ``individual`` with its own prefix.
+    """
+
+    strategy: DeadLetterStrategy = "shared"
+    queue_prefix: str = "ActiveMQ.DLQ.Queue."
+    topic_prefix: str = "ActiveMQ.DLQ.Topic."
+    queue_suffix: str = ""
+    topic_suffix: str = ""
+    use_queue_for_queue_messages: bool = True
+    use_queue_for_topic_messages: bool = True
+    destination_per_durable_subscriber: bool = False
+    # Whether an expired message without an expiry_address goes here; ActiveMQ's way, kept for imported activemq.xml.
+    process_expired: bool = False
+    process_non_persistent: bool = True  # ActiveMQ drops these; imported activemq.xml does, too
+    expiration_ms: int = 0  # of the dead letter; 0: never
+    send_to_dla_on_no_route: bool = False  # what no queue and no subscription takes
+
+    def individual_name(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str]:
+        """Return (whether it is a topic, its name) of the dead-letter destination of ``individual``.
+
+        subscriber: ``client id:subscription name`` of the durable subscription that gives the message up.
+        """
+        if is_topic:
+            base = f"{self.topic_prefix}{name}{self.topic_suffix}"
+            if subscriber is not None and self.destination_per_durable_subscriber:
+                base = f"{base}.{subscriber}"
+            return not self.use_queue_for_topic_messages, base
+        return not self.use_queue_for_queue_messages, f"{self.queue_prefix}{name}{self.queue_suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryPolicy:
+    """When messages expire, beyond what their producers say.  Terms: Artemis address-settings.
+
+    strategy: shared: the address settings' expiry_address; individual: a queue named after the message's destination,
+    which is Artemis' auto-create-expiry-resources.
+    """
+
+    expiry_delay_ms: int = UNLIMITED  # of messages sent without an expiry
+    min_expiry_delay_ms: int = UNLIMITED
+    max_expiry_delay_ms: int = UNLIMITED
+    no_expiry: bool = False  # nothing expires, whatever producers say
+    strategy: ExpiryStrategy = "shared"
+    queue_prefix: str = "EXP."
+    queue_suffix: str = ""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Say whether every message keeps the expiry it came with."""
+        return (
+            self.expiry_delay_ms < 0
+            and self.min_expiry_delay_ms < 0
+            and self.max_expiry_delay_ms < 0
+            and not self.no_expiry
+        )
+
+    def effective_ms(self, expiry_ms: int, now_ms: int) -> int:
+        """Return when a message expires that asks for ``expiry_ms``; wall-clock milliseconds, 0 for never.
+
+        As in Artemis: where expiry_delay_ms is set, the bounds do not apply; a message without an expiry gets the
+        maximum, else the minimum.
+        """
+        if self.no_expiry:
+            return 0
+        if self.expiry_delay_ms >= 0:
+            return expiry_ms if expiry_ms else now_ms + self.expiry_delay_ms
+        if self.max_expiry_delay_ms >= 0 and (expiry_ms == 0 or expiry_ms > now_ms + self.max_expiry_delay_ms):
+            return now_ms + self.max_expiry_delay_ms
+        if self.min_expiry_delay_ms >= 0 and expiry_ms < now_ms + self.min_expiry_delay_ms:
+            return now_ms + self.min_expiry_delay_ms
+        return expiry_ms
+
+
+@dataclass(frozen=True, slots=True)
+class SlowConsumerPolicy:
+    """Which consumers are too slow, and what becomes of them.
+
+    By rate, as HornetQ: threshold and the three after it.  By time, as ActiveMQ's abortSlowConsumerStrategy (``slow``:
+    full while messages wait, a topic's with more than its prefetch pending) and abortSlowAckConsumerStrategy
+    (``slow-ack``: no acknowledgement for so long): abort and those after it.
+    """
+
+    threshold: int = UNLIMITED  # messages acknowledged in a threshold_unit; -1: not watched
+    threshold_unit: RateUnit = "MESSAGES_PER_SECOND"
+    policy: SlowPolicy = "NOTIFY"
+    check_period_ms: int = 5_000
+    abort: AbortStrategy = "none"
+    abort_check_period_ms: int = 30_000
+    max_slow_duration_ms: int = 30_000  # -1: no limit
+    max_slow_count: int = UNLIMITED  # times it was found slow
+    max_time_since_last_ack_ms: int = 30_000
+    ignore_idle_consumers: bool = True  # of slow-ack: those with nothing in flight
+    abort_connection: bool = False  # the whole connection; a STOMP client cannot be told of less but by an ERROR
+
+    def threshold_per_second(self) -> float:
+        return self.threshold / RATE_UNIT_SECONDS[self.threshold_unit]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLimitPolicy:
+    """How many messages may wait for a non-durable topic subscription beyond its prefetch.
+
+    Terms: ActiveMQ pendingMessageLimitStrategy and messageEvictionStrategy.
+    """
+
+    strategy: PendingStrategy = "none"
+    limit: int = UNLIMITED  # of constant
+    multiplier: float = 0.5  # of prefetch-rate
+    eviction: Eviction = "oldest"
+    eviction_property: str = ""  # of unique-property: of messages equal in it, the newest stays
+
+    def limit_for(self, prefetch: int, requested: int) -> int:
+        """Return the limit of a consumer, -1 for none.
+
+        requested: its maximumPendingMessageLimit, which can only lower the limit; 0 or less says nothing.
+        """
+        limit = UNLIMITED
+        if self.strategy == "constant":
+            limit = self.limit
+        elif self.strategy == "prefetch-rate":
+            limit = int(prefetch * self.multiplier)
+        if requested > 0 and (limit < 0 or requested < limit):
+            return requested
+        return limit
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisoryPolicy:
+    """Which events of a destination are told on ``ActiveMQ.Advisory.>``.  Terms: ActiveMQ policyEntry.
+
+    Those of connections, consumers, producers and destinations are governed by the server's advisory_support.
+    """
+
+    slow_consumers: bool = False
+    discarding_messages: bool = False
+    fast_producers: bool = False
+    when_full: bool = False
+    consumed: bool = False
+    delivery: bool = False
+    dispatched: bool = False
+    no_consumers: bool = False  # ActiveMQ: sendAdvisoryIfNoConsumers
+    include_body: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """What a queue is like.  Terms: Artemis address-settings without their ``default-``, ActiveMQ policyEntry."""
+
+    last_value: bool = False  # of messages with the same key, the newest stays
+    last_value_key: str = "_AMQ_LVQ_NAME"  # the property; HornetQ: _HQ_LVQ_NAME
+    non_destructive: bool = False  # a message stays when it is acknowledged
+    exclusive_consumer: bool = False  # one consumer at a time gets everything
+    consumers_before_dispatch: int = 0
+    delay_before_dispatch_ms: int = UNLIMITED  # the most that is waited for consumers_before_dispatch; -1: no limit
+    group_rebalance: bool = False  # groups are shared out anew when a consumer comes
+    group_buckets: int = UNLIMITED  # groups are known by hash into so many; -1: each by its name; 0: no groups
+    group_first_key: str = ""  # property set on the first message of a group for its new owner
+    group_idle_timeout_ms: int = UNLIMITED  # a group without messages for so long loses its owner
+    max_consumers: int = UNLIMITED
+    purge_on_no_consumers: bool = False  # what waits is dropped when the last consumer goes
+    ring_size: int = UNLIMITED  # beyond so many the oldest is dropped
+    strict_order_dispatch: bool = False  # one consumer until its window is full, not in turn
+    use_consumer_priority: bool = True
+    prioritized_messages: bool = True  # False: JMSPriority does not change the order; ActiveMQ's default
+    auto_create: bool = True
+    auto_delete: bool = False  # without consumers and messages; never with a backlog
+    auto_delete_delay_ms: int = 0
+    auto_delete_message_count: int = 0  # so many messages do not keep it; -1: any number
+
+
+@dataclass(frozen=True, slots=True)
+class RetroactivePolicy:
+    """What a new subscription of a topic gets of the past, from the log."""
+
+    message_count: int = 0  # for every new subscription.  Artemis: retroactive-message-count
+    # For one that says ``retroactive``.  ActiveMQ: subscriptionRecoveryPolicy; -1: all that the log holds.
+    recovery_message_count: int = UNLIMITED
+    recovery_time_ms: int = UNLIMITED
+    always: bool = False  # every subscription counts as retroactive.  ActiveMQ: alwaysRetroactive
+
+
+@dataclass(frozen=True, slots=True)
 class AddressSettings:
     """Everything that is effective for one destination."""
 
     redelivery: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
     prefetch: PrefetchPolicy = field(default_factory=PrefetchPolicy)
+    flow: FlowPolicy = field(default_factory=FlowPolicy)
+    full: AddressFullPolicy = field(default_factory=AddressFullPolicy)
+    dead_letters: DeadLetterPolicy = field(default_factory=DeadLetterPolicy)
+    expiry: ExpiryPolicy = field(default_factory=ExpiryPolicy)
+    slow_consumers: SlowConsumerPolicy = field(default_factory=SlowConsumerPolicy)
+    pending: PendingLimitPolicy = field(default_factory=PendingLimitPolicy)
+    advisories: AdvisoryPolicy = field(default_factory=AdvisoryPolicy)
+    queue: QueuePolicy = field(default_factory=QueuePolicy)
+    retroactive: RetroactivePolicy = field(default_factory=RetroactivePolicy)
     dead_letter_address: str | None = "ActiveMQ.DLQ"  # None: exhausted messages are dropped, counted
     expiry_address: str | None = None  # None: expired messages are dropped, counted
     nack: Nack = "redeliver"
     blame: Blame = "acked+1"  # whose delivery count grows when a connection is lost
     log_non_persistent: bool = False
+    enable_ingress_timestamp: bool = False  # whether a message tells its store time
+
+    def dead_letter_destination(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str] | None:
+        """Return (whether it is a topic, its name) of where a message of this destination goes when it is given up.
+
+        None: it is dropped.  subscriber: ``client id:subscription name`` of a durable subscription.
+        """
+        if self.dead_letters.strategy == "individual":
+            return self.dead_letters.individual_name(is_topic, name, subscriber)
+        if self.dead_letters.strategy == "discard" or self.dead_letter_address is None:
+            return None
+        return False, self.dead_letter_address
+
+    def expiry_destination(self, is_topic: bool, name: str, subscriber: str | None) -> tuple[bool, str] | None:
+        """Return where an expired message goes, as ``dead_letter_destination`` does."""
+        if self.expiry.strategy == "individual":
+            return False, f"{self.expiry.queue_prefix}{name}{self.expiry.queue_suffix}"
+        if self.expiry_address is not None:
+            return False, self.expiry_address
+        if self.dead_letters.process_expired:
+            return self.dead_letter_destination(is_topic, name, subscriber)
+        return None
 
 
 DEFAULT_ADDRESS_SETTINGS: Final = AddressSettings()

@@ -257,6 +257,36 @@ class QueueName(Kind):
         return "null" if value is None else str(value)
 
 
+class PropertyName(Kind):
+    """The name of a message property; empty for none."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "the name of a message property, at most 255 printable characters; empty for none"
+
+    def parse(self, text: str) -> str:
+        if len(text) > 255 or not text.isprintable():
+            raise ValueError
+        return text
+
+
+class NamePart(Kind):
+    """What stands before or behind a destination's name to make another one; may be empty."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "a part of a name as in 'DLQ.', at most 255 printable characters without wildcards, '?', ',' and '/'"
+
+    def parse(self, text: str) -> str:
+        if len(text) > 255 or not text.isprintable() or not set("*>#?,/").isdisjoint(text):
+            raise ValueError
+        return text
+
+
 class AddressPattern(Kind):
     __slots__ = ()
 

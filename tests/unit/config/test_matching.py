@@ -123,3 +123,18 @@ def test_the_cache_is_bounded_and_changes_no_answer() -> None:
         ]
     assert matcher.cached_count == 2
     assert matcher.settings_for(QUEUE, "c") is matcher.settings_for(QUEUE, "c")
+
+
+@pytest.mark.parametrize("path", ["redelivery.initial_redelivery_delay_ms", "redelivery.redelivery_delay_ms"])
+def test_a_rollback_waits_where_a_delay_is_set(path: str) -> None:
+    matcher = AddressMatcher((AddressEntry(Pattern.parse("a"), BOTH, {path: 50}),))
+    assert matcher.settings_for(QUEUE, "a").redelivery.delays_rollback
+    assert not matcher.settings_for(QUEUE, "b").redelivery.delays_rollback
+
+
+def test_a_rollback_does_not_wait_where_that_is_switched_off() -> None:
+    entries = (
+        AddressEntry(Pattern.parse("a"), BOTH, {"redelivery.redelivery_delay_ms": 50}),
+        AddressEntry(Pattern.parse(">"), BOTH, {"redelivery.delays_rollback": False}),
+    )
+    assert not AddressMatcher(entries).settings_for(QUEUE, "a").redelivery.delays_rollback

@@ -1,10 +1,22 @@
-"""RedeliveryPolicy and PrefetchPolicy: the worked table of semantics.md, section 2.5, and the ends of every range."""
+"""The policies: the worked table of semantics.md, section 2.5, and the ends of every range."""
 
 from __future__ import annotations
 
 import pytest
 
-from config.policies import LONGEST_DELAY_MS, MAXIMUM_PREFETCH, RedeliveryPolicy, clamp_prefetch
+from config.policies import (
+    LONGEST_DELAY_MS,
+    MAXIMUM_PREFETCH,
+    AddressFullPolicy,
+    AddressSettings,
+    DeadLetterPolicy,
+    ExpiryPolicy,
+    PendingLimitPolicy,
+    PrefetchPolicy,
+    RedeliveryPolicy,
+    SlowConsumerPolicy,
+    clamp_prefetch,
+)
 
 # initial, redeliveryDelay, back-off, multiplier, maximum delay -> the 1st to the 7th redelivery.
 WORKED_TABLE = [
@@ -94,3 +106,184 @@ def test_a_message_is_delivered_once_and_maximum_redeliveries_times(
 )
 def test_prefetch_is_clamped(requested: int, granted: int) -> None:
     assert clamp_prefetch(requested) == granted
+
+
+# HornetQ: min(trunc(delay x multiplier^(count - 1)), max); without a maximum, it is ten times the delay.
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (
+            RedeliveryPolicy(6, 5000, 5000, True, 2.0, 15000),
+            [5000, 10000, 15000, 15000],
+        ),
+        (
+            RedeliveryPolicy(6, 1000, 1000, True, 4.0, maximum_redelivery_delay_factor=10.0),
+            [1000, 4000, 10000, 10000],
+        ),
+    ],
+    ids=["an explicit maximum", "ten times the delay"],
+)
+def test_hornetqs_delays_are_the_same_policy(policy: RedeliveryPolicy, expected: list[int]) -> None:
+    assert [policy.delay_ms(redelivery) for redelivery in range(1, 5)] == expected
+
+
+def test_an_explicit_maximum_stands_above_the_factor() -> None:
+    policy = RedeliveryPolicy(6, 1000, 1000, True, 4.0, 50_000, 10.0)
+    assert policy.delay_ms(4) == 50_000
+
+
+@pytest.mark.parametrize(
+    ("is_topic", "is_durable", "is_browser", "expected"),
+    [
+        (False, False, False, 1000),
+        (False, False, True, 500),
+        (True, False, False, 32766),
+        (True, True, False, 100),
+    ],
+)
+def test_prefetch_defaults_are_of_the_kind_of_consumer(
+    is_topic: bool, is_durable: bool, is_browser: bool, expected: int
+) -> None:
+    assert PrefetchPolicy().default_for(is_topic, is_durable, is_browser) == expected
+
+
+def test_non_persistent_messages_have_a_prefetch_of_their_own() -> None:
+    policy = PrefetchPolicy(queue_prefetch=5)
+    assert policy.non_persistent_queue_prefetch == 1000
+
+
+@pytest.mark.parametrize(
+    ("policy", "size_bytes", "count", "expected"),
+    [
+        (AddressFullPolicy(), 1 << 60, 1 << 40, False),
+        (AddressFullPolicy(max_size_bytes=100), 100, 1, False),  # strictly greater, as HornetQ
+        (AddressFullPolicy(max_size_bytes=100), 101, 1, True),
+        (AddressFullPolicy(max_size_bytes=0), 0, 0, False),
+        (AddressFullPolicy(max_size_bytes=0), 1, 1, True),
+        (AddressFullPolicy(max_size_messages=2), 0, 1, False),
+        (AddressFullPolicy(max_size_messages=2), 0, 2, True),
+    ],
+)
+def test_an_address_is_full_beyond_its_limits(
+    policy: AddressFullPolicy, size_bytes: int, count: int, expected: bool
+) -> None:
+    assert policy.is_full(size_bytes, count) is expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (AddressFullPolicy(), False),
+        (AddressFullPolicy(max_size_bytes=0), True),
+        (AddressFullPolicy(max_size_messages=1), True),
+        (AddressFullPolicy(page_limit_bytes=1), True),
+        (AddressFullPolicy(page_limit_messages=1), True),
+    ],
+)
+def test_an_address_without_limits_is_not_counted(policy: AddressFullPolicy, expected: bool) -> None:
+    assert policy.is_limited is expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_topic", "subscriber", "expected"),
+    [
+        (AddressSettings(), False, None, (False, "ActiveMQ.DLQ")),
+        (AddressSettings(), True, "c:s", (False, "ActiveMQ.DLQ")),
+        (AddressSettings(dead_letter_address=None), False, None, None),
+        (AddressSettings(dead_letters=DeadLetterPolicy("discard")), False, None, None),
+        (AddressSettings(dead_letters=DeadLetterPolicy("individual")), False, None, (False, "ActiveMQ.DLQ.Queue.a.b")),
+        (AddressSettings(dead_letters=DeadLetterPolicy("individual")), True, "c:s", (False, "ActiveMQ.DLQ.Topic.a.b")),
+        (
+            AddressSettings(
+                dead_letters=DeadLetterPolicy("individual", queue_prefix="", queue_suffix=".dead", topic_suffix=".t")
+            ),
+            False,
+            None,
+            (False, "a.b.dead"),
+        ),
+        (
+            AddressSettings(
+                dead_letters=DeadLetterPolicy(
+                    "individual", use_queue_for_topic_messages=False, destination_per_durable_subscriber=True
+                )
+            ),
+            True,
+            "c:s",
+            (True, "ActiveMQ.DLQ.Topic.a.b.c:s"),
+        ),
+        (
+            AddressSettings(dead_letters=DeadLetterPolicy("individual", use_queue_for_queue_messages=False)),
+            False,
+            None,
+            (True, "ActiveMQ.DLQ.Queue.a.b"),
+        ),
+    ],
+)
+def test_where_a_dead_letter_goes(
+    settings: AddressSettings, is_topic: bool, subscriber: str | None, expected: tuple[bool, str] | None
+) -> None:
+    assert settings.dead_letter_destination(is_topic, "a.b", subscriber) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (AddressSettings(), None),
+        (AddressSettings(expiry_address="Expired"), (False, "Expired")),
+        (AddressSettings(expiry=ExpiryPolicy(strategy="individual")), (False, "EXP.a.b")),
+        (AddressSettings(dead_letters=DeadLetterPolicy(process_expired=True)), (False, "ActiveMQ.DLQ")),
+        (
+            AddressSettings(expiry_address="Expired", dead_letters=DeadLetterPolicy(process_expired=True)),
+            (False, "Expired"),
+        ),
+    ],
+)
+def test_where_an_expired_message_goes(settings: AddressSettings, expected: tuple[bool, str] | None) -> None:
+    assert settings.expiry_destination(False, "a.b", None) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "expected"),
+    [
+        (ExpiryPolicy(), 0, 0),
+        (ExpiryPolicy(), 1_500, 1_500),
+        (ExpiryPolicy(no_expiry=True, expiry_delay_ms=5), 1_500, 0),
+        (ExpiryPolicy(expiry_delay_ms=200), 0, 1_200),
+        (ExpiryPolicy(expiry_delay_ms=200), 9_000, 9_000),
+        (ExpiryPolicy(expiry_delay_ms=200, max_expiry_delay_ms=100), 9_000, 9_000),
+        (ExpiryPolicy(max_expiry_delay_ms=100), 0, 1_100),
+        (ExpiryPolicy(max_expiry_delay_ms=100), 9_000, 1_100),
+        (ExpiryPolicy(max_expiry_delay_ms=100), 1_050, 1_050),
+        (ExpiryPolicy(min_expiry_delay_ms=100), 1_050, 1_100),
+        (ExpiryPolicy(min_expiry_delay_ms=100), 0, 1_100),
+        (ExpiryPolicy(min_expiry_delay_ms=100, max_expiry_delay_ms=300), 0, 1_300),
+        (ExpiryPolicy(min_expiry_delay_ms=100, max_expiry_delay_ms=300), 1_200, 1_200),
+    ],
+)
+def test_when_a_message_expires(policy: ExpiryPolicy, asked: int, expected: int) -> None:
+    assert policy.effective_ms(asked, 1_000) == expected
+    assert policy.is_unchanged is (policy == ExpiryPolicy())
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested", "expected"),
+    [
+        (PendingLimitPolicy(), 0, -1),
+        (PendingLimitPolicy(), 7, 7),
+        (PendingLimitPolicy("constant", 1000), 0, 1000),
+        (PendingLimitPolicy("constant", 1000), 7, 7),
+        (PendingLimitPolicy("constant", 5), 7, 5),
+        (PendingLimitPolicy("constant", 0), 7, 0),
+        (PendingLimitPolicy("constant"), 7, 7),
+        (PendingLimitPolicy("prefetch-rate"), 0, 50),
+        (PendingLimitPolicy("prefetch-rate", multiplier=2.5), -1, 252),
+    ],
+)
+def test_how_many_messages_may_wait_for_a_topic_consumer(
+    policy: PendingLimitPolicy, requested: int, expected: int
+) -> None:
+    assert policy.limit_for(101, requested) == expected
+
+
+def test_a_slow_consumers_threshold_is_a_rate() -> None:
+    assert SlowConsumerPolicy(threshold=120, threshold_unit="MESSAGES_PER_MINUTE").threshold_per_second() == 2.0

@@ -16,7 +16,7 @@ from config.schema import ADDRESS, SERVER, Leaf, UnknownKey, leaf_at, leaves
 ROOT = Path(__file__).parents[3]
 
 # Fields that no key sets, because they are no single values.
-NOT_SINGLE_VALUES = {"users", "addresses", "sources"}
+NOT_SINGLE_VALUES = {"users", "groups", "permissions", "virtual_topics", "destinations", "addresses", "sources"}
 
 
 def attribute_paths(settings: Any, prefix: str = "") -> set[str]:

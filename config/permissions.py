@@ -1,0 +1,98 @@
+"""Who may do what with a destination: entries of groups per pattern, answered for one name and one set of groups.
+
+Without any entry everybody may do everything.  With entries, what no entry grants is refused, as in ActiveMQ and
+Artemis.  Of the entries that match a destination and say something of an action, the most specific one decides; an
+entry that ``unites`` (all of an activemq.xml) adds its groups to those of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from config.matching import CACHED_NAMES_MAX, Pattern
+
+Action = Literal["read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe"]
+
+# The group that every user is in, and who did not log in, too.
+EVERYBODY: Final = "*"
+
+# What an entry says nothing of follows another action: whoever may read may also browse and subscribe, as in ActiveMQ.
+# HornetQ and Artemis guard these by themselves (createNonDurableQueue, createDurableQueue, deleteDurableQueue).
+FOLLOWS: Final[Mapping[Action, Action]] = {
+    "browse": "read",
+    "subscribe": "read",
+    "subscribe-durable": "read",
+    "unsubscribe": "read",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What one entry grants.
+
+    kinds: QUEUE, TOPIC or both, as in config.matching.
+    grants: action -> groups; an action that is not there is left to less specific entries.
+    """
+
+    pattern: Pattern
+    kinds: int
+    grants: Mapping[Action, frozenset[str]]
+    unites: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+class PermissionMap:
+    """Answers who may do what; entries are given in the order of the file."""
+
+    __slots__ = ("_cache", "_entries")
+
+    def __init__(self, entries: Iterable[Permission]) -> None:
+        # Most specific first; of two equally specific entries the later one, as for address settings.
+        ordered = sorted(entries, key=lambda entry: (entry.pattern.is_exact, entry.pattern.specificity()))
+        self._entries = tuple(reversed(ordered))
+        self._cache: dict[tuple[Action, int, str], frozenset[str]] = {}
+
+    @property
+    def cached_count(self) -> int:
+        return len(self._cache)
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether everybody may do everything."""
+        return not self._entries
+
+    def allows(self, action: Action, kind: int, name: str, groups: frozenset[str]) -> bool:
+        """Say whether a member of ``groups`` may do this to the destination.  kind: QUEUE or TOPIC."""
+        if not self._entries:
+            return True
+        allowed = self.groups_for(action, kind, name)
+        return EVERYBODY in allowed or not allowed.isdisjoint(groups)
+
+    def groups_for(self, action: Action, kind: int, name: str) -> frozenset[str]:
+        """Return who may do this; empty for nobody."""
+        key = (action, kind, name)
+        groups = self._cache.get(key)
+        if groups is None:
+            groups = self._find(action, kind, name)
+            if len(self._cache) >= CACHED_NAMES_MAX:
+                del self._cache[next(iter(self._cache))]
+            self._cache[key] = groups
+        return groups
+
+    def _find(self, action: Action, kind: int, name: str) -> frozenset[str]:
+        elements = tuple(name.split("."))
+        found: frozenset[str] = frozenset()
+        for entry in self._entries:
+            if not entry.kinds & kind or not entry.pattern.matches(elements):
+                continue
+            groups = entry.grants.get(action)
+            if groups is None and action in FOLLOWS:
+                groups = entry.grants.get(FOLLOWS[action])
+            if groups is None:
+                continue
+            found |= groups
+            if not entry.unites:
+                break
+        return found
