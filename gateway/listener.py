@@ -15,10 +15,12 @@ from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
 from gateway.security import Security
 from protocols.connection import ProtocolConnection
-from protocols.stomp.codec import VERSION_1_2, Limits, encode
+from protocols.stomp.encoder import encode
 from protocols.stomp.frames import ERROR
+from protocols.stomp.limits import Limits
 from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
+from protocols.stomp.versions import VERSION_1_2
 
 BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
 REFUSED_MAX: Final = 64  # connections over the limit that are being told so; those beyond are cut off unheard

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from engine.broker import Broker
 from engine.consumer import Consumer
+
+_RECEIPT: Final = b"RECEIPT\nreceipt-id:"
+_RECEIPT_END: Final = b"\n\n\0\n"
+_NEXT_RECEIPT: Final = _RECEIPT_END + _RECEIPT
 
 
 class Owed:
@@ -23,32 +28,44 @@ class Confirmations:
     """Collected during a turn, stamped at its end, let go in order as the durable offset moves.
 
     A receipt also stands for the earlier frames of its connection, so none overtakes another.
-    last_offset: what the latest logged operation of this connection waits for.
+    receipts: of this turn, as they stood on the wire; the hot path appends to it, and all are written at once.
+    earlier: octets that come before them.  last_offset: what the latest logged operation of this connection waits for.
     """
 
-    __slots__ = ("broker", "turn", "turn_held", "owed", "last_offset", "has_logged")
+    __slots__ = ("broker", "receipts", "earlier", "turn_held", "owed", "last_offset", "has_logged")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.turn: list[bytes] = []
+        self.receipts: list[bytes] = []
+        self.earlier = b""
         self.turn_held: list[Consumer] = []
         self.owed: deque[Owed] = deque()
         self.last_offset = 0
         self.has_logged = False
 
+    def add_error(self, octets: bytes) -> None:
+        """Let an ERROR that does not close follow what this turn confirmed before it."""
+        self.earlier = self._turn_octets() + octets
+        self.receipts.clear()
+
+    def is_idle(self) -> bool:
+        """Say whether nothing is left to be confirmed."""
+        return not self.receipts and not self.earlier and not self.owed
+
     def is_settled(self, confirmed_offset: int) -> bool:
         """Say whether a confirmation made now could leave at once."""
-        return not self.turn and not self.owed and not self.has_logged and self.last_offset <= confirmed_offset
+        return self.is_idle() and not self.has_logged and self.last_offset <= confirmed_offset
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         """Stamp what this turn collected; return what may leave now."""
         if self.has_logged:
             self.has_logged = False
             self.last_offset = offset
-        if not self.turn:
+        if not self.receipts and not self.earlier:
             return b""
-        octets = b"".join(self.turn)
-        self.turn.clear()
+        octets = self._turn_octets()
+        self.receipts.clear()
+        self.earlier = b""
         held = self.turn_held
         self.turn_held = []  # also if empty: what is owed keeps the old one, and it must not grow
         if self.owed or self.last_offset > confirmed_offset:
@@ -66,3 +83,13 @@ class Confirmations:
             out.append(one.octets)
             for consumer in one.held:
                 self.broker.start(consumer)
+
+    def _turn_octets(self) -> bytes:
+        if not self.receipts:
+            return self.earlier
+        return self.earlier + receipt_frames(self.receipts)
+
+
+def receipt_frames(receipts: list[bytes]) -> bytes:
+    """Return one RECEIPT for each: their values stand on the wire as they came, escaped already."""
+    return _RECEIPT + _NEXT_RECEIPT.join(receipts) + _RECEIPT_END

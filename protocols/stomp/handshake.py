@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+from protocols.stomp.versions import VERSION_1_0, VERSION_NAMES, VERSIONS
 
-VERSIONS: Final = {"1.0": VERSION_1_0, "1.1": VERSION_1_1, "1.2": VERSION_1_2}
-VERSION_NAMES: Final = {number: name for name, number in VERSIONS.items()}
 HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for more often gets this
 HEART_BEAT_MOST_MS: Final = 2**31 - 1
 

@@ -9,33 +9,38 @@ from engine.broker import Broker
 from engine.consumer import ACK_MODES, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.destination import QUEUE
-from engine.errors import EngineError, LimitReached, PenstockError, TransactionError
-from engine.message import NOT_LOGGED, PLAIN, Message
+from engine.errors import EngineError, PenstockError
+from engine.message import PLAIN, Message
 from engine.message import STOMP as STOMP_ENCODING
 from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.topic import Topic
-from engine.transaction import Transaction
 from protocols.connection import Link, ProtocolConnection
 from protocols.stomp import frames
-from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2, Decoder, encode
-from protocols.stomp.confirmations import Confirmations
+from protocols.stomp.confirmations import Confirmations, receipt_frames
+from protocols.stomp.decoder import Decoder
+from protocols.stomp.destinations import split_destination
+from protocols.stomp.encoder import encode
+from protocols.stomp.error_frames import error_frame
 from protocols.stomp.errors import (
     InvalidHeader,
     LoginRefused,
     ParkedTooMuch,
     TimedOut,
     UnexpectedFrame,
-    UnsupportedVersion,
-    message_for,
 )
 from protocols.stomp.frames import Frame
-from protocols.stomp.handshake import VERSIONS, Terms, connected_headers, negotiate
+from protocols.stomp.handshake import Terms, connected_headers, negotiate
 from protocols.stomp.heartbeat import Heartbeat
-from protocols.stomp.mapping import SendTarget, message_octets, send_target, split_destination, subscription_options
+from protocols.stomp.message_octets import message_octets
 from protocols.stomp.parking import Parking
+from protocols.stomp.send_target import SendTarget, send_target
 from protocols.stomp.settings import SessionSettings
+from protocols.stomp.subscribe_options import subscription_options
 from protocols.stomp.subscription import Subscription
+from protocols.stomp.subscriptions import Subscriptions
+from protocols.stomp.transactions import Transactions
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 
 # States.
 AWAITING_CONNECT: Final = 0
@@ -66,7 +71,6 @@ class StompSession(ProtocolConnection):
         "unsettled",
         "next_ack",
         "transactions",
-        "committing",
         "parking",
         "heartbeat",
         "ending_error",
@@ -92,11 +96,11 @@ class StompSession(ProtocolConnection):
         self.out_limit = settings.unread_output_bytes
         self.is_touched = False
         self.confirmations = Confirmations(broker)
-        self.subscriptions: dict[str, Subscription] = {}
-        self.unsettled: dict[bytes, Delivery] = {}
+        self.id_prefix, self.serial_prefix = broker.id_prefixes()
+        self.subscriptions = Subscriptions(settings.subscription_count, self.id_prefix, self.serial_prefix)
+        self.unsettled = self.subscriptions.by_ack
         self.next_ack = 1
-        self.transactions: dict[str, Transaction] = {}
-        self.committing: dict[Frame, Transaction] = {}  # by their COMMIT, which is parked
+        self.transactions = Transactions(self, settings.transaction_limits)
         self.parking = Parking(settings.block_park_bytes, settings.block_park_max_bytes)
         self.heartbeat = Heartbeat(settings, now_ms)
         self.ending_error = b""
@@ -104,7 +108,6 @@ class StompSession(ProtocolConnection):
         self.now_ms = now_ms
         self.connect_frame: Frame | None = None
         self.is_input_ended = False
-        self.id_prefix, self.serial_prefix = broker.id_prefixes()
         broker.connect(self)
 
     # -- the gateway's side
@@ -145,9 +148,9 @@ class StompSession(ProtocolConnection):
             self.broker.output_drained(self)
 
     def is_finished(self) -> bool:
-        return (
-            self.state == ENDING and not self.confirmations.owed and not self.confirmations.turn and not self.out
-        ) or (self.ending_deadline_ms > 0 and self.now_ms >= self.ending_deadline_ms)
+        return (self.state == ENDING and self.confirmations.is_idle() and not self.out) or (
+            self.ending_deadline_ms > 0 and self.now_ms >= self.ending_deadline_ms
+        )
 
     def authenticated(self, is_allowed: bool) -> None:
         if self.state != AUTHENTICATING:
@@ -372,7 +375,7 @@ class StompSession(ProtocolConnection):
         if not isinstance(target, SendTarget):
             name = head.headers.get("transaction")
             if name is not None:
-                self._transaction(name)
+                self.transactions.named(name)
             target = send_target(head, self.broker, self.settings.default_persistent)
             head.mapped = target
         message = Message(
@@ -389,7 +392,7 @@ class StompSession(ProtocolConnection):
         )
         destination = target.destination
         if target.transaction is not None:
-            self._transaction(target.transaction).add_send(destination, message)
+            self.transactions.named(target.transaction).add_send(destination, message)
         elif self.parking.parked and destination.uri() in self.parking.addresses:
             self._park(frame, destination, gates.OPEN)
             return
@@ -402,7 +405,7 @@ class StompSession(ProtocolConnection):
                 self.confirmations.has_logged = True
         receipt = frame.receipt
         if receipt is not None:
-            self.confirmations.turn.append(b"RECEIPT\nreceipt-id:%b\n\n\0\n" % receipt)
+            self.confirmations.receipts.append(receipt)
 
     def _acknowledge(self, frame: Frame) -> None:
         """ACK or NACK, in each version's form."""
@@ -414,7 +417,7 @@ class StompSession(ProtocolConnection):
             delivery = None
             name = frame.head.headers.get("transaction")
         if delivery is None:
-            delivery = self._find(frame)
+            delivery = self.subscriptions.find(frame, self.version)
             if delivery is None:
                 self._confirm(frame)
                 return
@@ -437,7 +440,7 @@ class StompSession(ProtocolConnection):
             self.confirmations.has_logged = True
         receipt = frame.receipt
         if receipt is not None:
-            self.confirmations.turn.append(b"RECEIPT\nreceipt-id:%b\n\n\0\n" % receipt)
+            self.confirmations.receipts.append(receipt)
 
     def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
         """The general form: cumulative modes, NACK, transactions."""
@@ -446,131 +449,63 @@ class StompSession(ProtocolConnection):
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
         is_ack = frame.command == frames.ACK
         if name is not None:
-            transaction = self._transaction(name)
+            transaction = self.transactions.named(name)
             if is_ack:
                 transaction.add_accepted(covered)
             else:
                 transaction.add_refused(covered)
             return
-        self._forget(covered)
+        self.subscriptions.forget(covered)
         for one in covered:
             if is_ack:
                 self.broker.acknowledge(one)
             else:
                 self.broker.refuse(one)
 
-    def _find(self, frame: Frame) -> Delivery | None:
-        """Return what an ACK or NACK names; None if there is nothing to acknowledge (automatic mode)."""
-        headers = frame.head.headers
-        wanted = headers.get("id") if frame.id is None else frame.id.decode()
-        if wanted is None or self.version != VERSION_1_2:
-            wanted = headers.get("message-id", wanted)
-        if wanted is None:
-            required = "id" if self.version == VERSION_1_2 else "message-id"
-            raise InvalidHeader(f"{frames.NAMES[frame.command].decode()} needs a header {required}")
-        key = wanted.encode()
-        named = headers.get("subscription")
-        has_automatic = False
-        for subscription in self.subscriptions.values():
-            if named is not None and subscription.key != named:
-                continue
-            found = subscription.unsettled.get(key)
-            if found is not None:
-                return found
-            has_automatic = has_automatic or subscription.is_automatic
-        if self.version == VERSION_1_2:
-            # stomp-php's generic dialect answers with the message-id.
-            offset, serial = self._parse_message_id(wanted)
-            for delivery in self.unsettled.values() if offset >= 0 or serial >= 0 else ():
-                message = delivery.message
-                if message.log_offset != offset or (offset < 0 and message.serial != serial):
-                    continue
-                consumer = delivery.consumer
-                if consumer is not None and (named is None or consumer.name == named):
-                    return delivery
-        if has_automatic and frame.command == frames.ACK and wanted.startswith("ID:"):
-            return None
-        raise InvalidHeader(
-            f"{frames.NAMES[frame.command].decode()} names {wanted[:200]!r}, which is not an unacknowledged message "
-            "of this connection"
-        )
-
-    def _parse_message_id(self, text: str) -> tuple[int, int]:
-        """Return log offset and serial that a message-id of this store names, -1 for what it does not."""
-        for prefix, is_serial in ((self.serial_prefix, True), (self.id_prefix, False)):
-            digits = text.removeprefix(prefix)
-            if text.startswith(prefix) and digits.isascii() and digits.isdigit() and len(digits) <= 19:
-                return (NOT_LOGGED, int(digits)) if is_serial else (int(digits), -1)
-        return NOT_LOGGED, -1
-
     def _subscribe(self, frame: Frame) -> None:
         headers = frame.head.headers
         name = headers.get("destination")
         if name is None:
             raise InvalidHeader("SUBSCRIBE needs a header destination")
-        id_header = headers.get("id")
-        if id_header is None and self.version != VERSION_1_0:
-            raise InvalidHeader("SUBSCRIBE needs a header id")
-        key = name if id_header is None else id_header
-        if key in self.subscriptions:
-            raise InvalidHeader(f"subscription {key[:200]!r} is there already on this connection")
+        key = self.subscriptions.new_key(headers, name, self.version)
         ack = headers.get("ack", "auto")
         if ack not in ACK_MODES:
             raise InvalidHeader(f"ack is {ack[:80]!r}; allowed are {', '.join(ACK_MODES)}")
-        most = self.settings.subscription_count
-        if len(self.subscriptions) >= most:
-            raise LimitReached(f"{most} subscriptions are open on this connection, which is the limit")
         kind, rest, options = split_destination(name)
         prefetch, warnings = subscription_options(headers, options, kind, self.settings.is_strict)
         destination = self.broker.destinations.queue(rest) if kind == QUEUE else self.broker.destinations.topic(rest)
         for warning in warnings:
             self.link.warn(warning)
         consumer = self.broker.subscribe(self, destination, SubscribeOptions(ACK_MODES[ack], prefetch, key))
-        subscription = Subscription(consumer, key, id_header, name.partition("?")[0], self.version, self.unsettled)
+        subscription = Subscription(
+            consumer, key, headers.get("id"), name.partition("?")[0], self.version, self.unsettled
+        )
         consumer.adapter = subscription
-        self.subscriptions[key] = subscription
+        self.subscriptions.by_key[key] = subscription
         confirmations = self.confirmations
         receipt = frame.receipt
         if receipt is None:
             self.broker.start(consumer)
         elif confirmations.is_settled(self.broker.store.confirmed_offset()):
             # Nothing that it would have to wait for: it leaves before the first MESSAGE.
-            self.out.append(_receipt(receipt))
+            self.out.append(receipt_frames([receipt]))
             self.broker.start(consumer)
         else:
-            confirmations.turn.append(_receipt(receipt))
+            confirmations.receipts.append(receipt)
             confirmations.turn_held.append(consumer)
 
     def _unsubscribe(self, frame: Frame) -> None:
-        headers = frame.head.headers
-        key = headers.get("id")
-        if key is None and self.version == VERSION_1_0:
-            key = headers.get("destination")
-        if key is None:
-            raise InvalidHeader("UNSUBSCRIBE needs a header id")
-        subscription = self.subscriptions.pop(key, None)
-        if subscription is None:
-            raise InvalidHeader(f"UNSUBSCRIBE names {key[:200]!r}, which is not a subscription of this connection")
-        self._forget(list(subscription.consumer.ledger.values()))
+        subscription = self.subscriptions.take(frame.head.headers, self.version)
+        self.subscriptions.forget(list(subscription.consumer.ledger.values()))
         self.broker.unsubscribe(subscription.consumer, is_lost=False)
         self._confirm(frame)
 
     def _begin(self, frame: Frame) -> None:
-        name = self._transaction_header(frame)
-        if name in self.transactions:
-            raise TransactionError(f"transaction {name[:200]!r} is open already")
-        limits = self.settings.transaction_limits
-        if len(self.transactions) + len(self.committing) >= limits.open_count:
-            raise TransactionError(f"{limits.open_count} transactions are open on this connection, which is the limit")
-        self.transactions[name] = Transaction(self, name, limits)
+        self.transactions.begin(frame)
         self._confirm(frame)
 
     def _commit(self, frame: Frame) -> None:
-        name = self._transaction_header(frame)
-        transaction = self.committing.pop(frame, None)
-        if transaction is None:
-            transaction = self._transaction(name)
-            del self.transactions[name]  # while its COMMIT waits, the client may begin another one of that name
+        transaction = self.transactions.take(frame)
         addresses = self.parking.addresses
         gate, destination = self.broker.flow.commit_refusal(transaction)
         if gate == gates.OPEN and addresses:
@@ -579,20 +514,17 @@ class StompSession(ProtocolConnection):
                     destination = sent_to
                     break
         if destination is not None:
-            self.committing[frame] = transaction
+            self.transactions.committing[frame] = transaction
             self._park(frame, destination, gate)
             self.parking.addresses.update(sent_to.uri() for sent_to, _ in transaction.sends)
             return
-        self._forget(transaction.accepted + transaction.refused)
+        self.subscriptions.forget(transaction.accepted + transaction.refused)
         self.broker.commit(transaction)
         self.confirmations.has_logged = True
         self._confirm(frame)
 
     def _abort(self, frame: Frame) -> None:
-        name = self._transaction_header(frame)
-        transaction = self._transaction(name)
-        del self.transactions[name]
-        self.broker.abort(transaction)
+        self.broker.abort(self.transactions.take(frame))
         self._confirm(frame)
 
     def _disconnect(self, frame: Frame) -> None:
@@ -613,41 +545,21 @@ class StompSession(ProtocolConnection):
 
     def _confirm(self, frame: Frame) -> None:
         if frame.receipt is not None:
-            self.confirmations.turn.append(_receipt(frame.receipt))
+            self.confirmations.receipts.append(frame.receipt)
 
     def _message_octets(self, message: Message, queue: Queue) -> bytes:
         if message.wire is not None and self.version == VERSION_1_1 and message.flags & PLAIN:
             return message.wire
         return message_octets(message, self.version, self.id_prefix, self.serial_prefix, not queue.is_logged)
 
-    def _forget(self, deliveries: list[Delivery]) -> None:
-        for delivery in deliveries:
-            consumer = delivery.consumer
-            assert consumer is not None, "an unsettled delivery is with a consumer"
-            subscription = consumer.adapter
-            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-            subscription.unsettled.pop(delivery.key, None)
-
-    def _transaction_header(self, frame: Frame) -> str:
-        name = frame.head.headers.get("transaction")
-        if name is None:
-            raise InvalidHeader(f"{frames.NAMES[frame.command].decode()} needs a header transaction")
-        return name
-
-    def _transaction(self, name: str) -> Transaction:
-        transaction = self.transactions.get(name)
-        if transaction is None:
-            raise TransactionError(f"transaction {name[:200]!r} is not open on this connection")
-        return transaction
-
     def _park(self, frame: Frame, destination: Queue | Topic, gate: int) -> None:
         """Let a frame wait for its gate, and stop reading a connection that sends on regardless."""
         parking = self.parking
-        committing = self.committing.get(frame)
+        committing = self.transactions.committing.get(frame)
         parking.add(frame, destination.uri(), 0 if committing is None else committing.size_bytes)
         if gate != gates.OPEN:
             self.broker.flow.park(self, gate, destination)
-        if self.subscriptions or self.unsettled:
+        if self.subscriptions.by_key or self.unsettled:
             if parking.parked_bytes > parking.park_max_bytes:
                 raise ParkedTooMuch(
                     f"{parking.parked_bytes} octets of messages wait for {destination.uri()}, which takes nothing now; "
@@ -660,13 +572,13 @@ class StompSession(ProtocolConnection):
     def _refuse(self, error: PenstockError, frame: Frame | None) -> None:
         """Answer with ERROR; the connection ends, but under 1.0 for a request that only asked for the wrong thing."""
         if isinstance(error, EngineError | InvalidHeader) and self.version == VERSION_1_0 and self.state == OPEN:
-            self.confirmations.turn.append(self._error_frame(error, frame))
+            self.confirmations.add_error(error_frame(error, frame, self.version))
         else:
             self._fail(error, frame)
 
     def _fail(self, error: PenstockError, frame: Frame | None) -> None:
         self.link.warn(f"{error.condition}: {error}")
-        self._end(self._error_frame(error, frame), is_lost=True)
+        self._end(error_frame(error, frame, self.version), is_lost=True)
 
     def _end(self, error_frame: bytes, is_lost: bool) -> None:
         """Finish with an ERROR that waits, for a bounded time, for the confirmations before it."""
@@ -678,29 +590,9 @@ class StompSession(ProtocolConnection):
 
     def _let_go(self, is_lost: bool) -> None:
         """Abort what is open and give back what is held."""
-        for transaction in [*self.transactions.values(), *self.committing.values()]:
-            self.broker.abort(transaction)
-        self.transactions.clear()
-        self.committing.clear()
+        self.transactions.abort_all(self.broker)
         dropped = len(self.parking.take_all())
         if dropped:
             self.link.frames_dropped(dropped)
         self.broker.disconnect(self, is_lost)
         self.subscriptions.clear()
-        self.unsettled.clear()
-
-    def _error_frame(self, error: PenstockError, frame: Frame | None) -> bytes:
-        headers = [("message", message_for(error)), ("condition", error.condition), ("content-type", "text/plain")]
-        if isinstance(error, UnsupportedVersion):
-            headers.append(("version", ",".join(VERSIONS)))
-        body = str(error).encode()
-        headers.append(("content-length", str(len(body))))
-        octets = encode(frames.ERROR, headers, body, self.version)
-        if frame is not None and frame.receipt is not None:
-            # The receipt as it stood on the wire is escaped already.
-            octets = octets.replace(b"\n", b"\nreceipt-id:" + frame.receipt + b"\n", 1)
-        return octets
-
-
-def _receipt(receipt: bytes) -> bytes:
-    return b"RECEIPT\nreceipt-id:%b\n\n\0\n" % receipt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.transaction import TransactionLimits
-from protocols.stomp.codec import Limits
+from protocols.stomp.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from engine.consumer import AUTO, Consumer
 from engine.delivery import Delivery
-from protocols.stomp.codec import VERSION_1_2, escape
+from protocols.stomp.escapes import escape
+from protocols.stomp.versions import VERSION_1_2
 
 
 class Subscription:

@@ -14,7 +14,8 @@ import atheris
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 with atheris.instrument_imports(include=["protocols"]):
-    from protocols.stomp.codec import Limits, block_for, read_block
+    from protocols.stomp.escapes import block_for, read_block
+    from protocols.stomp.limits import Limits
     from tests.support.stomp_octets import decode, decoder_of
 
 VERSIONS = (10, 11, 12)

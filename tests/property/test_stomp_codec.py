@@ -5,20 +5,13 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocols.stomp.codec import (
-    VERSION_1_0,
-    VERSION_1_1,
-    VERSION_1_2,
-    Decoder,
-    Limits,
-    block_for,
-    encode,
-    escape,
-    read_block,
-    unescape,
-)
+from protocols.stomp.decoder import Decoder
+from protocols.stomp.encoder import encode
 from protocols.stomp.errors import FrameError
+from protocols.stomp.escapes import block_for, escape, read_block, unescape
 from protocols.stomp.frames import BODIED, COMMANDS, CONTROL_HEADERS, MESSAGE, SEND, VERSIONLESS, Frame
+from protocols.stomp.limits import Limits
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.stomp_octets import Outcome, Seen, decode, decoder_of, seen
 
 VERSIONS = st.sampled_from([VERSION_1_0, VERSION_1_1, VERSION_1_2])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.stomp.codec import encode
+from protocols.stomp.encoder import encode
 from protocols.stomp.frames import COMMANDS, CONNECT, CONNECTED, MESSAGE, RECEIPT, SEND
 from tests.support.stomp_octets import Seen, decode, decoder_of
 

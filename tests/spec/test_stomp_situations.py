@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from engine.inspection import inspect
-from protocols.stomp.codec import Limits
+from protocols.stomp.limits import Limits
 from protocols.stomp.settings import SessionSettings
 from tests.support.fakes import START_WALL_MS
 from tests.support.stomp_gateway import Peer, StompGateway

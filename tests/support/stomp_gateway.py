@@ -12,11 +12,13 @@ from engine.inspection import inspect
 from engine.ports import READ_LANE, SYNC_LANE
 from engine.stats import DestinationStats
 from engine.store.memory_store import MemoryStore
-from protocols.stomp.codec import Decoder, Limits, encode
+from protocols.stomp.decoder import Decoder
+from protocols.stomp.encoder import encode
 from protocols.stomp.frames import COMMANDS, NAMES
-from protocols.stomp.handshake import VERSIONS
+from protocols.stomp.limits import Limits
 from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
+from protocols.stomp.versions import VERSIONS
 from tests.support.fakes import FakeLink, HeldWorkers, VirtualClock, VirtualTimers, destination_stats
 
 MIB = 1024 * 1024

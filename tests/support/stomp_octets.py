@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protocols.stomp.codec import Decoder, Limits
+from protocols.stomp.decoder import Decoder
 from protocols.stomp.errors import FrameError
 from protocols.stomp.frames import NAMES, Frame
+from protocols.stomp.limits import Limits
 
 
 class Seen(NamedTuple):

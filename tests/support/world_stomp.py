@@ -14,10 +14,12 @@ from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TOPIC
 from protocols.connection import Link
 from protocols.stomp import frames
-from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2, Decoder, encode
+from protocols.stomp.decoder import Decoder
+from protocols.stomp.encoder import encode
 from protocols.stomp.frames import Frame
 from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.world_bodies import Violation, read_body
 from tests.support.world_clients import Held, Peer, PeerSubscription, PeerTransaction, Receipt
 from tests.support.world_oracle import Fact, Place, Sent
@@ -156,7 +158,9 @@ class StompPeer(Peer):
 
     def _is_parked(self, waiting: _Waiting) -> bool:
         if waiting.name:
-            return any(transaction.name == waiting.name for transaction in self.session.committing.values())
+            return any(
+                transaction.name == waiting.name for transaction in self.session.transactions.committing.values()
+            )
         return any(frame.body == waiting.body for frame in self.session.parking.parked)
 
     def _subscribe(self, subscription: PeerSubscription) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost, Refused
-from protocols.stomp.codec import VERSION_1_2, Decoder, encode
+from protocols.stomp.decoder import Decoder
+from protocols.stomp.encoder import encode
 from protocols.stomp.frames import CONNECT, CONNECTED, ERROR, RECEIPT, SEND, SUBSCRIBE, Frame
+from protocols.stomp.versions import VERSION_1_2
 
 LIMIT_S = 10.0
 

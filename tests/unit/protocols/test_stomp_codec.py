@@ -6,9 +6,12 @@ import tracemalloc
 
 import pytest
 
-from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2, Decoder, Limits, block_for, escape, read_block
+from protocols.stomp.decoder import Decoder
 from protocols.stomp.errors import FrameError, FrameTooLarge
+from protocols.stomp.escapes import block_for, escape, read_block
 from protocols.stomp.frames import SEND, Frame
+from protocols.stomp.limits import Limits
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.stomp_octets import decoder_of
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
 from protocols.stomp.handshake import connected_headers, negotiate
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 
 
 @pytest.mark.parametrize(

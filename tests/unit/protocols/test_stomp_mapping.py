@@ -8,18 +8,15 @@ from crc32c import crc32c
 from engine.destination import QUEUE, TOPIC
 from engine.errors import InvalidDestination, InvalidOption
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, STOMP, TEXT, Message
-from protocols.stomp.codec import VERSION_1_0, VERSION_1_1, VERSION_1_2, Decoder
+from protocols.stomp.decoder import Decoder
+from protocols.stomp.destinations import split_destination
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Frame, Head
-from protocols.stomp.mapping import (
-    SendTarget,
-    boolean,
-    message_octets,
-    number,
-    send_target,
-    split_destination,
-    subscription_options,
-)
+from protocols.stomp.header_values import boolean, number
+from protocols.stomp.message_octets import message_octets
+from protocols.stomp.send_target import SendTarget, send_target
+from protocols.stomp.subscribe_options import subscription_options
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.engine_world import EngineWorld
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.inspection import inspect
 from engine.transaction import TransactionLimits
-from protocols.stomp.codec import Limits
+from protocols.stomp.limits import Limits
 from protocols.stomp.settings import SessionSettings
 from tests.support.stomp_gateway import StompGateway
 

@@ -1,0 +1,28 @@
+"""Switches and numbers as clients write them into headers and destination options."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import InvalidOption
+
+_TRUE: Final = frozenset(("true", "1", "yes"))
+_FALSE: Final = frozenset(("false", "0", "no", ""))
+
+
+def boolean(name: str, text: str) -> bool:
+    """Read a switch as clients write it: true, True, 1, yes.  Raises: InvalidOption."""
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise InvalidOption(f"{name} is {text[:80]!r}; allowed are true and false")
+
+
+def number(name: str, text: str, least: int, most: int) -> int:
+    """Read a whole number.  Raises: InvalidOption."""
+    digits = text.strip()
+    if digits.isascii() and digits.isdigit() and len(digits) <= 19 and least <= int(digits) <= most:
+        return int(digits)
+    raise InvalidOption(f"{name} is {text[:80]!r}; allowed is a whole number from {least} to {most}")

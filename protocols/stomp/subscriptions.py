@@ -1,0 +1,123 @@
+"""The subscriptions of one connection, and which of their deliveries an ACK or NACK means."""
+
+from __future__ import annotations
+
+from engine.delivery import Delivery
+from engine.errors import LimitReached
+from engine.message import NOT_LOGGED
+from protocols.stomp import frames
+from protocols.stomp.errors import InvalidHeader
+from protocols.stomp.frames import Frame
+from protocols.stomp.subscription import Subscription
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_2
+
+
+class Subscriptions:
+    """by_key: under their id, in 1.0 also under their destination.
+
+    by_ack: what is not settled, by the ``ack`` header of 1.2, which is unique on the connection.  Earlier versions
+    name a message-id, which is unique in a subscription only: ``Subscription.unsettled``.
+    id_prefix, serial_prefix: of the message ids that this store gives.
+    """
+
+    __slots__ = ("by_key", "by_ack", "most", "id_prefix", "serial_prefix")
+
+    def __init__(self, most: int, id_prefix: str, serial_prefix: str) -> None:
+        self.by_key: dict[str, Subscription] = {}
+        self.by_ack: dict[bytes, Delivery] = {}
+        self.most = most
+        self.id_prefix = id_prefix
+        self.serial_prefix = serial_prefix
+
+    def new_key(self, headers: dict[str, str], destination: str, version: int) -> str:
+        """Return what a SUBSCRIBE is known by.  Raises: InvalidHeader, LimitReached."""
+        key = headers.get("id")
+        if key is None:
+            if version != VERSION_1_0:
+                raise InvalidHeader("SUBSCRIBE needs a header id")
+            key = destination
+        if key in self.by_key:
+            raise InvalidHeader(f"subscription {key[:200]!r} is there already on this connection")
+        if len(self.by_key) >= self.most:
+            raise LimitReached(f"{self.most} subscriptions are open on this connection, which is the limit")
+        return key
+
+    def take(self, headers: dict[str, str], version: int) -> Subscription:
+        """Return the subscription that an UNSUBSCRIBE ends; it is known no more.  Raises: InvalidHeader."""
+        key = headers.get("id")
+        if key is None and version == VERSION_1_0:
+            key = headers.get("destination")
+        if key is None:
+            raise InvalidHeader("UNSUBSCRIBE needs a header id")
+        subscription = self.by_key.pop(key, None)
+        if subscription is None:
+            raise InvalidHeader(f"UNSUBSCRIBE names {key[:200]!r}, which is not a subscription of this connection")
+        return subscription
+
+    def find(self, frame: Frame, version: int) -> Delivery | None:
+        """Return what an ACK or NACK names; None if there is nothing to acknowledge (automatic mode).
+
+        Raises: InvalidHeader.
+        """
+        headers = frame.head.headers
+        wanted = headers.get("id") if frame.id is None else frame.id.decode()
+        if wanted is None or version != VERSION_1_2:
+            wanted = headers.get("message-id", wanted)
+        if wanted is None:
+            required = "id" if version == VERSION_1_2 else "message-id"
+            raise InvalidHeader(f"{frames.NAMES[frame.command].decode()} needs a header {required}")
+        key = wanted.encode()
+        named = headers.get("subscription")
+        has_automatic = False
+        for subscription in self.by_key.values():
+            if named is not None and subscription.key != named:
+                continue
+            found = subscription.unsettled.get(key)
+            if found is not None:
+                return found
+            has_automatic = has_automatic or subscription.is_automatic
+        if version == VERSION_1_2:
+            found = self._find_by_message_id(wanted, named)
+            if found is not None:
+                return found
+        if has_automatic and frame.command == frames.ACK and wanted.startswith("ID:"):
+            return None
+        raise InvalidHeader(
+            f"{frames.NAMES[frame.command].decode()} names {wanted[:200]!r}, which is not an unacknowledged message "
+            "of this connection"
+        )
+
+    def forget(self, deliveries: list[Delivery]) -> None:
+        """These are settled, or no longer this connection's."""
+        for delivery in deliveries:
+            consumer = delivery.consumer
+            assert consumer is not None, "an unsettled delivery is with a consumer"
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            subscription.unsettled.pop(delivery.key, None)
+
+    def clear(self) -> None:
+        self.by_key.clear()
+        self.by_ack.clear()
+
+    def _find_by_message_id(self, wanted: str, named: str | None) -> Delivery | None:
+        """In 1.2 stomp-php's generic dialect answers with the message-id."""
+        offset, serial = self._parse_message_id(wanted)
+        if offset < 0 and serial < 0:
+            return None
+        for delivery in self.by_ack.values():
+            message = delivery.message
+            if message.log_offset != offset or (offset < 0 and message.serial != serial):
+                continue
+            consumer = delivery.consumer
+            if consumer is not None and (named is None or consumer.name == named):
+                return delivery
+        return None
+
+    def _parse_message_id(self, text: str) -> tuple[int, int]:
+        """Return log offset and serial that a message-id of this store names, -1 for what it does not."""
+        for prefix, is_serial in ((self.serial_prefix, True), (self.id_prefix, False)):
+            digits = text.removeprefix(prefix)
+            if text.startswith(prefix) and digits.isascii() and digits.isdigit() and len(digits) <= 19:
+                return (NOT_LOGGED, int(digits)) if is_serial else (int(digits), -1)
+        return NOT_LOGGED, -1
