@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from config.matching import AddressMatcher
+from config.matching import AddressMatcher, with_values
 from config.policies import clamp_prefetch
 from engine import gates
 from engine.client import Client
@@ -26,6 +26,7 @@ from engine.options import SubscribeOptions
 from engine.ports import Clock, Store, Timers
 from engine.queue import Queue
 from engine.redelivery import Redelivery
+from engine.refusal import Refusal
 from engine.store_events import StoreEvents
 from engine.topic import Topic
 from engine.transaction import Transaction
@@ -173,6 +174,8 @@ class Broker:
         else:
             queue = destination
         consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
+        if options.redelivery:
+            consumer.redelivery = with_values(destination.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
         return consumer
@@ -216,9 +219,9 @@ class Broker:
         """Settle one delivery as accepted."""
         self.dispatcher.acknowledge(delivery)
 
-    def refuse(self, delivery: Delivery) -> None:
-        """Take a NACK."""
-        self.redelivery.refuse(delivery)
+    def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
+        """Settle one delivery as not accepted: NACK, released, rejected, modified."""
+        self.redelivery.refuse(delivery, refusal)
 
     # -- transactions
 
@@ -226,7 +229,7 @@ class Broker:
         """Apply a transaction: one batch in the log, closed by a commit record."""
         self.flush_settlements()
         # Records of consumers and of dead-letter queues come before the batch: a batch holds what was reserved for.
-        for delivery in transaction.accepted + transaction.refused:
+        for delivery in transaction.held():
             if delivery.consumer is not None and delivery.lane.queue.is_logged:
                 self.record_of(delivery.consumer)
         self.begin_batch(self._commit_bytes(transaction))
@@ -234,8 +237,8 @@ class Broker:
             self._accept(destination, message)
         for delivery in transaction.accepted:
             self.dispatcher.acknowledge(delivery)
-        for delivery in transaction.refused:
-            self.redelivery.refuse(delivery)
+        for delivery, refusal in transaction.refused:
+            self.redelivery.refuse(delivery, refusal)
         self.flush_settlements()
         self.commit_batch()
 
@@ -248,7 +251,7 @@ class Broker:
             number = 0 if delivery.consumer is None else delivery.consumer.consumer_id
             ranges[number] = ranges.get(number, 0) + 1
         reserve += sum(store.settlement_bytes(count) for count in ranges.values())
-        return reserve + sum(self.redelivery.refusal_bytes(delivery) for delivery in transaction.refused)
+        return reserve + sum(self.redelivery.refusal_bytes(one, refusal) for one, refusal in transaction.refused)
 
     def abort(self, transaction: Transaction) -> None:
         """Drop the sends and undo the acknowledgements; the messages stay delivered and count no attempt."""
@@ -300,7 +303,7 @@ class Broker:
                 expired = dispatcher.expired
                 dispatcher.expired = []
                 for delivery in expired:
-                    self.redelivery.expire(delivery)
+                    self.redelivery.dead_letters.expire(delivery)
         if dispatcher.settling:
             self.flush_settlements()
         store = self.store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from config.policies import RedeliveryPolicy
 from engine import gates
 from engine.client import Client
 from engine.delivery import Delivery
@@ -27,6 +28,7 @@ class Consumer:
     ledger: what it holds unsettled, by tag, in the order of the hand-over.
     furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
     is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
+    redelivery: its own policy, None for the address's.
     adapter: the protocol session's own object for this subscription, never looked at here.
     """
 
@@ -45,6 +47,7 @@ class Consumer:
         "batch",
         "name",
         "adapter",
+        "redelivery",
     )
 
     def __init__(
@@ -64,6 +67,14 @@ class Consumer:
         self.batch = SettlementBatch(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
         self.name = name
         self.adapter: object = None
+        self.redelivery: RedeliveryPolicy | None = None
+
+    def describe(self) -> str:
+        """Return who this is in words: client id or login, address, subscription."""
+        known = self.client.describe()
+        who = known.get("client_id") or known.get("login") or ""
+        words = [word for word in (who, known.get("address", "")) if word]
+        return f"{' at '.join(words)}, subscription {self.name}" if words else f"subscription {self.name}"
 
     def gate(self) -> int:
         """Return what holds this consumer now, gates.OPEN for nothing."""

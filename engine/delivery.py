@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.failures import FailureHistory
 from engine.message import Message
 
 if TYPE_CHECKING:
@@ -67,9 +68,21 @@ class Delivery:
     failed_attempts: how often it came back counted; JMSXDeliveryCount is one more.
     is_redelivered: it has been with a consumer before, counted or not.
     tag: number of the hand-over, ascending over the broker.  key: the adapter's name for it.
+    history: of its failures, None before the first.
     """
 
-    __slots__ = ("message", "lane", "position", "state", "consumer", "tag", "failed_attempts", "is_redelivered", "key")
+    __slots__ = (
+        "message",
+        "lane",
+        "position",
+        "state",
+        "consumer",
+        "tag",
+        "failed_attempts",
+        "is_redelivered",
+        "key",
+        "history",
+    )
 
     def __init__(self, message: Message, lane: Lane, position: int) -> None:
         self.message = message
@@ -81,3 +94,4 @@ class Delivery:
         self.failed_attempts = 0
         self.is_redelivered = False
         self.key = b""
+        self.history: FailureHistory | None = None

@@ -54,6 +54,13 @@ class Destinations:
             topic = self._add_topic(self.store.open_destination(TOPIC, name), name)
         return topic
 
+    def own_topic(self, name: str) -> Topic:
+        """Return the topic of a dead-letter address, made whatever the limit."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self._add_topic(self.store.open_destination(TOPIC, name), name)
+        return topic
+
     def all_queues(self) -> list[Queue]:
         """Return the queues and the queues of topic subscriptions."""
         queues = list(self.queues.values())

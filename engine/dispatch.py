@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.consumer import AUTO, Consumer
 from engine.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
+from engine.destination import QUEUE
 from engine.lane import PAGE_BYTES, PAGE_MESSAGES
 from engine.memory import MemoryBudget
 from engine.ports import Store
@@ -141,7 +142,7 @@ class Dispatcher:
         """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
         delivery.state = advance(delivery.state, EXPIRE)
         queue.expired_count += 1
-        if queue.settings.expiry_address is not None:
+        if queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None:
             self.expired.append(delivery)
             return
         queue.depth -= 1

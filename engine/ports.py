@@ -30,6 +30,14 @@ CAUSE_CONNECTION_LOST: Final = 2
 CAUSE_EXHAUSTED: Final = 3
 CAUSE_EXPIRED: Final = 4
 CAUSE_DAMAGED: Final = 5  # its record cannot be read, and the operator asked to go on without it
+CAUSE_REJECTED: Final = 6  # its consumer says that it can never be processed
+CAUSE_NOT_SELECTED: Final = 7  # the selector of the durable subscription does not match it
+CAUSE_REPLACED: Final = 8  # a newer one with the same last-value key has come
+CAUSE_EVICTED: Final = 9  # more than the pending-message limit waited for a slow consumer
+CAUSE_PURGED: Final = 10  # an operator emptied the queue
+CAUSE_ADDRESS_FULL: Final = 11  # the address was full, and its policy is to drop
+CAUSE_RETRIED: Final = 12  # moved from a dead-letter queue back to where it came from
+CAUSE_ADMIN: Final = 13  # an operator removed or moved it
 
 CAUSE_NAMES: Final = {
     CAUSE_NONE: "none",
@@ -38,6 +46,14 @@ CAUSE_NAMES: Final = {
     CAUSE_EXHAUSTED: "exhausted",
     CAUSE_EXPIRED: "expired",
     CAUSE_DAMAGED: "damaged",
+    CAUSE_REJECTED: "rejected",
+    CAUSE_NOT_SELECTED: "not-selected",
+    CAUSE_REPLACED: "replaced",
+    CAUSE_EVICTED: "evicted",
+    CAUSE_PURGED: "purged",
+    CAUSE_ADDRESS_FULL: "address-full",
+    CAUSE_RETRIED: "retried",
+    CAUSE_ADMIN: "admin",
 }
 
 

@@ -20,6 +20,7 @@ class Queue:
     """Messages in order of priority, then position, and the consumers that take turns on them.
 
     is_logged: settlements go to the log; False for the queue of a topic subscription, which only memory holds.
+    subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
     one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
     dispatch at the end of this turn.
@@ -49,6 +50,7 @@ class Queue:
         "dead_lettered_count",
         "expired_count",
         "expired_batch",
+        "subscriber",
     )
 
     def __init__(
@@ -82,6 +84,7 @@ class Queue:
         self.redelivered_count = 0
         self.dead_lettered_count = 0
         self.expired_count = 0
+        self.subscriber: str | None = None
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def uri(self) -> str:

@@ -1,6 +1,6 @@
 """A failed delivery: now, later, or the dead-letter queue.
 
-The delays are config.policies.RedeliveryPolicy's; here is when they apply, who is blamed, and how a message moves.
+The delays are config.policies.RedeliveryPolicy's; here is when they apply and who is blamed.
 Source: semantics.md sections 1, 2.5 to 2.7; design.md section 4, "Redelivery" and "Blame".
 """
 
@@ -9,24 +9,14 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from engine.annotations import annotation
+from config.policies import RedeliveryPolicy
 from engine.consumer import Consumer
-from engine.delivery import DELAYED, EXHAUST, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
-from engine.destination import QUEUE
-from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
-from engine.ports import (
-    CAUSE_CONNECTION_LOST,
-    CAUSE_EXHAUSTED,
-    CAUSE_EXPIRED,
-    CAUSE_NACK,
-    CAUSE_NAMES,
-    DEAD_LETTERED,
-    DROPPED,
-    EXPIRED,
-    Range,
-    TimerTarget,
-)
+from engine.dead_letters import DELIVERY_COUNT_MAX, DeadLetters
+from engine.delivery import DELAYED, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
+from engine.failures import FailureHistory
+from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, Range, TimerTarget
 from engine.queue import Queue
+from engine.refusal import Refusal
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -44,7 +34,7 @@ class Redelivery(TimerTarget):
     0 for none; its key is that time, so that one set before for later is known when it fires.
     """
 
-    __slots__ = ("broker", "waiting", "next_number", "armed_ms", "seed")
+    __slots__ = ("broker", "waiting", "next_number", "armed_ms", "seed", "dead_letters")
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
@@ -52,43 +42,60 @@ class Redelivery(TimerTarget):
         self.next_number = 1
         self.armed_ms = 0
         self.seed = seed
+        self.dead_letters = DeadLetters(broker)
 
-    def refuse(self, delivery: Delivery) -> None:
-        """Take a NACK: as the address says, wait and try again, dead-letter, or go back to the queue at once."""
+    def policy_of(self, delivery: Delivery) -> RedeliveryPolicy:
+        """Return the policy of the consumer that has the delivery, else that of its queue."""
+        consumer = delivery.consumer
+        if consumer is not None and consumer.redelivery is not None:
+            return consumer.redelivery
+        return delivery.lane.queue.settings.redelivery
+
+    def history_with(self, delivery: Delivery, cause: int) -> FailureHistory:
+        """Return what is to be remembered once the delivery has failed now for ``cause``."""
+        now_ms = self.broker.wall_ms
+        known = delivery.history
+        consumer = delivery.consumer
+        words = consumer.describe() if consumer is not None else "" if known is None else known.consumer
+        return FailureHistory(now_ms if known is None else known.first_ms, now_ms, cause, words)
+
+    def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
+        """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
         queue = delivery.lane.queue
-        mode = queue.settings.nack
+        mode = refusal.mode or queue.settings.nack
         consumer = delivery.consumer
         self._leave(delivery)
         if not queue.is_logged and consumer is not None and consumer.is_closed:
             self.broker.memory.release(delivery.message)  # refused in a transaction; the topic subscription has ended
             return
         if mode == "requeue":
-            self._return(queue, [delivery])
+            if refusal.delay_ms:
+                self._wait(delivery, refusal.delay_ms, refusal.cause)
+            else:
+                self._return(queue, [delivery])
             return
+        policy = self.policy_of(delivery)
         delivery.failed_attempts += 1
+        delivery.history = self.history_with(delivery, refusal.cause)
         if mode == "dead-letter":
-            self.dead_letter(delivery, CAUSE_NACK)
-        elif queue.settings.redelivery.is_exhausted(delivery.failed_attempts):
-            self.dead_letter(delivery, CAUSE_EXHAUSTED)
+            self._give_up(delivery, refusal.cause, refusal.text)
+        elif policy.is_exhausted(delivery.failed_attempts):
+            self._give_up(delivery, CAUSE_EXHAUSTED, refusal.text)
         else:
-            self._wait(delivery)
+            delay_ms = refusal.delay_ms
+            self._wait(delivery, self._policy_delay_ms(delivery) if delay_ms is None else delay_ms, refusal.cause)
 
-    def refusal_bytes(self, delivery: Delivery) -> int:
-        """Return the octets that ``refuse`` takes in the log at most.
-
-        A dead-letter queue that is new is opened here: its record must not come into the middle of a batch.
-        """
-        queue = delivery.lane.queue
-        store = self.broker.store
-        attempts = delivery.failed_attempts + 1
-        reserve = store.settlement_bytes(1)
-        if queue.settings.nack == "requeue":
+    def refusal_bytes(self, delivery: Delivery, refusal: Refusal) -> int:
+        """Return the octets that ``refuse`` takes in the log at most."""
+        reserve = self.broker.store.settlement_bytes(1)
+        mode = refusal.mode or delivery.lane.queue.settings.nack
+        if mode == "requeue":
             return reserve
-        is_last = queue.settings.nack == "dead-letter" or queue.settings.redelivery.is_exhausted(attempts)
-        target = self._dead_letter_queue(queue) if is_last else None
-        if target is not None:
-            text = self._failure(queue, CAUSE_EXHAUSTED, attempts)
-            reserve += store.record_bytes(self._moved(delivery, target, text, attempts))
+        is_exhausted = self.policy_of(delivery).is_exhausted(delivery.failed_attempts + 1)
+        if (mode == "dead-letter" or is_exhausted) and not self.dead_letters.is_last_resort(delivery):
+            # The longer of the two texts that may be written.
+            cause = CAUSE_EXHAUSTED if is_exhausted else refusal.cause
+            reserve += self.dead_letters.reserve_bytes(delivery, cause, refusal.text)
         return reserve
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
@@ -103,13 +110,14 @@ class Redelivery(TimerTarget):
         exhausted: list[Delivery] = []
         for delivery in blamed:
             delivery.failed_attempts += 1
-            if gave_sign and queue.settings.redelivery.is_exhausted(delivery.failed_attempts):
+            delivery.history = self.history_with(delivery, CAUSE_CONNECTION_LOST)
+            if gave_sign and self.policy_of(delivery).is_exhausted(delivery.failed_attempts):
                 exhausted.append(delivery)
         dead = set(map(id, exhausted))
         self._log_attempts(consumer, [one for one in blamed if id(one) not in dead], CAUSE_CONNECTION_LOST, 0)
         self._return(queue, [one for one in in_flight if id(one) not in dead])
         for delivery in exhausted:
-            self.dead_letter(delivery, CAUSE_EXHAUSTED)
+            self._give_up(delivery, CAUSE_EXHAUSTED, CAUSE_NAMES[CAUSE_CONNECTION_LOST])
 
     def release_held(self, delivery: Delivery) -> None:
         """Return a delivery that an aborted transaction held after its consumer had closed."""
@@ -132,28 +140,6 @@ class Redelivery(TimerTarget):
         heapify(kept)
         self.waiting = kept
         queue.delayed_count = 0
-
-    def dead_letter(self, delivery: Delivery, cause: int) -> None:
-        """Move the message to the dead-letter queue; drop it, counted, where the address has none.
-
-        A message that fails on the dead-letter queue itself stays there and waits: it has nowhere else to go, and
-        nothing confirmed may be lost (ActiveMQ drops it).
-        """
-        queue = delivery.lane.queue
-        address = queue.settings.dead_letter_address
-        if address == queue.name and queue.kind == QUEUE:
-            self._wait(delivery)
-            return
-        queue.dead_lettered_count += 1
-        delivery.state = advance(delivery.state, EXHAUST)
-        text = self._failure(queue, cause, delivery.failed_attempts)
-        self._move(delivery, address, cause, text, DEAD_LETTERED if address is not None else DROPPED)
-
-    def expire(self, delivery: Delivery) -> None:
-        """Move an expired message to the expiry address; only called where there is one."""
-        queue = delivery.lane.queue
-        text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
-        self._move(delivery, queue.settings.expiry_address, CAUSE_EXPIRED, text, EXPIRED)
 
     def restore_wait(self, delivery: Delivery, due_ms: int) -> None:
         """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
@@ -181,19 +167,15 @@ class Redelivery(TimerTarget):
 
     # -- the steps
 
-    def _dead_letter_queue(self, queue: Queue) -> Queue | None:
-        """Return where what ``queue`` gives up goes, made at its first mention; None if it is dropped, or stays."""
-        address = queue.settings.dead_letter_address
-        if address is None or (address == queue.name and queue.kind == QUEUE):
-            return None
-        return self.broker.destinations.own_queue(address)
+    def _give_up(self, delivery: Delivery, cause: int, words: str) -> None:
+        if self.dead_letters.is_last_resort(delivery):
+            self._wait(delivery, self._policy_delay_ms(delivery), cause)
+        else:
+            self.dead_letters.give_up(delivery, cause, words)
 
-    def _failure(self, queue: Queue, cause: int, attempts: int) -> str:
-        """Return in words why a message is given up."""
-        text = f"{CAUSE_NAMES[cause]}: delivery {attempts} failed"
-        if cause != CAUSE_EXHAUSTED:
-            return text
-        return f"{text}, the redelivery policy allows {queue.settings.redelivery.maximum_redeliveries} redeliveries"
+    def _policy_delay_ms(self, delivery: Delivery) -> int:
+        policy = self.policy_of(delivery)
+        return policy.jittered_ms(policy.delay_ms(max(1, delivery.failed_attempts)), self._random_unit())
 
     def _leave(self, delivery: Delivery) -> None:
         """Take a delivery out of its consumer's hands."""
@@ -218,14 +200,11 @@ class Redelivery(TimerTarget):
             queue.lane(priority).give_back(returned)
         queue.mark_dirty()
 
-    def _wait(self, delivery: Delivery) -> None:
+    def _wait(self, delivery: Delivery, delay_ms: int, cause: int) -> None:
         queue = delivery.lane.queue
-        policy = queue.settings.redelivery
         consumer = delivery.consumer
         assert consumer is not None, "a failed delivery was with a consumer"
-        delay_ms = policy.jittered_ms(policy.delay_ms(max(1, delivery.failed_attempts)), self._random_unit())
-        due_ms = self.broker.wall_ms + delay_ms
-        self._log_attempts(consumer, [delivery], CAUSE_NACK, due_ms)
+        self._log_attempts(consumer, [delivery], cause, self.broker.wall_ms + delay_ms)
         delivery.state = advance(delivery.state, FAIL)
         delivery.consumer = None
         queue.redelivered_count += 1
@@ -269,7 +248,7 @@ class Redelivery(TimerTarget):
             if offset < 0 or not delivery.lane.queue.is_logged:
                 continue
             priority = delivery.message.priority
-            count = min(delivery.failed_attempts, 65_535)
+            count = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
             last = ranges[-1] if ranges else None
             if (
                 last is not None
@@ -283,62 +262,6 @@ class Redelivery(TimerTarget):
         if ranges:
             record_id = self.broker.record_of(consumer)
             self.broker.store.fail_attempts(consumer.queue.destination_id, record_id, cause, due_ms, ranges)
-
-    def _move(self, delivery: Delivery, address: str | None, cause: int, text: str, outcome: int) -> None:
-        """Append the message to ``address`` and settle it where it was, both or neither."""
-        broker = self.broker
-        queue = delivery.lane.queue
-        message = delivery.message
-        is_stored = queue.is_logged and message.queue_offset >= 0
-        moved: Message | None = None
-        # Records of their own, before the batch: a client's description may be longer than any room kept for it.
-        record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
-        reserve = broker.store.settlement_bytes(1)
-        target = None if address is None else broker.destinations.own_queue(address)
-        if target is not None:
-            moved = self._moved(delivery, target, text, delivery.failed_attempts)
-            reserve += broker.store.record_bytes(moved)
-        broker.begin_batch(reserve)
-        if moved is not None:
-            broker.store.append(moved)
-        if is_stored:
-            ranges = [Range(message.priority, message.queue_offset, 1, min(delivery.failed_attempts, 65_535))]
-            broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
-        broker.commit_batch()
-        queue.depth -= 1
-        if not is_stored:
-            broker.memory.release(message)
-        if target is not None and moved is not None:
-            target.enqueue(moved)
-            target.mark_dirty()
-
-    def _moved(self, delivery: Delivery, target: Queue, text: str, attempts: int) -> Message:
-        """Return the new message: persistent, without expiry, with its origin and history in annotations."""
-        message = delivery.message
-        origin = delivery.lane.queue
-        prefix = "/topic/" if origin.kind != QUEUE else "/queue/"
-        lines = [
-            annotation("original-destination", prefix + origin.name),
-            annotation("dlqDeliveryFailureCause", text),
-            annotation("originalMessageId", self.broker.message_id(message)),
-            annotation("originalDeliveryCount", str(attempts)),
-        ]
-        if message.expires_ms:
-            lines.append(annotation("originalExpiration", str(message.expires_ms)))
-        if not message.flags & PERSISTENT:
-            lines.append(annotation("originalDeliveryMode", "NON_PERSISTENT"))
-        return Message(
-            target.destination_id,
-            message.encoding,
-            (message.flags | PERSISTENT | DEAD_LETTER) & ~PLAIN,
-            message.priority,
-            message.tag_hash,
-            message.group_hash,
-            0,
-            b"".join(lines) + message.annotations,
-            message.headers,
-            message.body,
-        )
 
     def _random_unit(self) -> float:
         """Return the next number in [-1, 1) of a seeded sequence: same seed, same history."""

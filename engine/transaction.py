@@ -9,6 +9,7 @@ from engine.delivery import HOLD, UNHOLD, Delivery, advance
 from engine.errors import TransactionError
 from engine.message import Message
 from engine.queue import Queue
+from engine.refusal import Refusal
 from engine.topic import Topic
 
 
@@ -36,7 +37,7 @@ class Transaction:
         self.limits = limits
         self.sends: list[tuple[Queue | Topic, Message]] = []
         self.accepted: list[Delivery] = []
-        self.refused: list[Delivery] = []
+        self.refused: list[tuple[Delivery, Refusal]] = []
         self.action_count = 0
         self.size_bytes = 0
 
@@ -52,19 +53,23 @@ class Transaction:
             self._hold(delivery)
         self.accepted.extend(deliveries)
 
-    def add_refused(self, deliveries: list[Delivery]) -> None:
+    def add_refused(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Raises: TransactionError past the limits."""
         self._count(len(deliveries), 0)
         for delivery in deliveries:
             self._hold(delivery)
-        self.refused.extend(deliveries)
+        self.refused.extend((delivery, refusal) for delivery in deliveries)
+
+    def held(self) -> list[Delivery]:
+        """Return what it acknowledged and refused."""
+        return self.accepted + [delivery for delivery, _ in self.refused]
 
     def undo(self) -> list[Delivery]:
         """Forget everything; return the deliveries that were held and are with their consumers again.
 
         Those of a consumer that has closed meanwhile stay HELD: the broker gives them back to their queue.
         """
-        held = self.accepted + self.refused
+        held = self.held()
         for delivery in held:
             consumer = delivery.consumer
             assert consumer is not None, "a held delivery is with a consumer"

@@ -14,6 +14,7 @@ from engine.message import PLAIN, Message
 from engine.message import STOMP as STOMP_ENCODING
 from engine.options import SubscribeOptions
 from engine.queue import Queue
+from engine.refusal import AS_THE_ADDRESS_SAYS
 from engine.topic import Topic
 from protocols.connection import Link, ProtocolConnection
 from protocols.stomp import frames
@@ -453,14 +454,14 @@ class StompSession(ProtocolConnection):
             if is_ack:
                 transaction.add_accepted(covered)
             else:
-                transaction.add_refused(covered)
+                transaction.add_refused(covered, AS_THE_ADDRESS_SAYS)
             return
         self.subscriptions.forget(covered)
         for one in covered:
             if is_ack:
                 self.broker.acknowledge(one)
             else:
-                self.broker.refuse(one)
+                self.broker.refuse(one, AS_THE_ADDRESS_SAYS)
 
     def _subscribe(self, frame: Frame) -> None:
         headers = frame.head.headers
@@ -518,7 +519,7 @@ class StompSession(ProtocolConnection):
             self._park(frame, destination, gate)
             self.parking.addresses.update(sent_to.uri() for sent_to, _ in transaction.sends)
             return
-        self.subscriptions.forget(transaction.accepted + transaction.refused)
+        self.subscriptions.forget(transaction.held())
         self.broker.commit(transaction)
         self.confirmations.has_logged = True
         self._confirm(frame)

@@ -11,6 +11,7 @@ from engine.inspection import inspect
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from engine.options import SubscribeOptions
 from engine.queue import Queue
+from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from engine.stats import DestinationStats
 from engine.topic import Topic
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
@@ -118,9 +119,9 @@ class EngineWorld:
             self.broker.acknowledge(delivery)
         self.turn()
 
-    def refuse(self, *deliveries: Delivery) -> None:
+    def refuse(self, *deliveries: Delivery, refusal: Refusal = AS_THE_ADDRESS_SAYS) -> None:
         for delivery in deliveries:
-            self.broker.refuse(delivery)
+            self.broker.refuse(delivery, refusal)
         self.turn()
 
     def lose(self, client: FakeClient) -> None:

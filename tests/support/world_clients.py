@@ -20,6 +20,7 @@ from engine.destination import QUEUE
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.options import SubscribeOptions
 from engine.queue import Queue
+from engine.refusal import AS_THE_ADDRESS_SAYS
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.world_bodies import Violation, make_body, read_body
@@ -435,13 +436,13 @@ class BrokerPeer(Peer):
             if is_ack:
                 handle.add_accepted(deliveries)
             else:
-                handle.add_refused(deliveries)
+                handle.add_refused(deliveries, AS_THE_ADDRESS_SAYS)
         else:
             for one in deliveries:
                 if is_ack:
                     broker.acknowledge(one)
                 else:
-                    broker.refuse(one)
+                    broker.refuse(one, AS_THE_ADDRESS_SAYS)
             self.has_logged = True
         self.settled(subscription, covered, is_ack, transaction)
         self._ask(Receipt(f"settle {held.place.uid}", 0) if wants_receipt else None)

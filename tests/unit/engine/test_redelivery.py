@@ -164,6 +164,13 @@ def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> No
         "originalDeliveryCount": "1",
         "originalExpiration": str(expires_ms),
         "originalDeliveryMode": "NON_PERSISTENT",
+        "_AMQ_ORIG_ADDRESS": "q",
+        "_AMQ_ORIG_QUEUE": "q",
+        "_AMQ_ORIG_MESSAGE_ID": "ID\\cc0ffee00-3-n1",
+        "dlqCause": "exhausted",
+        "dlqFirstFailureTime": str(world.clock.wall_ms()),
+        "dlqLastFailureTime": str(world.clock.wall_ms()),
+        "dlqConsumer": "client, subscription sub",
         "old": "1",
     }
     assert world.broker.memory.used_bytes == 0

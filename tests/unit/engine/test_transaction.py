@@ -8,6 +8,7 @@ from engine import gates
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.errors import TransactionError
 from engine.ports import ACKNOWLEDGED
+from engine.refusal import AS_THE_ADDRESS_SAYS
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -148,7 +149,7 @@ def test_refusals_take_effect_at_commit() -> None:
     world.consumer(client)
     world.send(b"1")
     transaction = begin(client)
-    transaction.add_refused(client.take())
+    transaction.add_refused(client.take(), AS_THE_ADDRESS_SAYS)
     world.advance(5_000)
     assert client.handed == []
     world.broker.commit(transaction)
@@ -163,7 +164,7 @@ def test_refusals_in_the_other_modes(nack: str) -> None:
     world.consumer(client)
     world.send(b"1")
     transaction = begin(client)
-    transaction.add_refused(client.take())
+    transaction.add_refused(client.take(), AS_THE_ADDRESS_SAYS)
     world.broker.commit(transaction)
     world.turn()
     assert client.bodies() == ([b"1"] if nack == "requeue" else [])
@@ -178,7 +179,7 @@ def test_an_aborted_refusal_is_still_delivered() -> None:
     world.send(b"1")
     held = client.take()
     transaction = begin(client)
-    transaction.add_refused(held)
+    transaction.add_refused(held, AS_THE_ADDRESS_SAYS)
     world.broker.abort(transaction)
     world.acknowledge(*held)
     assert world.stats().depth == 0
@@ -233,7 +234,7 @@ def test_a_topic_subscription_that_closed_meanwhile_leaves_nothing_in_memory(end
     if is_accepted:
         transaction.add_accepted([held[0]])
     else:
-        transaction.add_refused([held[0]])
+        transaction.add_refused([held[0]], AS_THE_ADDRESS_SAYS)
     world.broker.unsubscribe(consumer, is_lost=False)
     if ending == "commit":
         world.broker.commit(transaction)
@@ -265,7 +266,7 @@ def test_too_many_actions_are_refused_and_change_nothing() -> None:
     with pytest.raises(TransactionError, match=r"'tx' has 3 actions, the limit is 2"):
         transaction.add_accepted(held)
     with pytest.raises(TransactionError, match="3 actions"):
-        transaction.add_refused(held)
+        transaction.add_refused(held, AS_THE_ADDRESS_SAYS)
     transaction.add_accepted(held[:1])
     with pytest.raises(TransactionError, match="3 actions"):
         add_send(world, transaction, b"b")
@@ -316,7 +317,7 @@ def test_what_is_reserved_is_enough_for_many_scattered_acknowledgements() -> Non
     held = client.take()
     transaction = begin(client)
     transaction.add_accepted(held[::2])
-    transaction.add_refused(held[1::4])
+    transaction.add_refused(held[1::4], AS_THE_ADDRESS_SAYS)
     world.broker.commit(transaction)  # the store asserts that the batch fits
     assert len(world.store.batches) == 1
 
@@ -332,7 +333,7 @@ def test_the_room_kept_for_a_commit_holds_the_longest_names(nack: str) -> None:
     held = client.take()
     transaction = begin(client)
     transaction.add_accepted(held[::2])
-    transaction.add_refused(held[1::2])
+    transaction.add_refused(held[1::2], AS_THE_ADDRESS_SAYS)
     add_send(world, transaction, b"answer", "answers")
     world.broker.commit(transaction)  # the store asserts that it was enough
     (batch,) = world.store.batches

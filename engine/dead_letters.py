@@ -1,0 +1,183 @@
+"""Messages that are given up: where they go, what they tell of their origin, and the move itself.
+
+Source: semantics.md 2.7 (ActiveMQ DeadLetterStrategy) and 3.4 (headers of Artemis); design.md section 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.annotations import annotation
+from engine.delivery import EXHAUST, Delivery, advance
+from engine.destination import QUEUE
+from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
+from engine.ports import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED, Range
+from engine.queue import Queue
+from engine.topic import Topic
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+DELIVERY_COUNT_MAX = 65_535  # that a record of the log can hold
+
+
+class DeadLetters:
+    """The way out of a queue for what nobody could take, and for what came too late."""
+
+    __slots__ = ("broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def is_last_resort(self, delivery: Delivery) -> bool:
+        """Say whether the delivery is on the very queue that it would be moved to.
+
+        It stays there and waits: it has nowhere else to go, and nothing confirmed may be lost (ActiveMQ drops it).
+        """
+        queue = delivery.lane.queue
+        return queue.kind == QUEUE and self._place(delivery) == (False, queue.name)
+
+    def give_up(self, delivery: Delivery, cause: int, words: str) -> None:
+        """Move the message to the dead-letter destination; drop it, counted, where there is none."""
+        queue = delivery.lane.queue
+        queue.dead_lettered_count += 1
+        delivery.state = advance(delivery.state, EXHAUST)
+        place = self._place(delivery)
+        text = self.failure(delivery, cause, delivery.failed_attempts, words)
+        self._move(delivery, place, cause, text, DROPPED if place is None else DEAD_LETTERED)
+
+    def expire(self, delivery: Delivery) -> None:
+        """Settle an expired message; it goes to the expiry destination where there is one."""
+        queue = delivery.lane.queue
+        text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
+        place = queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber)
+        if place == (False, queue.name) and queue.kind == QUEUE:
+            place = None  # it has expired where expired messages go
+        if place is not None and not self._is_kept(delivery):
+            place = None
+        self._move(delivery, place, CAUSE_EXPIRED, text, EXPIRED)
+
+    def reserve_bytes(self, delivery: Delivery, cause: int, words: str) -> int:
+        """Return the octets that giving it up takes in the log at most, beyond its settlement.
+
+        A dead-letter queue that is new is opened here: its record must not come into the middle of a batch.
+        """
+        target = self._target(self._place(delivery))
+        if target is None:
+            return 0
+        attempts = delivery.failed_attempts + 1
+        text = self.failure(delivery, cause, attempts, words)
+        return self.broker.store.record_bytes(self._moved(delivery, target, cause, text, attempts))
+
+    def failure(self, delivery: Delivery, cause: int, attempts: int, words: str) -> str:
+        """Return in words why a message is given up."""
+        text = f"{CAUSE_NAMES[cause]}: delivery {attempts} failed"
+        if cause == CAUSE_EXHAUSTED:
+            policy = self.broker.redelivery.policy_of(delivery)
+            text = f"{text}, the redelivery policy allows {policy.maximum_redeliveries} redeliveries"
+        return f"{text}; {words}" if words else text
+
+    # -- the steps
+
+    def _place(self, delivery: Delivery) -> tuple[bool, str] | None:
+        """Return (whether it is a topic, its name) of where the message goes, None if it is dropped."""
+        if not self._is_kept(delivery):
+            return None
+        queue = delivery.lane.queue
+        return queue.settings.dead_letter_destination(queue.kind != QUEUE, queue.name, queue.subscriber)
+
+    def _is_kept(self, delivery: Delivery) -> bool:
+        policy = delivery.lane.queue.settings.dead_letters
+        return policy.process_non_persistent or bool(delivery.message.flags & PERSISTENT)
+
+    def _target(self, place: tuple[bool, str] | None) -> Queue | Topic | None:
+        if place is None:
+            return None
+        is_topic, name = place
+        destinations = self.broker.destinations
+        return destinations.own_topic(name) if is_topic else destinations.own_queue(name)
+
+    def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
+        """Append the message to its target and settle it where it was, both or neither."""
+        broker = self.broker
+        queue = delivery.lane.queue
+        message = delivery.message
+        is_stored = queue.is_logged and message.queue_offset >= 0
+        moved: Message | None = None
+        # Records of their own, before the batch: a client's description may be longer than any room kept for it.
+        record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
+        reserve = broker.store.settlement_bytes(1)
+        target = self._target(place)
+        if target is not None:
+            moved = self._moved(delivery, target, cause, text, delivery.failed_attempts)
+            reserve += broker.store.record_bytes(moved)
+        broker.begin_batch(reserve)
+        if moved is not None:
+            broker.store.append(moved)
+        if is_stored:
+            attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
+            ranges = [Range(message.priority, message.queue_offset, 1, attempts)]
+            broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
+        broker.commit_batch()
+        queue.depth -= 1
+        if not is_stored:
+            broker.memory.release(message)
+        if moved is not None:
+            if isinstance(target, Queue):
+                target.enqueue(moved)
+                target.mark_dirty()
+            elif target is not None:
+                target.publish(moved, broker.memory)
+
+    def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str, attempts: int) -> Message:
+        """Return the new message: persistent, without its expiry, with origin and history in annotations."""
+        message = delivery.message
+        origin = delivery.lane.queue
+        settings = origin.settings
+        expiration_ms = settings.dead_letters.expiration_ms
+        lines = self._origin_lines(delivery, text, attempts) + self._failure_lines(delivery, cause)
+        return Message(
+            target.destination_id,
+            message.encoding,
+            (message.flags | PERSISTENT | DEAD_LETTER) & ~PLAIN,
+            message.priority,
+            message.tag_hash,
+            message.group_hash,
+            self.broker.wall_ms + expiration_ms if expiration_ms > 0 else 0,
+            b"".join(lines) + message.annotations,
+            message.headers,
+            message.body,
+        )
+
+    def _origin_lines(self, delivery: Delivery, text: str, attempts: int) -> list[bytes]:
+        """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for."""
+        message = delivery.message
+        origin = delivery.lane.queue
+        identity = self.broker.message_id(message)
+        prefix = "/queue/" if origin.kind == QUEUE else "/topic/"
+        lines = [
+            annotation("original-destination", prefix + origin.name),
+            annotation("dlqDeliveryFailureCause", text),
+            annotation("originalMessageId", identity),
+            annotation("originalDeliveryCount", str(attempts)),
+            annotation("_AMQ_ORIG_ADDRESS", origin.name),
+            annotation("_AMQ_ORIG_QUEUE", origin.subscriber or origin.name),
+            annotation("_AMQ_ORIG_MESSAGE_ID", identity),
+        ]
+        if message.expires_ms:
+            lines.append(annotation("originalExpiration", str(message.expires_ms)))
+        if not message.flags & PERSISTENT:
+            lines.append(annotation("originalDeliveryMode", "NON_PERSISTENT"))
+        return lines
+
+    def _failure_lines(self, delivery: Delivery, cause: int) -> list[bytes]:
+        """Return what no other broker tells: how it failed, when first and last, and with whom."""
+        if cause == CAUSE_EXPIRED:
+            return [annotation("_AMQ_ACTUAL_EXPIRY", str(self.broker.wall_ms))]
+        lines = [annotation("dlqCause", CAUSE_NAMES[cause])]
+        history = self.broker.redelivery.history_with(delivery, cause)
+        lines.append(annotation("dlqFirstFailureTime", str(history.first_ms)))
+        lines.append(annotation("dlqLastFailureTime", str(history.last_ms)))
+        if history.consumer:
+            lines.append(annotation("dlqConsumer", history.consumer))
+        return lines
