@@ -197,6 +197,8 @@ class Broker:
             self._forget(queue, consumer)
         else:
             self.redelivery.consumer_gone(consumer, is_lost)
+        if consumer.batch.record_id:
+            self.store.close_consumer(consumer.batch.record_id)
 
     # -- settling
 
@@ -327,6 +329,8 @@ class Broker:
             description = consumer.client.describe()
             description["subscription"] = consumer.name
             consumer.batch.record_id = self.store.open_consumer(consumer.queue.destination_id, description)
+            if consumer.is_closed:  # what it settled last is only now appended
+                self.store.close_consumer(consumer.batch.record_id)
         return consumer.batch.record_id
 
     # -- the steps

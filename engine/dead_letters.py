@@ -116,7 +116,7 @@ class DeadLetters:
             broker.store.append(moved)
         if is_stored:
             attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
-            ranges = [Range(message.priority, message.queue_offset, 1, attempts)]
+            ranges = [Range(message.priority, message.queue_offset, 1, attempts, message.size)]
             broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
         broker.commit_batch()
         queue.depth -= 1

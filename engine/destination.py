@@ -6,6 +6,7 @@ from typing import Final
 
 QUEUE: Final = 1
 TOPIC: Final = 2
+SUBSCRIPTION: Final = 3  # a durable subscription of a topic, in the store: it takes its number from the same space
 
 KIND_NAMES: Final = {QUEUE: "queue", TOPIC: "topic"}
 KINDS_BY_NAME: Final = {name: kind for kind, name in KIND_NAMES.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from config.matching import AddressMatcher
-from engine.destination import NAME_MAX_BYTES, QUEUE, TOPIC
+from engine.destination import NAME_MAX_BYTES, QUEUE, SUBSCRIPTION, TOPIC
 from engine.errors import InvalidDestination, LimitReached
 from engine.ports import Store
 from engine.queue import Queue
@@ -104,6 +104,8 @@ class Destinations:
             if state.kind == TOPIC:
                 self._add_topic(state.destination_id, state.name)
                 continue
+            if state.kind == SUBSCRIPTION:
+                continue  # nothing opens any yet
             queue = self._add_queue(state.destination_id, state.name)
             for found in state.lanes:
                 lane = queue.lane(found.priority)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from engine.delivery import READY, Delivery
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import Message
+from engine.ports import Attempts
 
 if TYPE_CHECKING:
     from engine.queue import Queue
@@ -31,7 +32,7 @@ class Lane:
     disk, and no page is asked for.
     fault: why the disk refused the last page, "" if it did not.
     settled: (first, count) of entries already settled when the store was opened, ascending, still to be passed.
-    attempts: queue offset -> (failed attempts, wall ms before which it waits), likewise.
+    attempts: the failed attempts of entries by queue offset, likewise.
     """
 
     __slots__ = (
@@ -67,11 +68,9 @@ class Lane:
         self.last_position = -1 << SERIAL_BITS
         self.is_loading = False
         self.settled: deque[tuple[int, int]] = deque()
-        self.attempts: dict[int, tuple[int, int]] = {}
+        self.attempts: dict[int, Attempts] = {}
 
-    def restore(
-        self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, tuple[int, int]]
-    ) -> int:
+    def restore(self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]) -> int:
         """Take up what recovery found; return how many entries wait."""
         self.tail = tail
         self.next_load = cursor
@@ -190,7 +189,7 @@ class Lane:
             if attempts:
                 known = attempts.get(offset)
                 if known is not None:
-                    delivery.failed_attempts = known[0]
+                    delivery.failed_attempts = known.count
                     delivery.is_redelivered = True
             deliveries.append(delivery)
         self.next_load = next_offset

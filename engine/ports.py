@@ -6,6 +6,8 @@ All ABCs are open to interpreted subclasses, so that tests pass fakes in even wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from engine.message import Message
@@ -118,23 +120,52 @@ class Range:
     """``count`` consecutive entries of one consume queue, from ``first`` on.
 
     delivery_count: attempts so far, where the range tells of failed attempts; else 0.
+    size_bytes: where it tells of settled entries of a queue: the sum of their messages' sizes.
+    sizes: where it tells of settled entries of a durable subscription: the size of each message in turn.
     """
 
-    __slots__ = ("priority", "first", "count", "delivery_count")
+    __slots__ = ("priority", "first", "count", "delivery_count", "size_bytes", "sizes")
 
-    def __init__(self, priority: int, first: int, count: int, delivery_count: int = 0) -> None:
+    def __init__(
+        self,
+        priority: int,
+        first: int,
+        count: int,
+        delivery_count: int = 0,
+        size_bytes: int = 0,
+        sizes: Sequence[int] = (),
+    ) -> None:
         self.priority = priority
         self.first = first
         self.count = count
         self.delivery_count = delivery_count
+        self.size_bytes = size_bytes
+        self.sizes = sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The failed attempts of one entry.  Times are store times: wall clock, ms.
+
+    due_ms: the entry must not be delivered before, 0 for at once.
+    first_ms, last_ms: when the first and the last attempt known here were told.
+    cause, consumer_id: of the last one; ``Store.consumer_description`` tells of the consumer.
+    """
+
+    count: int
+    due_ms: int
+    first_ms: int
+    last_ms: int
+    cause: int
+    consumer_id: int
 
 
 class LaneState:
-    """What recovery knows of one consume queue: (destination, priority).
+    """What the store knows of one consume queue: (destination, priority), or of how far a subscription is in it.
 
     tail: entries ever appended.  cursor: all entries below are settled.  settled: (first, count) above the cursor,
-    ascending, disjoint.  attempts: queue offset -> (delivery count, wall ms before which it must wait, 0 for none).
-    For a topic, cursor equals tail: entries are there for readers and later subscriptions.
+    ascending, disjoint.  attempts: by queue offset.
+    For a topic, cursor equals tail: entries are there for readers and subscriptions.
     """
 
     __slots__ = ("priority", "tail", "cursor", "settled", "attempts")
@@ -145,7 +176,7 @@ class LaneState:
         tail: int,
         cursor: int,
         settled: list[tuple[int, int]],
-        attempts: dict[int, tuple[int, int]],
+        attempts: dict[int, Attempts],
     ) -> None:
         self.priority = priority
         self.tail = tail
@@ -155,15 +186,36 @@ class LaneState:
 
 
 class DestinationState:
-    """A destination as the store knows it; ``kind`` is engine.destination.QUEUE or TOPIC."""
+    """A destination as the store knows it; ``kind`` is engine.destination.QUEUE, TOPIC or SUBSCRIPTION.
 
-    __slots__ = ("destination_id", "kind", "name", "lanes")
+    live_bytes: the sizes of all messages that were appended and are not settled yet, added up.  A topic's message is
+    settled once every durable subscription that was open when it was appended has settled it or is closed; a topic
+    without any has 0.  What was appended before a subscription was opened counts for the others only, even if it
+    starts there.  The sum follows from the log alone, record by record, so it is exact after every kind of stop: that
+    of exactly the records that were recovered.  (What a closed subscription alone had not settled leaves the sum soon
+    after, once a worker has looked the sizes up.)
+    topic_id, description: of a durable subscription, as it was opened; its ``lanes`` have the topic's tails.
+    """
 
-    def __init__(self, destination_id: int, kind: int, name: str, lanes: list[LaneState]) -> None:
+    __slots__ = ("destination_id", "kind", "name", "lanes", "live_bytes", "topic_id", "description")
+
+    def __init__(
+        self,
+        destination_id: int,
+        kind: int,
+        name: str,
+        lanes: list[LaneState],
+        live_bytes: int = 0,
+        topic_id: int = 0,
+        description: dict[str, str] | None = None,
+    ) -> None:
         self.destination_id = destination_id
         self.kind = kind
         self.name = name
         self.lanes = lanes
+        self.live_bytes = live_bytes
+        self.topic_id = topic_id
+        self.description = {} if description is None else description
 
 
 class StoreListener(ABC):
@@ -175,26 +227,31 @@ class StoreListener(ABC):
 
     @abstractmethod
     def page_loaded(
-        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message]
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
     ) -> None:
         """Answer one ``request``: the messages of entries ``first`` to ``next_offset`` (excluded), in order.
+
+        reader: as it was asked.
 
         Entries whose record retention has dropped are left out.  ``next_offset`` may fall short of what was asked
         for (byte limit, entries not yet written) but is above ``first`` unless nothing was there.
         """
 
     @abstractmethod
-    def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
+    def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
         """The disk refused to read entry ``first``, or what stands there is damaged: ``reason`` says where.
 
         Nothing of the page was read: what is sound before a bad entry comes with ``page_loaded``, whose
         ``next_offset`` is then that entry, and asking for it leads here.  The engine may ask again later.
         """
 
-    def record_skipped(self, destination_id: int, priority: int, queue_offset: int, reason: str) -> None:
+    def record_skipped(
+        self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
+    ) -> None:
         """The damaged record of an entry is left out of the page that follows, as the operator asked for.
 
-        Told once.  Until the entry is settled as dropped it stays in its queue, and in each page it is left out.
+        Told once to reader 0, and to another with each page that lacks it.  Until the entry is settled as dropped it
+        stays in its queue.  size_bytes: of the message, as its entry says.
         """
         return None
 
@@ -235,8 +292,39 @@ class Store(ABC):
         """Return the number of a destination; its metadata record is appended if it is new."""
 
     @abstractmethod
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        """Append the metadata record of a new durable subscription; return its number, from those of destinations.
+
+        It begins behind everything appended so far; ``starts`` says otherwise for some priorities: from which queue
+        offset on (0 for all that is kept).  Its entries are the topic's: ``settle``, ``settle_range`` and
+        ``fail_attempts`` take its number with the topic's queue offsets, ``request`` the topic's number.  It is
+        durable once the offset after its record is.
+        """
+
+    @abstractmethod
+    def close_destination(self, number: int) -> None:
+        """End a durable subscription, queue or topic (with its subscriptions); a later start does not find it.
+
+        Its entries hold no space any more, its number is never used again, its name may be opened anew.
+        """
+
+    @abstractmethod
+    def state_of(self, number: int) -> DestinationState:
+        """Return what ``recovered`` would say now of a destination or durable subscription that is open."""
+
+    @abstractmethod
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         """Append the metadata record of a consumer (client id, address, subscription); return its number."""
+
+    @abstractmethod
+    def close_consumer(self, number: int) -> None:
+        """Say that nothing new will name a consumer; its description is kept while failed attempts name it."""
+
+    @abstractmethod
+    def consumer_description(self, number: int) -> dict[str, str]:
+        """Return how a consumer was described that is open or that failed attempts name; {} for any other."""
 
     @abstractmethod
     def set_time(self, wall_ms: int) -> None:
@@ -248,13 +336,29 @@ class Store(ABC):
 
     @abstractmethod
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
-        """Add one settlement record: the entries in ``ranges`` are gone from the queue."""
+        """Add one settlement record: the entries in ``ranges`` are gone from the queue or durable subscription.
+
+        None of them has been settled before.  For a queue each range tells its ``size_bytes``, for a subscription
+        its ``sizes``; ``DestinationState.live_bytes`` is only as true as they are.
+        """
 
     def settle_range(
-        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
+        self,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        priority: int,
+        first: int,
+        count: int,
+        size_bytes: int,
     ) -> None:
-        """Do what ``settle`` does for one range; a store may have a faster way, for it is what most turns need."""
-        self.settle(destination_id, consumer_id, outcome, cause, [Range(priority, first, count)])
+        """Do what ``settle`` does for one range; a store may have a faster way, for it is what most turns need.
+
+        size_bytes: the sum of the messages' sizes; of a subscription only a single entry may be settled so.
+        """
+        ranges = [Range(priority, first, count, 0, size_bytes, (size_bytes,) if count == 1 else ())]
+        self.settle(destination_id, consumer_id, outcome, cause, ranges)
 
     @abstractmethod
     def fail_attempts(
@@ -317,10 +421,14 @@ class Store(ABC):
         return ""
 
     @abstractmethod
-    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
+    def request(
+        self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
+    ) -> None:
         """Ask for entries that are not in memory; exactly one ``page_loaded`` or ``page_failed`` answers.
 
         limit_bytes: stop once the messages read add up to this; one message always fits.
+        reader: who asks, a number that the engine chooses and finds in the answer; 0 is the queue itself.  Requests
+        of several readers may be under way for the same lane; they are answered in their order.
         """
 
     @abstractmethod

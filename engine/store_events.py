@@ -52,7 +52,7 @@ class StoreEvents(StoreListener, TimerTarget):
                 client.is_awaiting = False
 
     def page_loaded(
-        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message]
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
     ) -> None:
         broker = self.broker
         queue = broker.destinations.queues_by_id[destination_id]
@@ -66,8 +66,8 @@ class StoreEvents(StoreListener, TimerTarget):
             if delivery.message.expires_ms:
                 queue.has_expiring = True
             known = lane.attempts.pop(delivery.message.queue_offset, None)
-            if known is not None and known[1] > broker.wall_ms:
-                broker.redelivery.restore_wait(delivery, known[1])
+            if known is not None and known.due_ms > broker.wall_ms:
+                broker.redelivery.restore_wait(delivery, known.due_ms)
             else:
                 lane.append_loaded(delivery)
         lane.catch_up()
@@ -76,7 +76,7 @@ class StoreEvents(StoreListener, TimerTarget):
         else:
             self._ask_again_later(queue)
 
-    def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
+    def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
         queue = self.broker.destinations.queues_by_id[destination_id]
         lane = queue.lane(priority)
         lane.is_loading = False
@@ -84,11 +84,14 @@ class StoreEvents(StoreListener, TimerTarget):
         self.page_faults[(destination_id, priority)] = f"{queue.uri()}: {reason}"
         self._ask_again_later(queue)
 
-    def record_skipped(self, destination_id: int, priority: int, queue_offset: int, reason: str) -> None:
+    def record_skipped(
+        self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
+    ) -> None:
         queue = self.broker.destinations.queues_by_id[destination_id]
         queue.depth -= 1
         self.skipped_records.append(f"{queue.uri()}: {reason}")
-        self.broker.store.settle_range(destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1)
+        store = self.broker.store
+        store.settle_range(destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
 
     def store_failed(self, reason: str) -> None:
         self.broker.flow.is_blocked = True

@@ -187,6 +187,7 @@ class CommitLog:
             time_ms,
         )
         lane.tail = queue_offset + 1
+        lane.live_bytes += message.size
         self.sequence = sequence + 1
         self.end = end
         message.log_offset = offset
@@ -214,7 +215,15 @@ class CommitLog:
         self.end = offset + room
 
     def append_settlement(
-        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
+        self,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        priority: int,
+        first: int,
+        count: int,
+        freed_bytes: int,
     ) -> None:
         """Add a settlement of one range: what ``append_record`` does, in half the time."""
         if self.end + SETTLEMENT_BYTES > self.limit:
@@ -236,7 +245,7 @@ class CommitLog:
             cause,
             0,
             1,
-            0,
+            freed_bytes,
             first,
             count,
             priority,
@@ -278,8 +287,7 @@ class CommitLog:
         assert not self._transaction_flag, "a transaction is larger than what was reserved for it"
         self._cut_chunk()
         base = self.limit
-        blocks = [block for lane in self.state.all_lanes() if (block := lane.close_entries()) is not None]
-        self.closings.append(Closing(base, blocks))
+        self.closings.append(Closing(base, self.state.close_entries()))
         snapshot = self.state.snapshot(self.sequence)
         capacity = layout.padded(layout.RECORD_HEADER_BYTES + len(snapshot)) + room
         segment = self._prepared

@@ -17,7 +17,7 @@ from engine.store import health as parts
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import Closing
 from engine.store.files import File, Files, describe, write_fully
-from engine.store.format import ENTRIES_PER_FILE, ENTRY_BYTES
+from engine.store.format import ENTRIES_PER_FILE, ENTRY_BYTES, LANE_SHIFT
 from engine.store.health import Health
 from engine.store.state import EntryBlock, Lane, StoreState
 
@@ -278,19 +278,21 @@ class ConsumeQueues(TimerTarget):
         self._is_in_flight = False
         for block in blocks:
             self._batch.popleft()
-            closing = self._lane(block).closing
-            assert closing[0] is block, "blocks of a queue reach the disk in their order"
-            del closing[0]
+            lane = self._lane(block)
+            if lane is not None:
+                assert lane.closing[0] is block, "blocks of a queue reach the disk in their order"
+                del lane.closing[0]
         if not self._batch:
             self._checkpoint.consume_queue_offset = self._batch_end
         if not self._is_overfull():
             self._health.heal(parts.CONSUME_QUEUE)
         self.log_durable(self._durable)
 
-    def _lane(self, block: EntryBlock) -> Lane:
+    def _lane(self, block: EntryBlock) -> Lane | None:
+        """Return the lane of a block, None where its destination was closed meanwhile."""
         if block.destination_id == 0:
             return self._state.system
-        return self._state.open_lane(block.destination_id, block.priority)
+        return self._state.lanes.get((block.destination_id << LANE_SHIFT) | block.priority)
 
     def timer_fired(self, key: int) -> None:
         if not self._is_closed:

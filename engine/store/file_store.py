@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from typing import Final
 
@@ -30,7 +29,7 @@ from engine.store.recovery import Recovery
 from engine.store.recovery_report import RecoveryReport
 from engine.store.retention import Retention
 from engine.store.settings import ASYNC, StoreSettings
-from engine.store.state import Lane
+from engine.store.state import Lane, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
 
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
@@ -207,17 +206,45 @@ class FileStore(Store):
         if number == 0:
             number = state.next_destination
             described = {"id": number, "kind": kind, "name": name}
-            self._log.append_record(layout.DESTINATION, number, _json(described))
+            self._log.append_record(layout.DESTINATION, number, compact_json(described).encode())
             state.add_destination(number, kind, name)
         return number
+
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        state = self._log.state
+        wanted = {} if starts is None else starts
+        places = [
+            (lane.priority, min(max(wanted.get(lane.priority, lane.tail), lane.kept_first), lane.tail), lane.tail)
+            for lane in state.destinations[topic_id].lanes
+        ]
+        number = state.next_destination
+        described = {"id": number, "topic": topic_id, "name": name, "description": description, "starts": places}
+        self._log.append_record(layout.SUBSCRIPTION, topic_id, compact_json(described).encode())
+        state.add_subscription(number, topic_id, name, description, places)
+        return number
+
+    def close_destination(self, number: int) -> None:
+        self._log.append_record(layout.CLOSE, number, compact_json({"id": number}).encode())
+        self._log.state.close(number)
+
+    def state_of(self, number: int) -> DestinationState:
+        return self._log.state.state_of(number)
 
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         state = self._log.state
         number = state.next_consumer
-        described = {**description, "id": number, "destination": destination_id}
-        self._log.append_record(layout.CONSUMER, destination_id, _json(described))
-        state.next_consumer = number + 1
+        described = compact_json({**description, "id": number, "destination": destination_id})
+        self._log.append_record(layout.CONSUMER, destination_id, described.encode())
+        state.add_consumer(number, described)
         return number
+
+    def close_consumer(self, number: int) -> None:
+        self._log.state.close_consumer(number)
+
+    def consumer_description(self, number: int) -> dict[str, str]:
+        return self._log.state.consumer_description(number)
 
     def set_time(self, wall_ms: int) -> None:
         if wall_ms > self._log.store_time_ms:
@@ -230,24 +257,38 @@ class FileStore(Store):
         self._log.append(message, lane)
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
-        payload = _pack_ranges(consumer_id, outcome, cause, 0, ranges)
+        state = self._log.state
+        freed_bytes = state.freed_bytes(destination_id, ranges)
+        payload = _pack_ranges(consumer_id, outcome, cause, freed_bytes, ranges)
         self._log.append_record(layout.SETTLEMENT, destination_id, payload)
-        self._log.state.settle(destination_id, ranges)
+        state.settle(destination_id, ranges, freed_bytes)
 
     def settle_range(
-        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
+        self,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        priority: int,
+        first: int,
+        count: int,
+        size_bytes: int,
     ) -> None:
-        self._log.append_settlement(destination_id, consumer_id, outcome, cause, priority, first, count)
         lane = self._lanes.get((destination_id << LANE_SHIFT) | priority)
-        assert lane is not None, "what is settled has been appended"
+        if lane is None:  # of a subscription
+            super().settle_range(destination_id, consumer_id, outcome, cause, priority, first, count, size_bytes)
+            return
+        self._log.append_settlement(destination_id, consumer_id, outcome, cause, priority, first, count, size_bytes)
         lane.settle(first, count)
+        lane.live_bytes -= size_bytes
 
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:
         payload = _pack_ranges(consumer_id, 0, cause, due_ms, ranges)
         self._log.append_record(layout.ATTEMPTS, destination_id, payload)
-        self._log.state.fail_attempts(destination_id, due_ms, ranges)
+        time_ms = self._log.store_time_ms
+        self._log.state.fail_attempts(destination_id, consumer_id, cause, due_ms, time_ms, ranges)
 
     def begin(self, reserve_bytes: int) -> None:
         self._log.begin(reserve_bytes)
@@ -290,7 +331,9 @@ class FileStore(Store):
     def retention_reason(self) -> str:
         return self._retention.reason
 
-    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
+    def request(
+        self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
+    ) -> None:
         assert self._listener is not None, "the answer needs a listener"
         lane = self._log.state.open_lane(destination_id, priority)
         start = max(first, lane.kept_first)
@@ -323,6 +366,7 @@ class FileStore(Store):
                 limit_bytes,
                 self._is_skipping,
                 self.report,
+                reader,
             ),
             READ_LANE,
         )
@@ -387,13 +431,9 @@ class _LogOffsets:
         return int.from_bytes(self._octets[entry * ENTRY_BYTES : entry * ENTRY_BYTES + 8], "little")
 
 
-def _json(described: dict[str, object]) -> bytes:
-    return json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _pack_ranges(consumer_id: int, outcome: int, cause: int, due_ms: int, ranges: list[Range]) -> bytes:
+def _pack_ranges(consumer_id: int, outcome: int, cause: int, due_or_freed: int, ranges: list[Range]) -> bytes:
     """Return the payload of a settlement or of failed attempts."""
-    parts = [layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(ranges), due_ms)]
+    parts = [layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(ranges), due_or_freed)]
     for entries in ranges:
         delivery_count = min(entries.delivery_count, DELIVERY_COUNT_MAX)
         parts.append(layout.RANGE.pack(entries.first, entries.count, entries.priority, 0, delivery_count))

@@ -30,15 +30,17 @@ Message, 40 octets after the header, then annotations, headers, body, contiguous
     72     8  queue offset index of its entry in the consume queue of (destination, priority)
     80        annotations, headers, body
 
-Settlement and failed attempts, 24 octets after the header, then ranges of 16:
+Settlement and failed attempts, 24 octets after the header, then ranges of 16; the header's destination is the queue's
+or durable subscription's number:
 
-    40     4  subscription 0: the queue itself
+    40     4  -            0
     44     4  consumer     number of the consumer's metadata record, 0 for the engine itself
     48     1  outcome      of a settlement: engine.ports.ACKNOWLEDGED, ...; else 0
     49     1  cause        engine.ports.CAUSE_...
     50     2  -            0
     52     4  range count
-    56     8  due          of failed attempts: wall ms before which they wait, 0 for none; else 0
+    56     8  due          of failed attempts: wall ms before which they wait, 0 for none
+              freed        of a settlement: by how many octets it reduces the live bytes of the queue or topic
     64        ranges: first (8), count (4), priority (1), - (1), delivery count (2)
 
 Consume-queue entry, 40 octets:
@@ -60,12 +62,8 @@ Commit, 16 octets after the header:
     48     4  number of its records, this one not counted
     52     4  -            0
 
-Destination, consumer and snapshot records carry compact JSON in UTF-8 after the header.  Snapshot:
-
-    {"sequence": its own, "next_consumer": number, "system_tail": entries of the system queue,
-     "destinations": [{"id", "kind", "name",
-         "lanes": [{"priority", "tail", "cursor", "settled": [[first, count], ...],
-                    "attempts": [[queue offset, delivery count, due ms], ...]}, ...]}, ...]}
+Destination, subscription, close, consumer and snapshot records carry compact JSON in UTF-8 after the header:
+docs/log-format.md.
 
 Segment file: 4096 octets of header, then the log; log offset o stands at 4096 + (o - base):
 
@@ -113,8 +111,9 @@ COMMIT: Final = 4
 DESTINATION: Final = 5
 CONSUMER: Final = 6
 SNAPSHOT: Final = 7
-SUBSCRIPTION: Final = 8  # durable subscriptions: room kept
+SUBSCRIPTION: Final = 8
 SCHEDULE: Final = 9  # room kept
+CLOSE: Final = 10
 
 RECORD_HEADER: Final = Struct("<IIBBHIQQq")
 RECORD_HEADER_BYTES: Final = 40

@@ -6,7 +6,6 @@ sync is a job without work, so a test that holds the job back holds the confirma
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from engine.message import Message
@@ -22,7 +21,7 @@ from engine.ports import (
 )
 from engine.store import format as layout
 from engine.store.commit_log import COMMIT_BYTES
-from engine.store.state import StoreState
+from engine.store.state import StoreState, compact_json
 
 DELIVERY_COUNT_MAX: Final = 0xFFFF
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
@@ -31,7 +30,22 @@ SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_B
 class Record:
     """What a restart applies again; ``end``: the log offset just past it."""
 
-    __slots__ = ("end", "record_type", "destination_id", "kind", "name", "message", "due_ms", "ranges")
+    __slots__ = (
+        "end",
+        "record_type",
+        "destination_id",
+        "kind",
+        "name",
+        "described",
+        "starts",
+        "message",
+        "consumer_id",
+        "cause",
+        "due_ms",
+        "time_ms",
+        "freed_bytes",
+        "ranges",
+    )
 
     def __init__(self, record_type: int, destination_id: int, end: int) -> None:
         self.record_type = record_type
@@ -39,8 +53,14 @@ class Record:
         self.end = end
         self.kind = 0
         self.name = ""
+        self.described: dict[str, str] = {}
+        self.starts: list[tuple[int, int, int]] = []
         self.message: Message | None = None
+        self.consumer_id = 0
+        self.cause = 0
         self.due_ms = 0
+        self.time_ms = 0
+        self.freed_bytes = 0
         self.ranges: list[Range] = []
 
 
@@ -102,37 +122,79 @@ class MemoryStore(Store):
             if record.end <= self._durable:
                 store._records.append(record)
                 store._apply(record)
+        store._state.close_consumers()
         store._recovered = store._state.recovered()
         return store
 
     def _apply(self, record: Record) -> None:
         state = self._state
+        number = record.destination_id
         if record.message is not None:
             message = record.message
             lane = state.open_lane(message.destination_id, message.priority)
             lane.tail = message.queue_offset + 1
+            lane.live_bytes += message.size
             self._keep(message)
             self._time_ms = max(self._time_ms, message.store_time_ms)
         elif record.record_type == layout.DESTINATION:
-            state.add_destination(record.destination_id, record.kind, record.name)
+            state.add_destination(number, record.kind, record.name)
+        elif record.record_type == layout.SUBSCRIPTION:
+            state.add_subscription(number, record.kind, record.name, record.described, record.starts)
+        elif record.record_type == layout.CLOSE:
+            self._close(number)
         elif record.record_type == layout.CONSUMER:
-            state.next_consumer += 1
+            state.add_consumer(record.consumer_id, compact_json(record.described))
         elif record.record_type == layout.SETTLEMENT:
-            self._settle(record.destination_id, record.ranges)
+            self._settle(number, record.ranges, record.freed_bytes)
         elif record.record_type == layout.ATTEMPTS:
-            state.fail_attempts(record.destination_id, record.due_ms, record.ranges)
+            state.fail_attempts(number, record.consumer_id, record.cause, record.due_ms, record.time_ms, record.ranges)
 
     def _keep(self, message: Message) -> None:
         key = (message.destination_id << layout.LANE_SHIFT) | message.priority
         self._messages.setdefault(key, {})[message.queue_offset] = message
 
-    def _settle(self, destination_id: int, ranges: list[Range]) -> None:
-        self._state.settle(destination_id, ranges)
+    def _settle(self, number: int, ranges: list[Range], freed_bytes: int) -> None:
+        state = self._state
+        state.settle(number, ranges, freed_bytes)
+        subscription = state.subscriptions.get(number)
         for entries in ranges:
-            messages = self._messages.get((destination_id << layout.LANE_SHIFT) | entries.priority)
+            if subscription is not None:
+                self._forget_settled(subscription.topic_id, entries.priority)
+                continue
+            messages = self._messages.get((number << layout.LANE_SHIFT) | entries.priority)
             if messages:
                 for entry in range(entries.first, entries.first + entries.count):
                     messages.pop(entry, None)
+
+    def _forget_settled(self, topic_id: int, priority: int) -> None:
+        """Let go of a topic's messages that every durable subscription is past."""
+        topic = self._state.destinations[topic_id]
+        messages = self._messages.get((topic_id << layout.LANE_SHIFT) | priority)
+        if messages and not self._is_restartable:
+            needed = topic.first_needed(self._state.open_lane(topic_id, priority))
+            for entry in [entry for entry in messages if entry < needed]:
+                del messages[entry]
+
+    def _close(self, number: int) -> None:
+        state = self._state
+        subscription = state.subscriptions.get(number)
+        if subscription is None:
+            for lane in state.destinations[number].lanes:
+                self._messages.pop((number << layout.LANE_SHIFT) | lane.priority, None)
+            state.close(number)
+            return
+        state.close(number)
+        topic = state.destinations[subscription.topic_id]
+        if number in state.subscriptions:
+            # What it alone kept live is freed at once: the sizes are at hand.
+            for priority, own in list(subscription.lanes.items()):
+                messages = self._messages.get((topic.destination_id << layout.LANE_SHIFT) | priority, {})
+                left = [entry for entry in range(own.settled.cursor, own.end) if not own.settled.contains(entry)]
+                for entry in left:
+                    ranges = [Range(priority, entry, 1, 0, 0, (messages[entry].size,))]
+                    state.settle(number, ranges, state.freed_bytes(number, ranges))
+        for lane in topic.lanes:
+            self._forget_settled(topic.destination_id, lane.priority)
 
     def _append(self, record_type: int, destination_id: int, size: int) -> Record:
         self._end += layout.padded(size)
@@ -172,19 +234,51 @@ class MemoryStore(Store):
         number = self._state.number_of(kind, name)
         if number == 0:
             number = self._state.next_destination
-            described = json.dumps({"id": number, "kind": kind, "name": name}, ensure_ascii=False)
+            described = compact_json({"id": number, "kind": kind, "name": name})
             record = self._append(layout.DESTINATION, number, layout.RECORD_HEADER_BYTES + len(described.encode()))
             record.kind = kind
             record.name = name
             self._state.add_destination(number, kind, name)
         return number
 
-    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
-        described = json.dumps(description, ensure_ascii=False)
-        self._append(layout.CONSUMER, destination_id, layout.RECORD_HEADER_BYTES + len(described.encode()))
-        number = self._state.next_consumer
-        self._state.next_consumer = number + 1
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        state = self._state
+        wanted = {} if starts is None else starts
+        number = state.next_destination
+        record = self._append(layout.SUBSCRIPTION, number, layout.RECORD_HEADER_BYTES + len(compact_json(description)))
+        record.kind = topic_id
+        record.name = name
+        record.described = dict(description)
+        record.starts = [
+            (lane.priority, min(max(wanted.get(lane.priority, lane.tail), lane.kept_first), lane.tail), lane.tail)
+            for lane in state.destinations[topic_id].lanes
+        ]
+        state.add_subscription(number, topic_id, name, record.described, record.starts)
         return number
+
+    def close_destination(self, number: int) -> None:
+        self._append(layout.CLOSE, number, layout.RECORD_HEADER_BYTES)
+        self._close(number)
+
+    def state_of(self, number: int) -> DestinationState:
+        return self._state.state_of(number)
+
+    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
+        number = self._state.next_consumer
+        described = compact_json(description)
+        record = self._append(layout.CONSUMER, destination_id, layout.RECORD_HEADER_BYTES + len(described.encode()))
+        record.consumer_id = number
+        record.described = dict(description)
+        self._state.add_consumer(number, described)
+        return number
+
+    def close_consumer(self, number: int) -> None:
+        self._state.close_consumer(number)
+
+    def consumer_description(self, number: int) -> dict[str, str]:
+        return self._state.consumer_description(number)
 
     def set_time(self, wall_ms: int) -> None:
         self._time_ms = max(self._time_ms, wall_ms)
@@ -195,24 +289,30 @@ class MemoryStore(Store):
         message.queue_offset = lane.tail
         message.store_time_ms = self._time_ms
         lane.tail += 1
+        lane.live_bytes += message.size
         self._append(layout.MESSAGE, message.destination_id, self.record_bytes(message)).message = message
-        self._keep(message)
+        if not lane.is_topic or self._is_restartable or self._state.destinations[lane.destination_id].holders.members:
+            self._keep(message)
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         record = self._append(layout.SETTLEMENT, destination_id, self.settlement_bytes(len(ranges)))
         record.ranges = ranges
-        self._settle(destination_id, ranges)
+        record.freed_bytes = self._state.freed_bytes(destination_id, ranges)
+        self._settle(destination_id, ranges, record.freed_bytes)
 
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:
         record = self._append(layout.ATTEMPTS, destination_id, self.settlement_bytes(len(ranges)))
+        record.consumer_id = consumer_id
+        record.cause = cause
         record.due_ms = due_ms
+        record.time_ms = self._time_ms
         record.ranges = [
             Range(entries.priority, entries.first, entries.count, min(entries.delivery_count, DELIVERY_COUNT_MAX))
             for entries in ranges
         ]
-        self._state.fail_attempts(destination_id, due_ms, record.ranges)
+        self._state.fail_attempts(destination_id, consumer_id, cause, due_ms, record.time_ms, record.ranges)
 
     def begin(self, reserve_bytes: int) -> None:
         assert not self._is_in_transaction, "transactions do not nest"
@@ -276,7 +376,9 @@ class MemoryStore(Store):
     def is_accepting(self) -> bool:
         return not self._reason
 
-    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
+    def request(
+        self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
+    ) -> None:
         assert self._listener is not None, "the answer needs a listener"
         lane = self._state.open_lane(destination_id, priority)
         messages = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
@@ -291,7 +393,8 @@ class MemoryStore(Store):
                 found.append(message)
                 limit_bytes -= message.size
             entry += 1
-        self._workers.submit(MemoryPageJob(self._listener, destination_id, priority, first, entry, found), READ_LANE)
+        job = MemoryPageJob(self._listener, destination_id, priority, first, entry, found, reader)
+        self._workers.submit(job, READ_LANE)
 
     def close(self) -> None:
         self._is_closed = True
@@ -317,7 +420,7 @@ class DurableJob(Job):
 class MemoryPageJob(Job):
     """An answer on its way."""
 
-    __slots__ = ("_listener", "_destination_id", "_priority", "_first", "_next", "_messages")
+    __slots__ = ("_listener", "_destination_id", "_priority", "_first", "_next", "_messages", "_reader")
 
     def __init__(
         self,
@@ -327,6 +430,7 @@ class MemoryPageJob(Job):
         first: int,
         next_offset: int,
         messages: list[Message],
+        reader: int,
     ) -> None:
         self._listener = listener
         self._destination_id = destination_id
@@ -334,9 +438,12 @@ class MemoryPageJob(Job):
         self._first = first
         self._next = next_offset
         self._messages = messages
+        self._reader = reader
 
     def run(self) -> None:
         pass
 
     def finish(self) -> None:
-        self._listener.page_loaded(self._destination_id, self._priority, self._first, self._next, self._messages)
+        self._listener.page_loaded(
+            self._destination_id, self._priority, self._first, self._next, self._messages, self._reader
+        )

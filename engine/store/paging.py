@@ -92,6 +92,7 @@ class DamagedRecord(StoreCorrupt):
     def __init__(self, entry: int, path: str, position: int, offset: int, size: int, what: str) -> None:
         super().__init__(f"{path}, position {position}: the record at log offset {offset} is damaged: {what}")
         self.entry = entry
+        self.size_bytes = size - MESSAGE_HEAD_BYTES
         self.lost = LogRange(offset, offset + size, path, position, f"entry {entry}: {what}")
 
 
@@ -117,6 +118,7 @@ class PageJob(Job):
         "_limit_bytes",
         "_is_skipping",
         "_report",
+        "_reader",
         "_messages",
         "_next",
         "_skipped",
@@ -139,6 +141,7 @@ class PageJob(Job):
         limit_bytes: int,
         is_skipping: bool,
         report: RecoveryReport,
+        reader: int,
     ) -> None:
         self._listener = listener
         self._open_files = open_files
@@ -154,6 +157,7 @@ class PageJob(Job):
         self._limit_bytes = limit_bytes
         self._is_skipping = is_skipping
         self._report = report
+        self._reader = reader
         self._messages: list[Message] = []
         self._next = first
         self._skipped: list[DamagedRecord] = []
@@ -168,15 +172,20 @@ class PageJob(Job):
             self._reason = str(error)
 
     def finish(self) -> None:
+        reader = self._reader
         for damaged in self._skipped:
-            if damaged.lost not in self._report.skipped:  # else it has been told
+            is_new = damaged.lost not in self._report.skipped
+            if is_new:
                 self._report.skipped.append(damaged.lost)
-                self._listener.record_skipped(self._destination_id, self._priority, damaged.entry, str(damaged))
+            if is_new or reader:
+                self._listener.record_skipped(
+                    self._destination_id, self._priority, damaged.entry, damaged.size_bytes, str(damaged), reader
+                )
         if self._reason and self._next <= self._asked_first:
-            self._listener.page_failed(self._destination_id, self._priority, self._asked_first, self._reason)
+            self._listener.page_failed(self._destination_id, self._priority, self._asked_first, self._reason, reader)
         else:
             self._listener.page_loaded(
-                self._destination_id, self._priority, self._asked_first, self._next, self._messages
+                self._destination_id, self._priority, self._asked_first, self._next, self._messages, reader
             )
 
     def _read(self) -> None:

@@ -112,6 +112,7 @@ class Recovery:
             self._consume_queue_offset,
         )
         replay.run(start)
+        replay.state.close_consumers()
         self._report.replayed_to = replay.end
         if self._report.is_clean and replay.end == self._durable:
             self._remove_prepared()
@@ -262,10 +263,13 @@ class Recovery:
             first, end = self._queues.found(lane.destination_id, lane.priority)
         except StoreCorrupt as error:
             return str(error)
-        if end < lane.tail or first > min(lane.settled.cursor, lane.tail):
+        needed = 0
+        if lane is not self._state.system:
+            needed = self._state.destinations[lane.destination_id].first_needed(lane)
+        if end < lane.tail or first > min(needed, lane.tail):
             return (
                 f"{self._queues.root}/{lane.destination_id}/{lane.priority}: entries {first} to {end} are there, "
-                f"{lane.settled.cursor} to {lane.tail} should be"
+                f"{needed} to {lane.tail} should be"
             )
         return ""
 
@@ -276,9 +280,14 @@ class Recovery:
         return ""
 
     def _truncate_queues(self) -> None:
+        state = self._state
         for destination_id, priority in self._queues.queues():
             lane = self._lane(destination_id, priority)
-            self._queues.truncate(destination_id, priority, lane.tail if lane is not None else 0)
+            if lane is not None:
+                self._queues.truncate(destination_id, priority, lane.tail)
+            elif destination_id in state.destinations or destination_id >= state.next_destination:
+                self._queues.truncate(destination_id, priority, 0)
+            # Else the destination was closed; what leads to its messages goes with them.
 
     def _find_first_entries(self) -> None:
         """Note in each lane which entries went with the segments that retention has dropped."""

@@ -23,7 +23,7 @@ from engine.store.files import File, Files, read_fully
 from engine.store.headers import Checkpoint
 from engine.store.recovery_report import LogRange, RecoveryReport
 from engine.store.segment import Segment, records_limit
-from engine.store.state import Lane, StoreState, load_snapshot
+from engine.store.state import Lane, StoreState, compact_json, load_snapshot
 
 READ_BYTES: Final = 4 << 20
 ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond these to the disk on its way
@@ -31,6 +31,7 @@ ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond the
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
 MESSAGE: Final = layout.MESSAGE
+MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 LANE_SHIFT: Final = layout.LANE_SHIFT
 PACK_ENTRY: Final = layout.ENTRY.pack
 UNPACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.unpack_from
@@ -282,6 +283,7 @@ class Replay:
                     offset, size, flags & 255, priority, MESSAGE, 0, tag_hash, group_hash, expires_ms, time_ms
                 )
                 lane.tail = queue_offset + 1
+                lane.live_bytes += size - MESSAGE_HEAD_BYTES
             else:
                 payload = buffer[at + RECORD_HEADER_BYTES : at + size]
                 if record_type == layout.COMMIT:
@@ -344,6 +346,7 @@ class Replay:
                     record.time_ms,
                 )
                 lane.tail += 1
+                lane.live_bytes += record.size - MESSAGE_HEAD_BYTES
             else:
                 self._apply(
                     record.record_type,
@@ -362,7 +365,7 @@ class Replay:
         state = self.state
         try:
             if record_type == layout.SETTLEMENT or record_type == layout.ATTEMPTS:
-                _, _, _, _, _, count, due_ms = layout.SETTLEMENT_FIXED.unpack_from(payload)
+                _, consumer_id, _, cause, _, count, due_or_freed = layout.SETTLEMENT_FIXED.unpack_from(payload)
                 if len(payload) != layout.SETTLEMENT_FIXED_BYTES + count * layout.RANGE_BYTES:
                     raise ValueError(f"{count} ranges in {len(payload)} octets")
                 ranges = [
@@ -372,14 +375,22 @@ class Replay:
                     )
                 ]
                 if record_type == layout.SETTLEMENT:
-                    state.settle(destination_id, ranges)
+                    state.settle(destination_id, ranges, due_or_freed)
                 else:
-                    state.fail_attempts(destination_id, due_ms, ranges)
+                    state.fail_attempts(destination_id, consumer_id, cause, due_or_freed, time_ms, ranges)
             elif record_type == layout.DESTINATION:
                 described = json.loads(payload)
                 state.add_destination(int(described["id"]), int(described["kind"]), str(described["name"]))
             elif record_type == layout.CONSUMER:
-                state.next_consumer = max(state.next_consumer, int(json.loads(payload)["id"]) + 1)
+                described = json.loads(payload)
+                state.add_consumer(int(described["id"]), compact_json(described))
+            elif record_type == layout.SUBSCRIPTION:
+                described = json.loads(payload)
+                starts = [(int(priority), int(first), int(tail)) for priority, first, tail in described["starts"]]
+                name, description = str(described["name"]), dict(described["description"])
+                state.add_subscription(int(described["id"]), int(described["topic"]), name, description, starts)
+            elif record_type == layout.CLOSE:
+                state.close(int(json.loads(payload)["id"]))
             elif record_type == layout.SNAPSHOT:
                 if self._has_skipped:
                     self._take_over(load_snapshot(payload))
@@ -396,7 +407,12 @@ class Replay:
     def _take_over(self, snapshot: StoreState) -> None:
         """After a loss, believe the next snapshot, which knows everything that happened before it."""
         state = self.state
+        state.consumers = snapshot.consumers
         state.next_consumer = max(state.next_consumer, snapshot.next_consumer)
+        state.next_destination = max(state.next_destination, snapshot.next_destination)
+        for number in [number for number in state.destinations if number not in snapshot.destinations]:
+            state.close(number)
+        state.subscriptions = snapshot.subscriptions
         for number, destination in snapshot.destinations.items():
             state.add_destination(number, destination.kind, destination.name)
             for known in destination.lanes:
@@ -405,12 +421,14 @@ class Replay:
                     _leave_out(lane, known.tail)
                 lane.settled = known.settled
                 lane.attempts = known.attempts
+                lane.live_bytes = known.live_bytes
+            state.destinations[number].holders = destination.holders
         if state.system.tail < snapshot.system.tail:
             _leave_out(state.system, snapshot.system.tail)
 
     def _close_entries(self, base: int) -> None:
         """Collect the entries of the segments below ``base``; bring them to the disk if they are many."""
-        blocks = [block for lane in self.state.all_lanes() if (block := lane.close_entries()) is not None]
+        blocks = self.state.close_entries()
         self.closings.append(Closing(base, blocks))
         self._closing_bytes += sum(len(block.octets) for block in blocks)
         if self._closing_bytes > ENTRIES_IN_MEMORY_BYTES:

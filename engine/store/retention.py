@@ -158,8 +158,10 @@ class Retention(TimerTarget):
         is_old = self._clock.wall_ms() - self._time_ms > self._time_limit_ms
         if not is_old and log.end - log.segments[0].base <= self._bytes_limit:
             return False
+        state = log.state
         for key, lane in self._tails.lanes.items():
-            if not lane.is_topic and log.state.lanes[key].settled.cursor < lane.tail:
+            destination = state.destinations.get(lane.destination_id)
+            if destination is not None and destination.first_needed(state.lanes[key]) < lane.tail:
                 return False
         return True
 
@@ -175,8 +177,9 @@ class Retention(TimerTarget):
         self._open_files.dropped.update(paths)
         tails = [(lane.destination_id, lane.priority, lane.tail) for lane in self._tails.all_lanes()]
         for key, lane in self._tails.lanes.items():
-            kept = self._log.state.lanes[key]
-            kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
+            kept = self._log.state.lanes.get(key)
+            if kept is not None:
+                kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
         self._is_in_flight = True
         self._workers.submit(DropJob(self, self._files, self._queue_files, paths, tails), FILE_LANE)
 

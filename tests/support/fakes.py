@@ -10,7 +10,7 @@ from typing import Final
 from engine.client import Client
 from engine.consumer import Consumer
 from engine.delivery import Delivery
-from engine.destination import QUEUE
+from engine.destination import QUEUE, SUBSCRIPTION
 from engine.message import PERSISTENT, Message
 from engine.ports import (
     Clock,
@@ -121,12 +121,15 @@ class ScriptedStore(Store):
         self.is_failing = False
         self.is_async = False
         self.page_limit = 1_000_000  # entries that one page holds at most
-        self.requests: list[tuple[int, int, int, int]] = []
+        self.requests: list[tuple[int, int, int, int, int]] = []
+        self.closed: list[int] = []
+        self.closed_consumers: list[int] = []
         self.is_sync_wanted = False
         self._recovered = recovered or []
         self._numbers = {(one.kind, one.name): one.destination_id for one in self._recovered}
         self._tails = {(one.destination_id, lane.priority): lane.tail for one in self._recovered for lane in one.lanes}
         self._entries: dict[tuple[int, int, int], Message] = {}
+        self.subscriptions = {one.destination_id: one for one in self._recovered if one.kind == SUBSCRIPTION}
         for message in messages or []:
             self._entries[message.destination_id, message.priority, message.queue_offset] = message
         self._end = max([4096, *(one.log_offset + RECORD_BYTES + one.size for one in messages or [])])
@@ -167,18 +170,18 @@ class ScriptedStore(Store):
         """Answer all requests made so far; return whether there were any."""
         requests = self.requests
         self.requests = []
-        for destination_id, priority, first, count in requests:
+        for destination_id, priority, first, count, reader in requests:
             stop = min(first + min(count, self.page_limit), self._tails[destination_id, priority])
             keys = [(destination_id, priority, offset) for offset in range(first, stop)]
             found = [self._entries[key] for key in keys if key in self._entries]
-            self.listener.page_loaded(destination_id, priority, first, stop, found)
+            self.listener.page_loaded(destination_id, priority, first, stop, found, reader)
         return bool(requests)
 
     def refuse_pages(self, reason: str) -> None:
         requests = self.requests
         self.requests = []
-        for destination_id, priority, first, _ in requests:
-            self.listener.page_failed(destination_id, priority, first, reason)
+        for destination_id, priority, first, _, reader in requests:
+            self.listener.page_failed(destination_id, priority, first, reason, reader)
 
     def outcomes(self) -> list[int]:
         return [record.outcome for record in self.settled]
@@ -205,10 +208,38 @@ class ScriptedStore(Store):
             self._append(len(json.dumps(name)))
         return number
 
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        number = len(self._numbers) + 1
+        self._numbers[SUBSCRIPTION, f"{number}"] = number  # names of subscriptions may repeat
+        tails = {priority: tail for (destination, priority), tail in self._tails.items() if destination == topic_id}
+        lanes = [
+            LaneState(priority, tail, (starts or {}).get(priority, tail), [], {}) for priority, tail in tails.items()
+        ]
+        self.subscriptions[number] = DestinationState(number, SUBSCRIPTION, name, lanes, 0, topic_id, description)
+        self._append()
+        return number
+
+    def close_destination(self, number: int) -> None:
+        self.closed.append(number)
+        self._numbers = {place if known != number else (0, str(known)): known for place, known in self._numbers.items()}
+        self._append()
+
+    def state_of(self, number: int) -> DestinationState:
+        """Return a subscription as it was when it was opened: what was settled since is not reckoned."""
+        return self.subscriptions[number]
+
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         self._append()
         self.consumers.append((destination_id, description))
         return len(self.consumers)
+
+    def close_consumer(self, number: int) -> None:
+        self.closed_consumers.append(number)
+
+    def consumer_description(self, number: int) -> dict[str, str]:
+        return self.consumers[number - 1][1] if 0 < number <= len(self.consumers) else {}
 
     def set_time(self, wall_ms: int) -> None:
         self.time_ms = max(self.time_ms, wall_ms)
@@ -284,9 +315,11 @@ class ScriptedStore(Store):
     def is_accepting(self) -> bool:
         return not self.is_failing
 
-    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
+    def request(
+        self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
+    ) -> None:
         assert count > 0 and limit_bytes > 0
-        self.requests.append((destination_id, priority, first, count))
+        self.requests.append((destination_id, priority, first, count, reader))
 
     def close(self) -> None:
         pass

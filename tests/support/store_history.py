@@ -167,7 +167,7 @@ class History:
                 settled.update(range(first, first + count))
             if state.tail != lane.tail or settled != lane.settled:
                 return False
-            if state.attempts != lane.attempts:
+            if {entry: (known.count, known.due_ms) for entry, known in state.attempts.items()} != lane.attempts:
                 return False
         return True
 

@@ -75,12 +75,15 @@ class ManualWorkers(Workers):
 class Page:
     """One answer of ``page_loaded``."""
 
-    def __init__(self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message]):
+    def __init__(
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int
+    ) -> None:
         self.destination_id = destination_id
         self.priority = priority
         self.first = first
         self.next_offset = next_offset
         self.messages = messages
+        self.reader = reader
 
 
 class RecordingListener(StoreListener):
@@ -90,8 +93,10 @@ class RecordingListener(StoreListener):
         self.durable_offset = 0
         self.pages: list[Page] = []
         self.page_failures: list[str] = []
+        self.failed_readers: list[int] = []
         self.failures: list[str] = []
         self.skipped: list[tuple[int, str]] = []
+        self.skipped_sizes: list[int] = []
         self.healed_count = 0
 
     def durable(self, offset: int) -> None:
@@ -99,15 +104,19 @@ class RecordingListener(StoreListener):
         self.durable_offset = offset
 
     def page_loaded(
-        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message]
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
     ) -> None:
-        self.pages.append(Page(destination_id, priority, first, next_offset, messages))
+        self.pages.append(Page(destination_id, priority, first, next_offset, messages, reader))
 
-    def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
+    def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
         self.page_failures.append(reason)
+        self.failed_readers.append(reader)
 
-    def record_skipped(self, destination_id: int, priority: int, queue_offset: int, reason: str) -> None:
+    def record_skipped(
+        self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
+    ) -> None:
         self.skipped.append((queue_offset, reason))
+        self.skipped_sizes.append(size_bytes)
 
     def store_failed(self, reason: str) -> None:
         self.failures.append(reason)

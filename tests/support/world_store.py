@@ -40,8 +40,25 @@ class StoreWrapper(Store):
     def open_destination(self, kind: int, name: str) -> int:
         return self.inner.open_destination(kind, name)
 
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        return self.inner.open_subscription(topic_id, name, description, starts)
+
+    def close_destination(self, number: int) -> None:
+        self.inner.close_destination(number)
+
+    def state_of(self, number: int) -> DestinationState:
+        return self.inner.state_of(number)
+
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         return self.inner.open_consumer(destination_id, description)
+
+    def close_consumer(self, number: int) -> None:
+        self.inner.close_consumer(number)
+
+    def consumer_description(self, number: int) -> dict[str, str]:
+        return self.inner.consumer_description(number)
 
     def set_time(self, wall_ms: int) -> None:
         self.inner.set_time(wall_ms)
@@ -51,11 +68,6 @@ class StoreWrapper(Store):
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
-
-    def settle_range(
-        self, destination_id: int, consumer_id: int, outcome: int, cause: int, priority: int, first: int, count: int
-    ) -> None:
-        self.settle(destination_id, consumer_id, outcome, cause, [Range(priority, first, count)])
 
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
@@ -95,8 +107,10 @@ class StoreWrapper(Store):
     def is_accepting(self) -> bool:
         return self.inner.is_accepting()
 
-    def request(self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int) -> None:
-        self.inner.request(destination_id, priority, first, count, limit_bytes)
+    def request(
+        self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
+    ) -> None:
+        self.inner.request(destination_id, priority, first, count, limit_bytes, reader)
 
     def close(self) -> None:
         self.inner.close()
@@ -335,12 +349,12 @@ class _Census(StoreListener):
         pass
 
     def page_loaded(
-        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message]
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
     ) -> None:
         self.messages += messages
         self.next_offset = next_offset
 
-    def page_failed(self, destination_id: int, priority: int, first: int, reason: str) -> None:
+    def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
         raise Violation(f"a page cannot be read after a restart: {reason}")
 
     def store_failed(self, reason: str) -> None:
@@ -378,7 +392,8 @@ def census(store: Store, workers: VirtualWorkers) -> Image:
                 for message in listener.messages:
                     if message.queue_offset in settled:
                         continue
-                    attempts, due_ms = found.attempts.get(message.queue_offset, (0, 0))
+                    known = found.attempts.get(message.queue_offset)
+                    attempts, due_ms = (0, 0) if known is None else (known.count, known.due_ms)
                     lane.waiting[message.queue_offset] = Waiting(
                         read_body(message.body), message.log_offset, attempts, due_ms
                     )

@@ -379,3 +379,24 @@ def test_the_number_of_destinations_has_a_limit() -> None:
     with pytest.raises(LimitReached):
         world.broker.destinations.topic("a")
     assert world.broker.destinations.queue("a").name == "a", "those that are there can be used"
+
+
+def test_consumers_that_have_closed_are_closed_in_the_store_too() -> None:
+    world = EngineWorld()
+    world.send(b"1", b"2")
+    client = world.client()
+    consumer = world.consumer(client)
+    world.turn()
+    first, second = client.take()
+    world.acknowledge(first)
+    world.broker.acknowledge(second)
+    world.broker.unsubscribe(consumer, False)
+    assert world.store.closed_consumers == [1]
+    late = world.client()
+    consumer = world.consumer(late)
+    world.send(b"3")
+    world.turn()
+    world.broker.acknowledge(*late.take())
+    world.broker.unsubscribe(consumer, False)
+    world.turn()
+    assert world.store.closed_consumers == [1, 2], "its settlement, and so its record, came after its end"

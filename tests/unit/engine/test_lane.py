@@ -6,7 +6,7 @@ from engine import gates
 from engine.consumer import INDIVIDUAL
 from engine.inspection import inspect
 from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
-from engine.ports import CAUSE_DAMAGED, DROPPED, LaneState
+from engine.ports import CAUSE_DAMAGED, CAUSE_NACK, DROPPED, Attempts, LaneState
 from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
 
@@ -98,7 +98,7 @@ def test_returned_messages_go_back_to_their_place() -> None:
 
 
 def test_recovery_takes_up_cursor_settled_ranges_and_attempts() -> None:
-    lane = LaneState(4, 10, 2, [(4, 2), (8, 1)], {3: (2, 0)})
+    lane = LaneState(4, 10, 2, [(4, 2), (8, 1)], {3: Attempts(2, 0, 1, 1, CAUSE_NACK, 0)})
     world, _ = recovered_world(lane, 10)
     assert world.stats().depth == 5
     client = world.client()
@@ -118,7 +118,7 @@ def test_recovery_takes_up_cursor_settled_ranges_and_attempts() -> None:
 
 
 def test_an_attempt_that_waits_goes_on_waiting_after_a_restart() -> None:
-    lane = LaneState(4, 3, 0, [], {1: (1, 1_700_000_000_700)})
+    lane = LaneState(4, 3, 0, [], {1: Attempts(1, 1_700_000_000_700, 1, 1, CAUSE_NACK, 0)})
     world, _ = recovered_world(lane, 3)
     client = world.client()
     world.consumer(client)
@@ -251,7 +251,7 @@ def test_an_entry_whose_record_is_skipped_is_settled_as_dropped() -> None:
     world, store = recovered_world(LaneState(4, 3, 0, [], {}), 3)
     queue = world.broker.destinations.queue("q")
     assert queue.depth == 3
-    world.broker.store_events.record_skipped(1, 4, 1, "segment x at position 4711: crc")
+    world.broker.store_events.record_skipped(1, 4, 1, 5, "segment x at position 4711: crc")
     assert queue.depth == 2
     assert world.broker.store_events.skipped_records == ["queue://q: segment x at position 4711: crc"]
     assert store.settled == [Settled(1, 0, DROPPED, CAUSE_DAMAGED, [(4, 1, 1)])]

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from engine.destination import QUEUE, TOPIC
-from engine.ports import Range
+from engine.ports import CAUSE_NACK, Attempts, Range
 from engine.store.state import StoreState, load_snapshot
+
+ATTEMPTS = {6: Attempts(3, 77, 50, 50, CAUSE_NACK, 11), 7: Attempts(4, 78, 50, 60, CAUSE_NACK, 11)}
 
 
 def a_state() -> StoreState:
@@ -15,9 +17,11 @@ def a_state() -> StoreState:
     state.add_destination(3, TOPIC, "news")
     for destination_id, priority, tail in ((1, 9, 3), (1, 4, 20), (3, 4, 7)):
         state.open_lane(destination_id, priority).tail = tail
-    state.settle(1, [Range(4, 0, 5), Range(4, 8, 2)])
-    state.fail_attempts(1, 77, [Range(4, 6, 2, 3), Range(4, 4, 1, 9)])
-    state.next_consumer = 12
+    state.open_lane(1, 4).live_bytes = 900
+    state.settle(1, [Range(4, 0, 5), Range(4, 8, 2)], 200)
+    state.add_consumer(11, '{"client_id":"c","id":11,"destination":1}')
+    state.fail_attempts(1, 11, CAUSE_NACK, 77, 50, [Range(4, 6, 2, 3), Range(4, 4, 1, 9)])
+    state.fail_attempts(1, 11, CAUSE_NACK, 78, 60, [Range(4, 7, 1, 4)])
     state.system.tail = 30
     return state
 
@@ -34,7 +38,9 @@ def test_a_snapshot_tells_everything() -> None:
     orders, news = again.recovered()
     assert [lane.priority for lane in orders.lanes] == [4, 9]
     low = orders.lanes[0]
-    assert (low.tail, low.cursor, low.settled, low.attempts) == (20, 5, [(8, 2)], {6: (3, 77), 7: (3, 77)})
+    assert (low.tail, low.cursor, low.settled, low.attempts) == (20, 5, [(8, 2)], ATTEMPTS)
+    assert (orders.live_bytes, news.live_bytes) == (700, 0)
+    assert again.consumer_description(11) == {"client_id": "c"}
     assert (news.lanes[0].tail, news.lanes[0].cursor) == (7, 7)
 
 
@@ -51,20 +57,20 @@ def test_a_snapshot_is_compact_json_whatever_the_names_are() -> None:
         "tail": 20,
         "cursor": 5,
         "settled": [[8, 2]],
-        "attempts": [[6, 3, 77], [7, 3, 77]],
+        "attempts": [[6, 3, 77, 50, 50, CAUSE_NACK, 11], [7, 4, 78, 50, 60, CAUSE_NACK, 11]],
     }
 
 
 def test_a_failed_attempt_of_a_settled_entry_is_not_kept() -> None:
     state = a_state()
-    state.fail_attempts(1, 0, [Range(4, 8, 1, 1)])
+    state.fail_attempts(1, 0, CAUSE_NACK, 0, 0, [Range(4, 8, 1, 1)])
     assert 8 not in state.open_lane(1, 4).attempts
 
 
 @pytest.mark.parametrize("count", [1, 15])
 def test_settling_forgets_attempts(count: int) -> None:
     state = a_state()
-    state.settle(1, [Range(4, 6, count)])
+    state.settle(1, [Range(4, 6, count)], 0)
     assert 6 not in state.open_lane(1, 4).attempts
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.message import IN_TRANSACTION, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, SYNC_LANE, Range
+from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, SYNC_LANE, Attempts, Range
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
 from tests.support.store_world import START_WALL_MS
 
@@ -178,12 +178,17 @@ def test_failed_attempts_are_recovered_until_settled(home: Home) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     for _ in range(4):
         home.store.append(message(queue))
+    home.store.set_time(START_WALL_MS + 5)
     home.store.fail_attempts(queue, 0, CAUSE_NACK, START_WALL_MS + 9, [Range(4, 0, 2, 1), Range(4, 3, 1, 6)])
     home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, 1, 1, 2)])
     home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 3, 1)])
     home.flush()
     home.restart()
-    assert lane(home.store.recovered(), "orders").attempts == {0: (1, START_WALL_MS + 9), 1: (2, 0)}
+    now = START_WALL_MS + 5
+    assert lane(home.store.recovered(), "orders").attempts == {
+        0: Attempts(1, START_WALL_MS + 9, now, now, CAUSE_NACK, 0),
+        1: Attempts(2, 0, now, now, CAUSE_NACK, 0),
+    }
     home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2)])
     home.flush()
     home.restart()

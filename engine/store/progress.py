@@ -1,0 +1,37 @@
+"""How far a queue, or a durable subscription, has come in one consume queue: what is settled, what has failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.ports import Attempts
+from engine.store.settled import SettledEntries
+
+
+class Progress:
+    """attempts: of entries that are not settled, by queue offset."""
+
+    __slots__ = ("settled", "attempts")
+
+    def __init__(self, cursor: int) -> None:
+        self.settled = SettledEntries(cursor)
+        self.attempts: dict[int, Attempts] = {}
+
+    def settle(self, first: int, count: int) -> None:
+        """Take ``count`` entries from ``first`` on out."""
+        self.settled.add(first, count)
+        attempts = self.attempts
+        if attempts:
+            if count <= len(attempts):
+                for entry in range(first, first + count):
+                    attempts.pop(entry, None)
+            else:
+                for entry in [entry for entry in attempts if first <= entry < first + count]:
+                    del attempts[entry]
+
+    def fail(self, first: int, count: int, attempt: Attempts) -> None:
+        """Note a failed attempt of ``count`` entries; of each, the time of the first one stays."""
+        for entry in range(first, first + count):
+            if not self.settled.contains(entry):
+                known = self.attempts.get(entry)
+                self.attempts[entry] = attempt if known is None else replace(attempt, first_ms=known.first_ms)
