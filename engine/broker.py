@@ -33,6 +33,7 @@ from engine.transaction import Transaction
 from engine.window import Window
 
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
+UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
 DESTINATIONS_MAX: Final = 100_000
 
 
@@ -60,6 +61,8 @@ class Broker:
         "_next_consumer",
         "_next_serial",
         "_batch_depth",
+        "_unlogged_turns",
+        "_is_settling_due",
         "_id_prefix",
         "_serial_prefix",
     )
@@ -92,6 +95,8 @@ class Broker:
         self._next_consumer = 1
         self._next_serial = 1
         self._batch_depth = 0
+        self._unlogged_turns = 0
+        self._is_settling_due = False
         self._id_prefix = f"ID:{store.store_id()}-"
         self._serial_prefix = f"ID:{store.store_id()}-{store.start_count()}-n"
         store.attach(self.store_events)
@@ -218,7 +223,15 @@ class Broker:
         return covered
 
     def acknowledge(self, delivery: Delivery) -> None:
-        """Settle one delivery as accepted."""
+        """Settle one delivery as accepted; the offset that ``end_turn`` returns covers its record."""
+        self._is_settling_due = True
+        self.dispatcher.acknowledge(delivery)
+
+    def acknowledge_unconfirmed(self, delivery: Delivery) -> None:
+        """Do the same for a client that waits for no confirmation: the record may be put off past this turn.
+
+        Call ``flush_settlements`` before the client is sent anything that confirms it all the same.
+        """
         self.dispatcher.acknowledge(delivery)
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
@@ -307,21 +320,35 @@ class Broker:
                 for delivery in expired:
                     self.redelivery.dead_letters.expire(delivery)
         if dispatcher.settling:
-            self.flush_settlements()
+            self._unlogged_turns += 1
+            if self._is_settling_due or self._unlogged_turns >= UNLOGGED_TURNS:
+                self.flush_settlements()
         store = self.store
         offset = store.append_offset()
         if offset - store.written_offset() > UNWRITTEN_BYTES:
             store.write()
         return offset
 
-    def flush_settlements(self) -> None:
-        """Append what was settled in this turn."""
+    def sync(self) -> None:
+        """Have everything made durable that no one waits for; call it a little after it came."""
+        self.flush_settlements()
+        self.store.sync()
+
+    def flush_settlements(self) -> int:
+        """Append what was settled and put off; return the offset that confirmations of it wait for."""
+        self._unlogged_turns = 0
+        self._is_settling_due = False
         store = self.store
         for batch, consumer in self.dispatcher.settling:
             if consumer is not None:
                 batch.record_id = self.record_of(consumer)
             batch.flush(store)
         self.dispatcher.settling.clear()
+        return store.append_offset()
+
+    def has_unsynced(self) -> bool:
+        """Say whether a ``sync`` would make anything durable that is not."""
+        return bool(self.dispatcher.settling) or self.store.durable_offset() < self.store.append_offset()
 
     def record_of(self, consumer: Consumer) -> int:
         """Return the number of the consumer's metadata record, appended at its first settlement."""

@@ -15,7 +15,7 @@ from engine.settlement import SettlementBatch
 class Dispatcher:
     """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
 
-    settling: batches with something to flush at the end of the turn.  next_tag: number of the next hand-over.
+    settling: batches with something to flush.  next_tag: number of the next hand-over.
     written_offset: messages from here on are not handed over yet.  A delivery may leave before the sync, never before
     the write: else a crash could give its log offset, and so its id, to another message.
     """

@@ -1,4 +1,4 @@
-"""Settled entries of one loop turn, merged into ranges: one record a consumer and turn instead of one a message."""
+"""Settled entries of a turn or a few, merged into ranges: one record a consumer instead of one a message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SettlementBatch:
         self.size_bytes = 0  # of the messages from ``first`` on
 
     def add(self, message: Message) -> bool:
-        """Take one entry; return True if the batch was empty and must be flushed at the end of the turn."""
+        """Take one entry; return True if the batch was empty and must be flushed some time."""
         offset = message.queue_offset
         if offset == self.following and message.priority == self.priority:
             self.following = offset + 1

@@ -156,6 +156,7 @@ async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: En
         return False
     if engine_loop.is_failed:
         return False
+    engine_loop.broker.flush_settlements()
     try:
         store.close()
     except StoreError as error:

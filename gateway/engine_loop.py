@@ -119,7 +119,7 @@ class EngineLoop(JobSink):
                 connection.flush(offset, confirmed_offset)
         if broker.store_events.awaiting:
             store.sync()
-        elif store.durable_offset() < offset and not self._is_sync_armed:
+        elif not self._is_sync_armed and broker.has_unsynced():
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
         if broker.flow.is_blocked or broker.store_events.page_faults or self._alarms.is_raised:
@@ -141,6 +141,6 @@ class EngineLoop(JobSink):
         if self.is_failed:
             return
         try:
-            self.store.sync()
+            self.broker.sync()
         except Exception:
             self.fail()

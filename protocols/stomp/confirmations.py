@@ -30,9 +30,10 @@ class Confirmations:
     A receipt also stands for the earlier frames of its connection, so none overtakes another.
     receipts: of this turn, as they stood on the wire; the hot path appends to it, and all are written at once.
     earlier: octets that come before them.  last_offset: what the latest logged operation of this connection waits for.
+    has_unlogged: an ACK that asked for no receipt may have been put off; the next receipt stands for it too.
     """
 
-    __slots__ = ("broker", "receipts", "earlier", "turn_held", "owed", "last_offset", "has_logged")
+    __slots__ = ("broker", "receipts", "earlier", "turn_held", "owed", "last_offset", "has_logged", "has_unlogged")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -42,6 +43,7 @@ class Confirmations:
         self.owed: deque[Owed] = deque()
         self.last_offset = 0
         self.has_logged = False
+        self.has_unlogged = False
 
     def add_error(self, octets: bytes) -> None:
         """Let an ERROR that does not close follow what this turn confirmed before it."""
@@ -54,7 +56,9 @@ class Confirmations:
 
     def is_settled(self, confirmed_offset: int) -> bool:
         """Say whether a confirmation made now could leave at once."""
-        return self.is_idle() and not self.has_logged and self.last_offset <= confirmed_offset
+        if self.has_logged or self.has_unlogged:
+            return False
+        return self.is_idle() and self.last_offset <= confirmed_offset
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         """Stamp what this turn collected; return what may leave now."""
@@ -63,6 +67,9 @@ class Confirmations:
             self.last_offset = offset
         if not self.receipts and not self.earlier:
             return b""
+        if self.has_unlogged:
+            self.has_unlogged = False
+            self.last_offset = self.broker.flush_settlements()
         octets = self._turn_octets()
         self.receipts.clear()
         self.earlier = b""

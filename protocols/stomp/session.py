@@ -431,6 +431,11 @@ class StompSession(ProtocolConnection):
             subscription = consumer.adapter
             assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
             del subscription.unsettled[delivery.key]
+            if frame.receipt is None:
+                if consumer.queue.is_logged:
+                    self.confirmations.has_unlogged = True
+                self.broker.acknowledge_unconfirmed(delivery)
+                return
             self.broker.acknowledge(delivery)
         else:
             self._settle(frame, name, consumer, delivery)

@@ -39,12 +39,16 @@ class EngineWorld:
         self.broker = Broker(self.store, self.clock, self.timers, matcher, memory_limit_bytes, seed=7)
 
     def turn(self) -> int:
-        """End the turn, and as many more as it takes until nothing moves; pages are served, syncs are not finished."""
+        """End the turn, and as many more as it takes until nothing moves; pages are served, syncs are not finished.
+
+        What no one waits for is logged now, not a little later.
+        """
         while True:
             offset = self.broker.end_turn()
             self.broker.begin_turn()
             served = self.store.serve_pages()
             if not served and not self.broker.destinations.dirty_queues:
+                self.broker.flush_settlements()
                 return offset
 
     def advance(self, milliseconds: int) -> None:

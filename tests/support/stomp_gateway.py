@@ -90,7 +90,7 @@ class StompGateway:
             confirmed_offset = self.store.confirmed_offset()
             for peer in self.peers:
                 peer.flush(offset, confirmed_offset)
-            self.store.sync()
+            self.broker.sync()
             self.broker.begin_turn()
             moved = self.workers.finish(READ_LANE)
             if self.syncs:

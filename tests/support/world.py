@@ -154,7 +154,7 @@ class World:
         if chance.random() < 0.8:
             self.end_turn()
         if chance.random() < 0.1:
-            self.store.sync()
+            self.broker.sync()
 
     def _let_peers_act(self) -> None:
         chance = self.chance
@@ -328,6 +328,7 @@ class World:
         self.end_turn()
         self.workers.drain()
         self.note(f"stop at {self.clock.now_ms}")
+        self.broker.flush_settlements()
         try:
             self.store.close()
         except StoreError as error:
@@ -466,7 +467,7 @@ class World:
             elif self._is_drained():
                 break
             else:
-                self.store.sync()  # what nobody waits for is synced all the same, a little later
+                self.broker.sync()  # what nobody waits for is synced all the same, a little later
                 next_ms = self.timers.next_ms()
                 assert next_ms is not None, "the expiry scan always waits"
                 self.advance(max(0, next_ms - self.clock.now_ms))
@@ -492,7 +493,7 @@ class World:
         return (
             not any(queue.depth for queue in broker.destinations.queues.values())
             and self.store.is_accepting()
-            and self.store.durable_offset() == self.store.append_offset()
+            and not broker.has_unsynced()
             and all(peer.is_at_rest() for peer in self.peers)
         )
 

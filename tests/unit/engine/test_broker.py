@@ -6,7 +6,7 @@ import pytest
 
 from config.matching import TOPIC
 from engine import gates
-from engine.broker import Broker
+from engine.broker import UNLOGGED_TURNS, Broker
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.destination import TOPIC as TOPIC_KIND
 from engine.errors import InvalidOption, LimitReached
@@ -283,6 +283,68 @@ def test_what_is_handed_over_is_written_before_it_leaves() -> None:
     world.send(b"1")
     assert client.bodies() == [b"1"]
     assert world.store.written_offset() > world.store.messages[0].log_offset
+
+
+# -- settlements that no one waits for
+
+
+def test_acknowledgements_that_no_one_waits_for_gather_into_one_record_a_consumer() -> None:
+    world = EngineWorld()
+    clients = [world.client(), world.client()]
+    for client in clients:
+        world.consumer(client, prefetch=1)
+    world.send(*[b"%d" % number for number in range(8)])
+    for _ in range(3):
+        for client in clients:
+            (delivery,) = client.take()
+            world.broker.acknowledge_unconfirmed(delivery)
+        world.broker.end_turn()
+    assert world.store.settled == []
+    assert world.broker.has_unsynced()
+    offset = world.broker.flush_settlements()
+    assert [record.ranges for record in world.store.settled] == [
+        [(4, 0, 1), (4, 2, 1), (4, 4, 1)],
+        [(4, 1, 1), (4, 3, 1), (4, 5, 1)],
+    ]
+    assert offset == world.store.append_offset()
+
+
+def test_they_are_logged_after_so_many_turns() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, prefetch=1)
+    world.send(*[b"%d" % number for number in range(UNLOGGED_TURNS)])
+    for _ in range(UNLOGGED_TURNS):
+        assert world.store.settled == []
+        world.broker.acknowledge_unconfirmed(client.take()[0])
+        world.broker.end_turn()
+    assert [record.ranges for record in world.store.settled] == [[(4, 0, UNLOGGED_TURNS)]]
+
+
+def test_one_that_somebody_waits_for_is_logged_with_its_turn() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1", b"2")
+    first, second = client.take()
+    world.broker.acknowledge_unconfirmed(first)
+    world.broker.end_turn()
+    world.broker.acknowledge(second)
+    assert world.broker.end_turn() == world.store.append_offset()
+    assert [record.ranges for record in world.store.settled] == [[(4, 0, 2)]]
+
+
+def test_a_sync_logs_them_first() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    world.broker.acknowledge_unconfirmed(client.take()[0])
+    world.broker.end_turn()
+    world.broker.sync()
+    assert len(world.store.settled) == 1
+    assert world.store.finish_sync()
+    assert not world.broker.has_unsynced()
 
 
 def test_confirmations_follow_the_durable_offset() -> None:

@@ -7,7 +7,9 @@ from typing import cast
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
+from engine.consumer import INDIVIDUAL
 from engine.message import PERSISTENT, STOMP, Message
+from engine.options import SubscribeOptions
 from engine.ports import Job, TimerTarget
 from gateway.connection import Connection
 from gateway.engine_loop import EngineLoop, LoopTimers
@@ -127,6 +129,29 @@ async def test_what_nobody_waits_for_is_synced_a_little_later_even_if_not_writte
         while not world.store.is_sync_wanted:
             await asyncio.sleep(0.005)
     assert world.store.written_offset() == world.store.append_offset()
+
+
+async def test_an_acknowledgement_that_nobody_waits_for_is_logged_and_synced_a_little_later() -> None:
+    world = World()
+    client = FakeClient()
+    world.broker.connect(client)
+    consumer = world.broker.subscribe(
+        client, world.broker.destinations.queue("q"), SubscribeOptions(INDIVIDUAL, None, "s")
+    )
+    world.broker.start(consumer)
+    world.loop.open_turn()
+    world.send()
+    await rounds()
+    world.broker.sync()
+    assert world.store.finish_sync()
+    world.loop.open_turn()
+    world.broker.acknowledge_unconfirmed(client.take()[0])
+    await rounds()
+    assert world.store.settled == []
+    async with asyncio.timeout(20):
+        while not world.store.is_sync_wanted:
+            await asyncio.sleep(0.005)
+    assert len(world.store.settled) == 1
 
 
 async def test_what_flushing_made_dirty_has_a_turn_of_its_own() -> None:

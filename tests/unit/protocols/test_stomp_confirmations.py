@@ -66,6 +66,25 @@ def test_a_receipt_stands_for_earlier_frames_without_one() -> None:
     assert released(confirmations, 200) == [receipts(b"a")]
 
 
+def test_a_receipt_stands_for_an_earlier_acknowledgement_that_was_put_off() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    confirmations = Confirmations(world.broker)
+    world.broker.acknowledge_unconfirmed(client.take()[0])
+    confirmations.has_unlogged = True
+    offset = world.broker.end_turn()
+    assert not confirmations.is_settled(offset)
+    assert confirmations.end_turn(offset, offset) == b""
+    assert world.store.settled == [], "nothing is confirmed yet"
+    confirmations.receipts.append(b"a")
+    assert confirmations.end_turn(offset, offset) == b""
+    assert len(world.store.settled) == 1
+    assert released(confirmations, offset) == []
+    assert released(confirmations, world.store.append_offset()) == [receipts(b"a")]
+
+
 def test_what_is_durable_already_leaves_at_once() -> None:
     confirmations = Confirmations(EngineWorld().broker)
     confirmations.has_logged = True

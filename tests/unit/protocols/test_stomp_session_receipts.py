@@ -219,6 +219,24 @@ def test_a_lost_socket_is_owed_nothing() -> None:
     assert gateway.stats("q").depth == 1
 
 
+@pytest.mark.parametrize("command", ["SEND", "UNSUBSCRIBE", "DISCONNECT"])
+def test_a_receipt_stands_for_an_acknowledgement_before_it_that_asked_for_none(command: str) -> None:
+    gateway = held_back()
+    peer = gateway.connect()
+    peer.subscribe("/queue/q")
+    peer.publish("/queue/q", b"1", persistent="true")
+    (message,) = peer.messages()
+    gateway.sync()
+    with gateway.one_turn():
+        peer.send("ACK", id=message["ack"])
+        headers = {"SEND": {"destination": "/queue/other"}, "UNSUBSCRIBE": {"id": "s"}, "DISCONNECT": {}}[command]
+        peer.send(command, receipt="r", **headers)
+    assert peer.octets == b""
+    gateway.sync()
+    assert peer.receipts() == ["r"]
+    assert gateway.store.durable_offset() == gateway.store.append_offset()
+
+
 # -- a store that fails
 
 
