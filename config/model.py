@@ -29,14 +29,17 @@ class ConnectionDefaults:
 
     values: dotted attribute path of AddressSettings -> value, for ``config.matching.with_values``.
     sources: the same paths -> the option that set them.
-    client_id: of a connection that brings none.
-    is_retroactive: every consumer of a topic is, that does not say otherwise.
+    client_id: of a connection that brings none; empty for none.
+    is_retroactive, is_exclusive: what consumers are that do not say.
+    maximum_pending_message_limit: what consumers of topics ask for that do not say; 0 says nothing.
     """
 
     values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     client_id: str = ""
     is_retroactive: bool = False
+    is_exclusive: bool = False
+    maximum_pending_message_limit: int = 0
 
 
 NO_DEFAULTS: Final = ConnectionDefaults()
@@ -44,12 +47,20 @@ NO_DEFAULTS: Final = ConnectionDefaults()
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a listener binds.  ``port`` 0 picks a free one."""
+    """Where a listener binds.  ``port`` 0 picks a free one.
+
+    query: the URI's options as written.
+    defaults: what they set for connections; server_values: what they set in ServerConfig, by dotted attribute path.
+    notes: those without an effect, each with why.
+    """
 
     scheme: str
     host: str
     port: int
+    query: str = ""
     defaults: ConnectionDefaults = NO_DEFAULTS
+    server_values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

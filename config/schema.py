@@ -14,6 +14,7 @@ from typing import Final
 
 from config.model import GIB, HOUR_MS, KIB, MIB, SECOND_MS
 from config.policies import MAXIMUM_PREFETCH, RATE_UNIT_SECONDS
+from config.sources.uri import ListenerUri
 from config.values import (
     Boolean,
     Bytes,
@@ -21,7 +22,6 @@ from config.values import (
     Duration,
     Integer,
     Kind,
-    ListenerUri,
     NamePart,
     Number,
     PropertyName,

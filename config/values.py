@@ -12,10 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import ClassVar, Final
-from urllib.parse import urlsplit
 
 from config.matching import InvalidPattern, Pattern
-from config.model import Endpoint
 
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -307,31 +305,6 @@ class AddressPattern(Kind):
     def show(self, value: object) -> str:
         assert isinstance(value, Pattern), f"a pattern is {type(value)}"
         return value.text
-
-
-class ListenerUri(Kind):
-    """``scheme://host:port``; the first of ``schemes`` is the one that is shown."""
-
-    __slots__ = ("_example", "_schemes")
-
-    def __init__(self, example: str, *schemes: str) -> None:
-        self._example = example
-        self._schemes = schemes
-
-    @property
-    def allowed(self) -> str:
-        return f"{' or '.join(scheme + '://' for scheme in self._schemes)}HOST:PORT as in {self._example}"
-
-    def parse(self, text: str) -> Endpoint:
-        parts = urlsplit(text)
-        if parts.scheme not in self._schemes:
-            raise ValueError
-        host, port = parts.hostname, parts.port  # the latter raises on what is no port
-        if not host or port is None:
-            raise ValueError("lacks a host or a port; port 0 picks a free one")
-        if parts.username is not None or parts.path not in ("", "/") or parts.query or parts.fragment:
-            raise ValueError("has more than a host and a port")
-        return Endpoint(self._schemes[0], host, port)
 
 
 _VERIFIER: Final = re.compile(

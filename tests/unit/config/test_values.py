@@ -6,6 +6,7 @@ import pytest
 
 from config.model import GIB, KIB, MIB, Endpoint
 from config.schema import parse_text
+from config.sources.uri import ListenerUri
 from config.values import (
     AddressPattern,
     Boolean,
@@ -14,7 +15,6 @@ from config.values import (
     Duration,
     Integer,
     Kind,
-    ListenerUri,
     Number,
     QueueName,
     Text,

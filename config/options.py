@@ -1,0 +1,115 @@
+"""One option of a foreign dialect: what it becomes here, or why it has no effect.
+
+Every dialect (ActiveMQ's XML and URIs, HornetQ's and Artemis' XML) is a set of tables of these.  Readers look options
+up in them, ``docs/compatibility.md`` is written from them, and a test walks through all of them.
+
+honoured: sets what ``values`` says.  listed: the file is taken, the option has no effect, and its text is shown with
+its line.  refused: the file is not taken, because running without it would not be safe.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from config.values import BYTE_UNITS, Kind, Quantity
+
+Status = Literal["honoured", "listed", "refused"]
+Values = Mapping[str, object]
+Table = Mapping[str, "Option"]
+
+NO_VALUES: Final[Values] = MappingProxyType({})
+
+
+class OptionError(ValueError):
+    """An option that cannot be taken; the text begins with its name."""
+
+
+class BinaryBytes(Quantity):
+    """Octets as Java's brokers write them: ``10 mb`` is 10 times 1024 times 1024."""
+
+    noun = "a number of bytes, plain or as in 64kb, 10 mb, 1gb (powers of 1024)"
+    units = MappingProxyType(
+        {
+            **{unit: size for unit, size in BYTE_UNITS.items() if unit.endswith("ib") or unit == "b"},
+            **{unit + suffix: 1024**at for at, unit in enumerate("kmgt", 1) for suffix in ("", "b")},
+        }
+    )
+    shown_units = (("tb", 1024**4), ("gb", 1024**3), ("mb", 1024**2), ("kb", 1024))
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    text: honoured: what it sets; else: why it has no effect.
+    kind, example, to_values: of an honoured one: what is accepted, a text that is, and what the value sets.
+    """
+
+    name: str
+    status: Status
+    text: str
+    kind: Kind | None = None
+    example: str = ""
+    to_values: Callable[[Any], Values] | None = None
+
+    def values(self, text: str) -> Values:
+        """Return what ``text`` sets, dotted attribute path -> value.  Raises: OptionError."""
+        if self.status == "refused":
+            raise OptionError(f"{self.name}: {self.text}")
+        if self.kind is None or self.to_values is None:
+            return NO_VALUES
+        try:
+            return self.to_values(self.kind.parse(text.strip()))
+        except ValueError as error:
+            said = str(error)
+            why = f" {said}" if said.startswith(("has ", "lacks ", "looks ")) else ""
+            raise OptionError(f"{self.name}: {text!r}{why}, allowed is {self.kind.allowed}") from None
+
+
+def honoured(name: str, kind: Kind, example: str, *paths: str) -> Option:
+    """An option that sets each of ``paths`` to its value."""
+    return Option(
+        name,
+        "honoured",
+        ", ".join(f"`{path}`" for path in paths),
+        kind,
+        example,
+        lambda value: dict.fromkeys(paths, value),
+    )
+
+
+def computed(name: str, kind: Kind, example: str, text: str, to_values: Callable[[Any], Values]) -> Option:
+    """An option whose value is not taken as it is."""
+    return Option(name, "honoured", text, kind, example, to_values)
+
+
+def listed(name: str, text: str) -> Option:
+    return Option(name, "listed", text)
+
+
+def refused(name: str, text: str) -> Option:
+    return Option(name, "refused", text)
+
+
+def all_listed(text: str, *names: str) -> tuple[Option, ...]:
+    """Several options that have no effect for the same reason."""
+    return tuple(listed(name, text) for name in names)
+
+
+def table(*options: Option) -> Table:
+    found = {option.name: option for option in options}
+    assert len(found) == len(options), "an option stands twice in a table"
+    return MappingProxyType(found)
+
+
+def unknown_option(name: str, accepted: Iterable[str]) -> OptionError:
+    """Return the error for an option that no table has, with the nearest one and all that are known."""
+    names = list(accepted)
+    by_folded = {other.replace("-", "").lower(): other for other in names}
+    near = difflib.get_close_matches(name.replace("-", "").lower(), by_folded, n=1, cutoff=0.6)
+    hint = f" (did you mean {by_folded[near[0]]!r}?)" if near else ""
+    return OptionError(f"{name}: unknown option{hint}; known are {', '.join(names)}")
