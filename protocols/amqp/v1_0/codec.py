@@ -1,0 +1,588 @@
+"""Octets to frames and back.  No sockets, no clock, no meaning of any performative.
+
+Protocol header, 8 octets, before any frame of its layer:
+
+    0  4  "AMQP"
+    4  1  protocol id   0 AMQP, 2 TLS, 3 SASL
+    5  3  version       1 0 0
+
+Frame:
+
+    0  4  size          of the whole frame
+    4  1  data offset   in words of 4 octets, 2 or more; what lies between octet 8 and it is skipped
+    5  1  type          0 AMQP, 1 SASL
+    6  2  channel       of an AMQP frame
+    .     performative (a described list), and behind a transfer its payload; nothing at all in a heartbeat
+
+There are two ways to a performative.  ``performatives.read_composite`` is the clear one and knows every rule.
+Transfers, dispositions and flows in the shape that real clients send them are read by position, without building a
+value for each field; a frame that differs anywhere goes the clear way.  The results are the same (a property test
+says so).
+Source: AMQP 1.0 part 2, 2.2 and 2.3; part 5, 5.3.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import ClassVar, Final
+
+from protocols.amqp.v1_0.errors import AmqpError, DecodeError, FramingError
+from protocols.amqp.v1_0.performatives import (
+    FRAME_CODES,
+    SASL_CODES,
+    TRANSFER,
+    Accepted,
+    Composite,
+    Disposition,
+    Flow,
+    State,
+    Transfer,
+    encode_composite,
+    read_composite,
+)
+
+FRAME_BYTES_LEAST: Final = 512  # a peer's max-frame-size may not be below
+HEADER_BYTES: Final = 8
+
+AMQP_LAYER: Final = 0
+TLS_LAYER: Final = 2
+SASL_LAYER: Final = 3
+
+# Codes of what the decoder returns that is no performative.
+PROTOCOL_HEADER: Final = -1
+HEARTBEAT: Final = -2
+
+_HEADER: Final = Struct(">IBBH")
+_TRANSFER_HEAD: Final = b"\x00\x53\x14\xc0"
+_DISPOSITION_HEAD: Final = b"\x00\x53\x15\xc0"
+_FLOW_HEAD: Final = b"\x00\x53\x13\xc0"
+_ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
+_ACCEPTED_LIST8: Final = b"\x00\x53\x24\xc0\x01\x00"
+
+
+class ProtocolHeader(Composite):
+    """layer: AMQP_LAYER, SASL_LAYER, TLS_LAYER or what the peer wrote."""
+
+    __slots__ = ("layer", "version")
+
+    CODE: ClassVar[int] = PROTOCOL_HEADER
+    NAME: ClassVar[str] = "protocol header"
+
+    def __init__(self, layer: int, version: tuple[int, int, int]) -> None:
+        self.layer = layer
+        self.version = version
+
+    def is_supported(self) -> bool:
+        return self.version == (1, 0, 0) and self.layer in (AMQP_LAYER, SASL_LAYER)
+
+
+class Heartbeat(Composite):
+    """A frame with nothing in it."""
+
+    __slots__ = ()
+
+    CODE: ClassVar[int] = HEARTBEAT
+    NAME: ClassVar[str] = "heartbeat"
+
+
+_HEARTBEAT: Final = Heartbeat()
+ACCEPTED: Final = Accepted()  # has no fields, so one is enough
+
+_EXPECT_HEADER: Final = -1
+_DEAD: Final = -2
+
+
+class Decoder:
+    """Frames out of one connection's octets, in whatever pieces they come.  Either end of the wire.
+
+    Call ``next_frame`` until it returns None after each ``receive_data``.  The first thing is a protocol header, and
+    the layer it names is what follows; ``expect_header`` has the next layer begin.  ``channel`` and ``payload`` belong
+    to the frame returned last.  max_frame_size: octets of a frame that is taken; a larger one is refused unread.
+    After an error every call raises it again and further octets are dropped.
+    """
+
+    __slots__ = (
+        "max_frame_size",
+        "channel",
+        "payload",
+        "_layer",
+        "_buffer",
+        "_position",
+        "_partial",
+        "_needed",
+        "_error",
+    )
+
+    def __init__(self, max_frame_size: int) -> None:
+        self.max_frame_size = max_frame_size
+        self.channel = 0
+        self.payload = b""
+        self._layer = _EXPECT_HEADER
+        self._buffer = b""
+        self._position = 0
+        self._partial = bytearray()
+        self._needed = 0
+        self._error: AmqpError | None = None
+
+    def receive_data(self, octets: bytes) -> None:
+        if self._layer == _DEAD:
+            return
+        partial = self._partial
+        if not partial:
+            self._buffer = octets if self._position >= len(self._buffer) else self._buffer[self._position :] + octets
+            self._position = 0
+            return
+        partial += octets
+        if len(partial) >= self._needed:
+            self._buffer = bytes(partial)
+            self._position = 0
+            partial.clear()
+
+    def expect_header(self) -> None:
+        """Take a protocol header next: the SASL layer has ended."""
+        self._layer = _EXPECT_HEADER
+
+    def buffered_bytes(self) -> int:
+        return len(self._buffer) - self._position + len(self._partial)
+
+    def has_partial(self) -> bool:
+        """Say whether a frame has begun that has not ended."""
+        return bool(self._partial)
+
+    def next_frame(self) -> Composite | None:
+        """Return the next frame, None for "more octets please".  Raises: FramingError, DecodeError."""
+        return self._next(True)
+
+    def next_frame_slow(self) -> Composite | None:
+        """Do the same without the fast ways."""
+        return self._next(False)
+
+    def _next(self, is_fast: bool) -> Composite | None:
+        buffer = self._buffer
+        start = self._position
+        left = len(buffer) - start
+        if left < HEADER_BYTES or self._layer < 0:
+            return self._rare(left)
+        size, words, kind, channel = _HEADER.unpack_from(buffer, start)
+        if size > self.max_frame_size or size < HEADER_BYTES or words != 2 or kind != (self._layer == SASL_LAYER):
+            try:
+                self._check(size, words, kind)
+            except FramingError as error:
+                self._die(error)
+                raise
+        if size > left:
+            self._keep(size)
+            return None
+        end = start + size
+        at = start + 4 * words
+        self._position = end
+        self.channel = channel
+        if is_fast:
+            head = buffer[at : at + 4]
+            if head == _TRANSFER_HEAD:
+                transfer = self._transfer(at + 4, end)
+                if transfer is not None:
+                    return transfer
+            elif head == _DISPOSITION_HEAD:
+                disposition = self._disposition(at + 4, end)
+                if disposition is not None:
+                    return disposition
+            elif head == _FLOW_HEAD:
+                flow = self._flow(at + 4, end)
+                if flow is not None:
+                    return flow
+        if at == end:
+            self.payload = b""
+            return _HEARTBEAT
+        try:
+            return self._performative(buffer[at:end])
+        except DecodeError as error:
+            self._die(error)
+            raise
+
+    def _performative(self, body: bytes) -> Composite:
+        frame, after = read_composite(body, 0, SASL_CODES if self._layer == SASL_LAYER else FRAME_CODES)
+        self.payload = body[after:]
+        if self.payload and frame.CODE != TRANSFER:
+            raise DecodeError(f"{len(self.payload)} octets stand behind {frame.NAME}; only a transfer has a payload")
+        return frame
+
+    # -- the fast ways: None where anything is not as expected
+
+    def _transfer(self, at: int, end: int) -> Transfer | None:
+        """Read handle, delivery-id, delivery-tag, message-format, and perhaps settled and more."""
+        buffer = self._buffer
+        try:
+            after = at + 1 + buffer[at]
+            count = buffer[at + 1]
+            if after > end or count < 4 or count > 6:
+                return None
+            at += 2
+            code = buffer[at]
+            if code == 0x43:
+                handle = 0
+                at += 1
+            elif code == 0x52:
+                handle = buffer[at + 1]
+                at += 2
+            else:
+                return None
+            code = buffer[at]
+            if code == 0x70:
+                delivery_id = int.from_bytes(buffer[at + 1 : at + 5], "big")
+                at += 5
+            elif code == 0x52:
+                delivery_id = buffer[at + 1]
+                at += 2
+            elif code == 0x43:
+                delivery_id = 0
+                at += 1
+            else:
+                return None
+            if buffer[at] != 0xA0:
+                return None
+            tag_end = at + 2 + buffer[at + 1]
+            tag = buffer[at + 2 : tag_end]
+            if buffer[tag_end] != 0x43:
+                return None
+            at = tag_end + 1
+            settled: bool | None = None
+            more: bool | None = None
+            if count > 4:
+                code = buffer[at]
+                at += 1
+                if code == 0x41 or code == 0x42:
+                    settled = code == 0x41
+                elif code != 0x40:
+                    return None
+                if count > 5:
+                    code = buffer[at]
+                    at += 1
+                    if code == 0x41 or code == 0x42:
+                        more = code == 0x41
+                    elif code != 0x40:
+                        return None
+            if at != after:
+                return None
+        except IndexError:
+            return None
+        self.payload = buffer[after:end]
+        return Transfer(handle, delivery_id, tag, 0, settled, more)
+
+    def _disposition(self, at: int, end: int) -> Disposition | None:
+        """Read role, first, last, settled and the state accepted."""
+        buffer = self._buffer
+        try:
+            count = buffer[at + 1]
+            if at + 1 + buffer[at] != end or count < 5 or count > 6:
+                return None
+            code = buffer[at + 2]
+            if code != 0x41 and code != 0x42:
+                return None
+            role = code == 0x41
+            code = buffer[at + 3]
+            if code == 0x70:
+                first = int.from_bytes(buffer[at + 4 : at + 8], "big")
+                at += 8
+            elif code == 0x52:
+                first = buffer[at + 4]
+                at += 5
+            elif code == 0x43:
+                first = 0
+                at += 4
+            else:
+                return None
+            code = buffer[at]
+            last: int | None = None
+            if code == 0x70:
+                last = int.from_bytes(buffer[at + 1 : at + 5], "big")
+                at += 5
+            elif code == 0x52:
+                last = buffer[at + 1]
+                at += 2
+            elif code == 0x43:
+                last = 0
+                at += 1
+            elif code == 0x40:
+                at += 1
+            else:
+                return None
+            code = buffer[at]
+            if code != 0x41 and code != 0x42:
+                return None
+            settled = code == 0x41
+            at += 1
+            batchable: bool | None = None
+            state_end = end
+            if count == 6:
+                code = buffer[end - 1]
+                if code == 0x41 or code == 0x42:
+                    batchable = code == 0x41
+                elif code != 0x40:
+                    return None
+                state_end -= 1
+            octets = buffer[at:state_end]
+            if octets != _ACCEPTED_LIST0 and octets != _ACCEPTED_LIST8:
+                return None
+        except IndexError:
+            return None
+        self.payload = b""
+        return Disposition(role, first, last, settled, ACCEPTED, batchable)
+
+    def _flow(self, at: int, end: int) -> Flow | None:
+        """Read the numbers in front, then drain and echo."""
+        buffer = self._buffer
+        try:
+            count = buffer[at + 1]
+            if at + 1 + buffer[at] != end or count < 4 or count > 10:
+                return None
+            at += 2
+            numbers: list[int | None] = [None, None, None, None, None, None, None, None]
+            for index in range(min(count, 8)):
+                code = buffer[at]
+                if code == 0x70:
+                    numbers[index] = int.from_bytes(buffer[at + 1 : at + 5], "big")
+                    at += 5
+                elif code == 0x52:
+                    numbers[index] = buffer[at + 1]
+                    at += 2
+                elif code == 0x43:
+                    numbers[index] = 0
+                    at += 1
+                elif code == 0x40:
+                    at += 1
+                else:
+                    return None
+            drain: bool | None = None
+            echo: bool | None = None
+            if count > 8:
+                code = buffer[at]
+                at += 1
+                if code == 0x41 or code == 0x42:
+                    drain = code == 0x41
+                elif code != 0x40:
+                    return None
+                if count > 9:
+                    code = buffer[at]
+                    at += 1
+                    if code == 0x41 or code == 0x42:
+                        echo = code == 0x41
+                    elif code != 0x40:
+                        return None
+            if at != end:
+                return None
+        except IndexError:
+            return None
+        next_incoming_id, incoming_window, next_outgoing_id, outgoing_window = numbers[:4]
+        if incoming_window is None or next_outgoing_id is None or outgoing_window is None:
+            return None
+        handle, delivery_count, link_credit, available = numbers[4:]
+        self.payload = b""
+        return Flow(
+            next_incoming_id,
+            incoming_window,
+            next_outgoing_id,
+            outgoing_window,
+            handle,
+            delivery_count,
+            link_credit,
+            available,
+            drain,
+            echo,
+        )
+
+    # -- the steps
+
+    def _rare(self, left: int) -> Composite | None:
+        """Take a protocol header, or say again why nothing more is taken, or wait for a frame's header."""
+        if self._error is not None:
+            raise self._error
+        if left < HEADER_BYTES:
+            if self._layer == _EXPECT_HEADER and left:
+                self._check_header(self._buffer[self._position :])
+            if left:
+                self._keep(HEADER_BYTES)
+            return None
+        octets = self._buffer[self._position : self._position + HEADER_BYTES]
+        self._check_header(octets)
+        self._position += HEADER_BYTES
+        self._layer = octets[4]
+        self.payload = b""
+        return ProtocolHeader(octets[4], (octets[5], octets[6], octets[7]))
+
+    def _check_header(self, octets: bytes) -> None:
+        if not b"AMQP".startswith(octets[:4]):
+            error = FramingError(f"a protocol header begins with {octets[:4]!r}, not with b'AMQP'")
+            self._die(error)
+            raise error
+
+    def _check(self, size: int, words: int, kind: int) -> None:
+        if size > self.max_frame_size:
+            raise FramingError(f"a frame of {size} octets; the limit is {self.max_frame_size} (max-frame-size)")
+        if size < HEADER_BYTES:
+            raise FramingError(f"a frame of {size} octets; its header alone has {HEADER_BYTES}")
+        if words < 2 or 4 * words > size:
+            raise FramingError(
+                f"a data offset of {words} words in a frame of {size} octets; allowed is 2 to {size // 4}"
+            )
+        expected = 1 if self._layer == SASL_LAYER else 0
+        if kind != expected:
+            raise FramingError(f"a frame of type {kind}; allowed here is {expected}")
+
+    def _keep(self, size: int) -> None:
+        """Keep what there is of something that will have ``size`` octets, in a place that grows cheaply."""
+        self._partial += self._buffer[self._position :]
+        self._needed = size
+        self._buffer = b""
+        self._position = 0
+
+    def _die(self, error: AmqpError) -> None:
+        self._error = error
+        self._layer = _DEAD
+        self._buffer = b""
+        self._position = 0
+        self._partial = bytearray()
+
+
+# -- frames to octets
+
+HEARTBEAT_OCTETS: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
+
+_DISPOSITION_ONE: Final = Struct(">IBBH6sBBIBB")
+_DISPOSITION_RANGE: Final = Struct(">IBBH6sBBIBIB")
+_FLOW: Final = Struct(">IBBH6sBIBIBIBI")
+_LINK_FLOW: Final = Struct(">IBBH6s" + 8 * "BI" + "BB")
+
+_TRUE: Final = 0x41
+_FALSE: Final = 0x42
+_UINT: Final = 0x70
+
+
+def protocol_header(layer: int) -> bytes:
+    return b"AMQP" + bytes((layer, 1, 0, 0))
+
+
+def encode_frame(channel: int, performative: Composite, payload: bytes = b"") -> bytes:
+    """Return one AMQP frame."""
+    body = encode_composite(performative)
+    return _HEADER.pack(HEADER_BYTES + len(body) + len(payload), 2, 0, channel) + body + payload
+
+
+def encode_sasl_frame(performative: Composite) -> bytes:
+    body = encode_composite(performative)
+    return _HEADER.pack(HEADER_BYTES + len(body), 2, 1, 0) + body
+
+
+def encode_accepted(channel: int, is_receiver: bool, first: int, last: int) -> bytes:
+    """Return a disposition: settled, accepted."""
+    role = _TRUE if is_receiver else _FALSE
+    if first == last:
+        return (
+            _DISPOSITION_ONE.pack(26, 2, 0, channel, b"\x00\x53\x15\xc0\x0d\x05", role, _UINT, first, 0x40, _TRUE)
+            + _ACCEPTED_LIST0
+        )
+    return (
+        _DISPOSITION_RANGE.pack(30, 2, 0, channel, b"\x00\x53\x15\xc0\x11\x05", role, _UINT, first, _UINT, last, _TRUE)
+        + _ACCEPTED_LIST0
+    )
+
+
+def encode_disposition(
+    channel: int, is_receiver: bool, first: int, last: int, settled: bool, state: State | None
+) -> bytes:
+    if settled and state is ACCEPTED:
+        return encode_accepted(channel, is_receiver, first, last)
+    return encode_frame(channel, Disposition(is_receiver, first, None if first == last else last, settled, state))
+
+
+def encode_session_flow(
+    channel: int, next_incoming_id: int, incoming_window: int, next_outgoing_id: int, outgoing_window: int
+) -> bytes:
+    return _FLOW.pack(
+        34,
+        2,
+        0,
+        channel,
+        b"\x00\x53\x13\xc0\x15\x04",
+        _UINT,
+        next_incoming_id,
+        _UINT,
+        incoming_window,
+        _UINT,
+        next_outgoing_id,
+        _UINT,
+        outgoing_window,
+    )
+
+
+def encode_link_flow(
+    channel: int,
+    next_incoming_id: int,
+    incoming_window: int,
+    next_outgoing_id: int,
+    outgoing_window: int,
+    handle: int,
+    delivery_count: int,
+    link_credit: int,
+    available: int,
+    is_draining: bool,
+) -> bytes:
+    return _LINK_FLOW.pack(
+        56,
+        2,
+        0,
+        channel,
+        b"\x00\x53\x13\xc0\x2b\x0a",
+        _UINT,
+        next_incoming_id,
+        _UINT,
+        incoming_window,
+        _UINT,
+        next_outgoing_id,
+        _UINT,
+        outgoing_window,
+        _UINT,
+        handle,
+        _UINT,
+        delivery_count,
+        _UINT,
+        link_credit,
+        _UINT,
+        available,
+        _TRUE if is_draining else _FALSE,
+        _FALSE,
+    )
+
+
+class TransferHead:
+    """Octets in front of a payload: of one link, everything is known but size, delivery-id and tag.
+
+    The tag is the delivery-id in four octets: unique among what is unsettled.
+    """
+
+    __slots__ = ("_middle", "_pack", "size")
+
+    def __init__(self, channel: int, handle: int) -> None:
+        if handle == 0:
+            number = b"\x43"
+        elif handle < 256:
+            number = bytes((0x52, handle))
+        else:
+            number = b"\x70" + handle.to_bytes(4, "big")
+        # Behind the list's size: count, handle, 5 of the delivery-id, 6 of the tag, format, settled, more.
+        fields = bytes((1 + len(number) + 5 + 6 + 3, 6)) + number
+        self._middle = b"\x02\x00" + channel.to_bytes(2, "big") + b"\x00\x53\x14\xc0" + fields + b"\x70"
+        self._pack = Struct(f">I{len(self._middle)}sIHIBBB")
+        self.size = self._pack.size
+
+    def encode(self, payload_bytes: int, delivery_id: int, settled: bool, more: bool) -> bytes:
+        return self._pack.pack(
+            self.size + payload_bytes,
+            self._middle,
+            delivery_id,
+            0xA004,
+            delivery_id,
+            0x43,
+            _TRUE if settled else _FALSE,
+            _TRUE if more else _FALSE,
+        )

@@ -1,0 +1,134 @@
+"""What an AMQP 1.0 peer can do wrong, and the symbol that each condition gets on the wire."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from engine.errors import PenstockError
+
+
+class AmqpError(PenstockError):
+    """The peer broke the protocol; ``scope`` says what dies of it: connection, session, link or delivery."""
+
+    condition: ClassVar[str] = "protocol-error"
+    scope: ClassVar[str] = "connection"
+
+
+class FramingError(AmqpError):
+    """Octets that are no frame; the decoder that raised it is dead."""
+
+    condition: ClassVar[str] = "framing-error"
+
+
+class DecodeError(AmqpError):
+    """A frame whose content is not what the type system or the performative allows."""
+
+    condition: ClassVar[str] = "decode-error"
+
+
+class IllegalState(AmqpError):
+    """A sound frame at the wrong time."""
+
+    condition: ClassVar[str] = "illegal-state"
+
+
+class TimedOut(AmqpError):
+    """No frame within the idle time-out, no open in time, or no end of a frame."""
+
+    condition: ClassVar[str] = "timed-out"
+
+
+class ClientIdInUse(AmqpError):
+    """Another connection holds this container id, and one of the two asked to be the only one."""
+
+    condition: ClassVar[str] = "client-id-in-use"
+
+
+class SessionError(AmqpError):
+    scope: ClassVar[str] = "session"
+
+
+class WindowViolation(SessionError):
+    condition: ClassVar[str] = "window-violation"
+
+
+class HandleInUse(SessionError):
+    condition: ClassVar[str] = "handle-in-use"
+
+
+class UnattachedHandle(SessionError):
+    condition: ClassVar[str] = "unattached-handle"
+
+
+class ErrantLink(SessionError):
+    condition: ClassVar[str] = "errant-link"
+
+
+class UnknownTransaction(SessionError):
+    condition: ClassVar[str] = "unknown-transaction"
+
+
+class LinkError(AmqpError):
+    scope: ClassVar[str] = "link"
+
+
+class TransferLimitExceeded(LinkError):
+    """More transfers than link credit was granted."""
+
+    condition: ClassVar[str] = "transfer-limit-exceeded"
+
+
+class MessageSizeExceeded(LinkError):
+    condition: ClassVar[str] = "message-size-exceeded"
+
+
+class InvalidField(LinkError):
+    condition: ClassVar[str] = "invalid-field"
+
+
+class NotImplementedHere(LinkError):
+    condition: ClassVar[str] = "not-implemented"
+
+
+class NotAllowed(LinkError):
+    condition: ClassVar[str] = "not-allowed"
+
+
+class NotFound(LinkError):
+    condition: ClassVar[str] = "not-found"
+
+
+# Our conditions -> the standard's symbols (transport 2.8.15 to 2.8.18, transactions 4.5.8).
+SYMBOLS: Final[dict[str, str]] = {
+    "protocol-error": "amqp:illegal-state",
+    "framing-error": "amqp:connection:framing-error",
+    "decode-error": "amqp:decode-error",
+    "illegal-state": "amqp:illegal-state",
+    "timed-out": "amqp:resource-limit-exceeded",
+    "client-id-in-use": "amqp:invalid-field",
+    "window-violation": "amqp:session:window-violation",
+    "handle-in-use": "amqp:session:handle-in-use",
+    "unattached-handle": "amqp:session:unattached-handle",
+    "errant-link": "amqp:session:errant-link",
+    "unknown-transaction": "amqp:transaction:unknown-id",
+    "transfer-limit-exceeded": "amqp:link:transfer-limit-exceeded",
+    "message-size-exceeded": "amqp:link:message-size-exceeded",
+    "invalid-field": "amqp:invalid-field",
+    "not-implemented": "amqp:not-implemented",
+    "not-allowed": "amqp:not-allowed",
+    "not-found": "amqp:not-found",
+    "invalid-destination": "amqp:not-found",
+    "invalid-option": "amqp:invalid-field",
+    "invalid-selector": "amqp:invalid-field",
+    "limit-reached": "amqp:resource-limit-exceeded",
+    "transaction-error": "amqp:precondition-failed",
+    "store-error": "amqp:internal-error",
+    "destination-full": "amqp:resource-limit-exceeded",
+    "subscription-in-use": "amqp:resource-locked",
+    "unauthorized": "amqp:unauthorized-access",
+}
+
+
+def symbol_for(error: PenstockError) -> str:
+    """Return the symbol of an error; a condition that is missing above is an internal error to the peer."""
+    return SYMBOLS.get(error.condition, "amqp:internal-error")
