@@ -106,6 +106,7 @@ class StompLimits:
     unread_output_bytes: int = 1 * MIB  # beyond it, the peer is not read
     block_park_bytes: int = 1 * MIB  # SENDs that wait, of a connection that only sends
     block_park_max_bytes: int = 16 * MIB  # the same, of a connection that also receives
+    disconnect_time_ms: int = 60 * SECOND_MS  # DISCONNECT waits so long for what came before it
     write_stall_time_ms: int = 60 * SECOND_MS  # output waits, and the peer takes none of it
 
 

@@ -219,6 +219,7 @@ SERVER: Final[Tree] = {
             "unread-output-bytes": Leaf("stomp.limits.unread_output_bytes", Bytes(1 * KIB, 1 * GIB)),
             "block-park-bytes": Leaf("stomp.limits.block_park_bytes", Bytes(1 * KIB, 1 * GIB)),
             "block-park-max-bytes": Leaf("stomp.limits.block_park_max_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "disconnect-time-ms": Leaf("stomp.limits.disconnect_time_ms", Duration(100, DAY_MS)),
             "write-stall-time-ms": Leaf("stomp.limits.write_stall_time_ms", Duration(100, DAY_MS)),
         },
     },

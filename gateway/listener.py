@@ -154,4 +154,5 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
         unread_output_bytes=limits.unread_output_bytes,
         block_park_bytes=limits.block_park_bytes,
         block_park_max_bytes=limits.block_park_max_bytes,
+        disconnect_time_ms=limits.disconnect_time_ms,
     )

@@ -26,7 +26,7 @@ class Parking:
 
     park_max_bytes: the same of one that also receives, whose ACKs stand behind its SENDs in one stream: it is read
     on until here, then it gets an ERROR.  ``addresses``: what the parked frames wait for.
-    is_disconnecting: the last of them is DISCONNECT, and nothing behind it counts.
+    is_disconnecting: the last of them is DISCONNECT, and nothing behind it counts; it waits until ``deadline_ms``.
     """
 
     __slots__ = (
@@ -37,6 +37,7 @@ class Parking:
         "addresses",
         "is_reading_paused",
         "is_disconnecting",
+        "deadline_ms",
     )
 
     def __init__(self, park_bytes: int, park_max_bytes: int) -> None:
@@ -47,6 +48,7 @@ class Parking:
         self.addresses: set[str] = set()
         self.is_reading_paused = False
         self.is_disconnecting = False
+        self.deadline_ms = 0
 
     def add(self, frame: Frame, address: str, held_bytes: int = 0) -> None:
         """Let ``frame`` wait.  held_bytes: what is held for its sake besides itself, as of a COMMIT."""
@@ -54,11 +56,16 @@ class Parking:
         self.parked_bytes += frame_bytes(frame) + held_bytes
         self.addresses.add(address)
 
-    def add_disconnect(self, frame: Frame) -> None:
+    def add_disconnect(self, frame: Frame, deadline_ms: int) -> None:
         """Let DISCONNECT wait, and take nothing more."""
+        self.deadline_ms = deadline_ms
         self.parked.append(frame)
         self.is_reading_paused = True
         self.is_disconnecting = True
+
+    def is_late(self, now_ms: int) -> bool:
+        """Say whether a DISCONNECT has waited for as long as it may."""
+        return self.is_disconnecting and bool(self.parked) and now_ms >= self.deadline_ms
 
     def take_all(self) -> list[Frame]:
         """Return all parked frames in order; those that must still wait are parked again by the caller."""

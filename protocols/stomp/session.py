@@ -22,6 +22,7 @@ from protocols.stomp.confirmations import Confirmations, receipt_frames
 from protocols.stomp.decoder import Decoder
 from protocols.stomp.destinations import split_destination
 from protocols.stomp.encoder import encode
+from protocols.stomp.ending import Ending
 from protocols.stomp.error_frames import error_frame
 from protocols.stomp.errors import (
     InvalidHeader,
@@ -35,6 +36,7 @@ from protocols.stomp.handshake import Terms, connected_headers, negotiate
 from protocols.stomp.heartbeat import Heartbeat
 from protocols.stomp.message_octets import message_octets
 from protocols.stomp.parking import Parking
+from protocols.stomp.refusals import refusal_in
 from protocols.stomp.send_target import SendTarget, send_target
 from protocols.stomp.settings import SessionSettings
 from protocols.stomp.subscribe_options import subscription_options
@@ -74,8 +76,7 @@ class StompSession(ProtocolConnection):
         "transactions",
         "parking",
         "heartbeat",
-        "ending_error",
-        "ending_deadline_ms",
+        "ending",
         "now_ms",
         "connect_frame",
         "id_prefix",
@@ -104,8 +105,7 @@ class StompSession(ProtocolConnection):
         self.transactions = Transactions(self, settings.transaction_limits)
         self.parking = Parking(settings.block_park_bytes, settings.block_park_max_bytes)
         self.heartbeat = Heartbeat(settings, now_ms)
-        self.ending_error = b""
-        self.ending_deadline_ms = 0
+        self.ending = Ending()
         self.now_ms = now_ms
         self.connect_frame: Frame | None = None
         self.is_input_ended = False
@@ -130,9 +130,8 @@ class StompSession(ProtocolConnection):
         out = self.out
         if confirmed:
             out.append(confirmed)
-        if self.ending_error and (not confirmations.owed or self.now_ms >= self.ending_deadline_ms):
-            out.append(self.ending_error)
-            self.ending_error = b""
+        if self.ending.error:
+            out.append(self.ending.take_error(self.now_ms, not confirmations.owed))
         if not out:
             return b""
         octets = b"".join(out)
@@ -149,9 +148,8 @@ class StompSession(ProtocolConnection):
             self.broker.output_drained(self)
 
     def is_finished(self) -> bool:
-        return (self.state == ENDING and self.confirmations.is_idle() and not self.out) or (
-            self.ending_deadline_ms > 0 and self.now_ms >= self.ending_deadline_ms
-        )
+        is_done = self.state == ENDING and self.confirmations.is_idle() and not self.out
+        return is_done or self.ending.is_over(self.now_ms)
 
     def authenticated(self, is_allowed: bool) -> None:
         if self.state != AUTHENTICATING:
@@ -169,6 +167,10 @@ class StompSession(ProtocolConnection):
         self.now_ms = now_ms
         if self.state == ENDING:
             self._touch()
+            return 100
+        if self.parking.is_late(now_ms):
+            addresses = ", ".join(sorted(self.parking.addresses))
+            self._fail(self._too_late(f"frames that wait for {addresses}"), self.parking.parked[-1])
             return 100
         heartbeat = self.heartbeat
         fault = heartbeat.fault(now_ms, self.state == OPEN, self.parking.is_reading_paused or self.is_output_full)
@@ -188,10 +190,7 @@ class StompSession(ProtocolConnection):
         self.is_input_ended = True
         if self.state in (AUTHENTICATING, ENDING) or self.parking.is_disconnecting:
             return
-        self.state = ENDING
-        self.ending_deadline_ms = 0
-        self._let_go(is_lost=True)
-        self._touch()
+        self._leave(None, is_lost=True)
 
     def connection_lost(self) -> None:
         self.state = ENDING
@@ -218,18 +217,18 @@ class StompSession(ProtocolConnection):
             key = b"%d" % number
             self.unsettled[key] = delivery
             if delivery.is_redelivered:
-                out.append(
-                    b"%back:%b\nredelivered:true\nJMSXDeliveryCount:%d\n"
-                    % (subscription.prefix, key, delivery.failed_attempts + 1)
-                )
+                count = delivery.failed_attempts + 1
+                out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\nack:%b\n" % (subscription.prefix, count, key))
             else:
-                out.append(b"%back:%b\n" % (subscription.prefix, key))
+                out.append(b"%back:%b\n" % (subscription.first_prefix, key))
         else:
             key = self.broker.message_id(message).encode()
             subscription.unsettled[key] = delivery
-            out.append(subscription.prefix)
             if delivery.is_redelivered:
-                out.append(b"redelivered:true\nJMSXDeliveryCount:%d\n" % (delivery.failed_attempts + 1))
+                count = delivery.failed_attempts + 1
+                out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, count))
+            else:
+                out.append(subscription.first_prefix)
         delivery.key = key
         out.append(octets)
         self.out_bytes += len(octets) + DELIVERY_OVERHEAD_BYTES
@@ -245,9 +244,10 @@ class StompSession(ProtocolConnection):
         if octets is None or self.version != VERSION_1_2:
             octets = self._message_octets(message, consumer.queue)
         out = self.out
-        out.append(subscription.prefix)
         if is_redelivered:
-            out.append(b"redelivered:true\nJMSXDeliveryCount:%d\n" % delivery_count)
+            out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, delivery_count))
+        else:
+            out.append(subscription.first_prefix)
         out.append(octets)
         self.out_bytes += len(octets) + DELIVERY_OVERHEAD_BYTES
         if self.out_bytes > self.out_limit:
@@ -459,14 +459,15 @@ class StompSession(ProtocolConnection):
             if is_ack:
                 transaction.add_accepted(covered)
             else:
-                transaction.add_refused(covered, AS_THE_ADDRESS_SAYS)
+                transaction.add_refused(covered, refusal_in(frame.head.headers))
             return
+        refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers)
         self.subscriptions.forget(covered)
         for one in covered:
             if is_ack:
                 self.broker.acknowledge(one)
             else:
-                self.broker.refuse(one, AS_THE_ADDRESS_SAYS)
+                self.broker.refuse(one, refusal)
 
     def _subscribe(self, frame: Frame) -> None:
         headers = frame.head.headers
@@ -535,12 +536,10 @@ class StompSession(ProtocolConnection):
 
     def _disconnect(self, frame: Frame) -> None:
         if self.parking.parked:
-            self.parking.add_disconnect(frame)
+            self.parking.add_disconnect(frame, self.now_ms + self.settings.disconnect_time_ms)
             return
         self._confirm(frame)
-        self.state = ENDING
-        self.ending_deadline_ms = 0
-        self._let_go(is_lost=False)
+        self._leave(frame, is_lost=False)
 
     # -- the steps
 
@@ -586,13 +585,23 @@ class StompSession(ProtocolConnection):
         self.link.warn(f"{error.condition}: {error}")
         self._end(error_frame(error, frame, self.version), is_lost=True)
 
-    def _end(self, error_frame: bytes, is_lost: bool) -> None:
+    def _end(self, error: bytes, is_lost: bool) -> None:
         """Finish with an ERROR that waits, for a bounded time, for the confirmations before it."""
         self.state = ENDING
-        self.ending_error = error_frame
-        self.ending_deadline_ms = self.now_ms + self.settings.ending_time_ms
+        self.ending.fail(error, self.now_ms + self.settings.ending_time_ms)
         self._let_go(is_lost)
         self._touch()
+
+    def _leave(self, frame: Frame | None, is_lost: bool) -> None:
+        """Finish once everything that came is confirmed; DISCONNECT is ``frame``, or the client has closed its side."""
+        self.state = ENDING
+        error = error_frame(self._too_late("the store to take what came before it"), frame, self.version)
+        self.ending.leave(error, self.now_ms + self.settings.disconnect_time_ms)
+        self._let_go(is_lost)
+        self._touch()
+
+    def _too_late(self, waited_for: str) -> TimedOut:
+        return TimedOut(f"the end of this connection waited {self.settings.disconnect_time_ms} ms for {waited_for}")
 
     def _let_go(self, is_lost: bool) -> None:
         """Abort what is open and give back what is held."""

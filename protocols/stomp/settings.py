@@ -29,3 +29,4 @@ class SessionSettings:
     block_park_bytes: int = 1024 * 1024
     block_park_max_bytes: int = 16 * 1024 * 1024
     ending_time_ms: int = 5_000  # an ERROR that closes waits this long for earlier confirmations
+    disconnect_time_ms: int = 60_000  # DISCONNECT waits this long for what came before it; then an ERROR

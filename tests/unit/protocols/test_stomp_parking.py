@@ -24,9 +24,11 @@ def test_frames_come_back_in_order_and_leave_nothing_behind() -> None:
 def test_a_disconnect_that_waits_stops_everything_behind_it() -> None:
     parking = Parking(100, 1_000)
     last = frame(DISCONNECT)
-    parking.add_disconnect(last)
+    parking.add_disconnect(last, 5_000)
     assert parking.is_reading_paused and parking.is_disconnecting
+    assert (parking.is_late(4_999), parking.is_late(5_000)) == (False, True)
     assert parking.take_all() == [last]
+    assert not parking.is_late(5_000), "it is being taken"
 
 
 def test_heads_receipts_and_what_is_held_besides_count() -> None:

@@ -226,7 +226,7 @@ def test_nack_waits_for_the_delay_and_ends_on_the_dead_letter_queue(version: str
     counts = []
     while messages:
         (message,) = messages
-        counts.append(int(message.headers.get("JMSXDeliveryCount", "1")))
+        counts.append(int(message["JMSXDeliveryCount"]))
         peer.send("NACK", **form(peer, message, version), receipt="r")
         assert peer.receipts() == ["r"]
         gateway.advance(999)
@@ -235,6 +235,45 @@ def test_nack_waits_for_the_delay_and_ends_on_the_dead_letter_queue(version: str
         messages = peer.messages()
     assert counts == [1, 2, 3]
     assert gateway.stats("ActiveMQ.DLQ").depth == 1
+
+
+def test_nack_with_requeue_goes_back_at_once_and_counts_nothing() -> None:
+    peer, (message,) = with_messages("1.2", "client-individual", 1)
+    peer.send("NACK", id=message["ack"], requeue="true")
+    (again,) = peer.messages()
+    assert (again["redelivered"], again["JMSXDeliveryCount"]) == ("true", "1")
+
+
+def test_nack_with_requeue_false_gives_the_message_up_with_the_client_s_reason() -> None:
+    gateway = StompGateway()
+    peer, (message,) = with_messages("1.1", "client-individual", 1, gateway=gateway)
+    peer.send("NACK", **form(peer, message, "1.1"), requeue="false", reason="no such customer")
+    peer.subscribe("/queue/ActiveMQ.DLQ", "auto", "d")
+    (dead,) = peer.messages()
+    assert "no such customer" in dead["dlqDeliveryFailureCause"]
+    assert dead["original-destination"] == "/queue/q"
+
+
+@pytest.mark.parametrize(("headers", "count"), [({}, "2"), ({"requeue": "true"}, "1")])
+def test_nack_with_a_delay_waits_so_long(headers: dict[str, str], count: str) -> None:
+    gateway = StompGateway(address("q", redelivery__initial_redelivery_delay_ms=60_000))
+    peer, (message,) = with_messages("1.2", "client-individual", 1, gateway=gateway)
+    peer.send("NACK", id=message["ack"], delay="250", **headers)
+    gateway.advance(249)
+    assert peer.messages() == []
+    gateway.advance(1)
+    (again,) = peer.messages()
+    assert again["JMSXDeliveryCount"] == count
+
+
+def test_nack_in_a_transaction_keeps_what_it_asked_for() -> None:
+    gateway = StompGateway()
+    peer, (message,) = with_messages("1.2", "client-individual", 1, gateway=gateway)
+    peer.send("BEGIN", transaction="t")
+    peer.send("NACK", id=message["ack"], transaction="t", requeue="false")
+    assert gateway.stats("q").depth == 1
+    peer.send("COMMIT", transaction="t")
+    assert (gateway.stats("q").depth, gateway.stats("ActiveMQ.DLQ").depth) == (0, 1)
 
 
 def test_nack_in_client_mode_covers_all_before() -> None:
@@ -318,8 +357,8 @@ def test_unsubscribe_gives_back_and_counts_nothing() -> None:
     peer.publish("/queue/q", b"3", receipt="p")
     assert peer.receipts() == ["p"], "no MESSAGE after the receipt"
     peer.subscribe("/queue/q")
-    found = [(one.body, one.headers.get("JMSXDeliveryCount")) for one in peer.messages()]
-    assert found == [(b"1", "1"), (b"2", "1"), (b"3", None)]
+    found = [(one.body, one["JMSXDeliveryCount"], one.headers.get("redelivered")) for one in peer.messages()]
+    assert found == [(b"1", "1", "true"), (b"2", "1", "true"), (b"3", "1", None)]
 
 
 def test_acknowledging_after_unsubscribe() -> None:

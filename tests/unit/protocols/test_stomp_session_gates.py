@@ -80,12 +80,26 @@ def test_a_disconnect_waits_behind_and_nothing_counts_after_it() -> None:
     persistent(peer, b"1", "1")
     peer.send_octets(b"DISCONNECT\nreceipt:bye\n\n\0SEND\ndestination:/queue/late\nreceipt:2\n\n\0")
     peer.send("SEND", destination="/queue/late", receipt="3")
-    gateway.advance(120_000)
+    gateway.advance(59_000)
     assert peer.octets == b"" and not peer.is_closed
     heal(gateway)
     assert peer.receipts() == ["1", "bye"]
     assert peer.is_closed
     assert "late" not in gateway.broker.destinations.queues
+
+
+def test_a_disconnect_does_not_wait_for_ever_behind_a_gate() -> None:
+    gateway = failing(SessionSettings(disconnect_time_ms=3_000))
+    peer = gateway.connect()
+    persistent(peer, b"1", "1")
+    peer.send("DISCONNECT", receipt="bye")
+    gateway.advance(2_000)
+    assert peer.octets == b"" and not peer.is_closed
+    gateway.advance(2_000)
+    error = peer.error()
+    assert (error["condition"], error["receipt-id"]) == ("timed-out", "bye")
+    assert error.body == b"the end of this connection waited 3000 ms for frames that wait for queue://q"
+    assert peer.link.warnings[1] == "2 unconfirmed frames that waited at a gate went with the connection"
 
 
 def test_the_commit_of_its_transaction_waits_whole() -> None:
@@ -414,6 +428,24 @@ def test_who_said_disconnect_may_hang_up_while_it_waits() -> None:
     heal(gateway)
     assert peer.receipts() == ["1", "bye"]
     assert peer.is_closed
+
+
+@pytest.mark.parametrize("is_disconnect", [True, False])
+def test_the_end_does_not_wait_for_ever_for_the_disk(is_disconnect: bool) -> None:
+    gateway = StompGateway(settings=SessionSettings(disconnect_time_ms=3_000))
+    gateway.syncs = False
+    peer = gateway.connect()
+    persistent(peer, b"1", "1")
+    if is_disconnect:
+        peer.send("DISCONNECT", receipt="bye")
+    else:
+        peer.session.input_ended()
+    gateway.advance(2_800)
+    assert peer.octets == b"" and not peer.is_closed
+    gateway.advance(400)
+    error = peer.error()
+    assert (error["condition"], error.headers.get("receipt-id")) == ("timed-out", "bye" if is_disconnect else None)
+    assert b"waited 3000 ms for the store to take what came before it" in error.body
 
 
 def test_input_that_ends_waits_for_the_confirmations_before_it() -> None:
