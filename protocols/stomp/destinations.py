@@ -1,4 +1,4 @@
-"""Destinations as STOMP clients write them (wire/stomp.md 11.1)."""
+"""Destinations as STOMP clients of all four brokers write them (wire/stomp.md 11 to 13)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ _PREFIXES: Final = (
     ("/topic/", TOPIC),
     ("queue://", QUEUE),
     ("topic://", TOPIC),
+    ("/amq/queue/", QUEUE),
+    ("jms.queue.", QUEUE),
+    ("jms.topic.", TOPIC),
+)
+# What other brokers know there and nobody could mean here.
+_ELSEWHERE: Final = (
+    ("/exchange/", "is an exchange of RabbitMQ; allowed are /queue/NAME and /topic/NAME"),
+    ("/reply-queue/", "is a reply queue of RabbitMQ; answer to the reply-to of the message"),
 )
 
 
@@ -31,6 +39,9 @@ def split_destination(text: str) -> tuple[int, str, dict[str, str]]:
         if name.startswith(prefix):
             rest = name[len(prefix) :]
             return kind, rest, options
+    for prefix, reason in _ELSEWHERE:
+        if name.startswith(prefix):
+            raise InvalidDestination(f"destination {name[:200]!r} {reason}")
     if name.startswith("/"):
         raise InvalidDestination(
             f"destination {name[:200]!r} does not begin with /queue/ or /topic/; "

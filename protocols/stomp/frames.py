@@ -75,6 +75,7 @@ CONTROL_HEADERS: Final = frozenset(
         "timestamp",
         "original-destination",
         "amq-msg-type",
+        "transformation-error",
     )
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from crc32c import crc32c
 
 from engine.annotations import annotation
@@ -15,6 +17,10 @@ from protocols.stomp.destinations import split_destination
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Head
 from protocols.stomp.header_values import boolean, number
+from protocols.stomp.scheduling import check_not_scheduled
+from protocols.stomp.transformations import BYTES_TRANSFORMATION, transformation_error
+
+EXPIRATION_MOST_MS: Final = 2**53
 
 
 class SendTarget:
@@ -50,18 +56,27 @@ class SendTarget:
 
 
 def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTarget:
-    """Return what a SEND's head asks for.  Raises: InvalidHeader, EngineError."""
+    """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
+
+    Raises: InvalidHeader, EngineError.
+    """
     headers = head.headers
     name = headers.get("destination")
     if name is None:
         raise InvalidHeader("SEND needs a header destination")
     kind, rest, _ = split_destination(name)
+    check_not_scheduled(headers)
     block = head.block
     timestamp = headers.get("timestamp")
     is_plain = head.is_plain
     if timestamp is not None:
         # JMSTimestamp as the sender says it; ours is only for those who say nothing.
         line = annotation("timestamp", timestamp)
+        is_plain = is_plain and b"\\" not in line
+        block += line
+    error = transformation_error(headers, head.content_length >= 0)
+    if error:
+        line = annotation("transformation-error", error)
         is_plain = is_plain and b"\\" not in line
         block += line
     persistent = headers.get("persistent")
@@ -72,9 +87,15 @@ def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTar
         flags |= TEXT
     priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
     expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
+    is_relative = "expiration" in headers and not expires_ms  # RabbitMQ's
+    if is_relative:
+        expires_ms = broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
     destinations = broker.destinations  # made last: nothing else can be wrong
     destination = destinations.queue(rest) if kind == QUEUE else destinations.topic(rest)
-    return SendTarget(destination, flags, priority, expires_ms, block, head)
+    target = SendTarget(destination, flags, priority, expires_ms, block, head)
+    if not is_relative:
+        head.mapped = target
+    return target
 
 
 def text_hash(text: str | None) -> int:
@@ -86,7 +107,7 @@ def _is_text(head: Head) -> bool:
     """ActiveMQ's rule: without a content-length it is text, unless amq-msg-type says otherwise."""
     kind = head.headers.get("amq-msg-type")
     if kind is None:
-        return head.content_length < 0
+        return head.content_length < 0 and head.headers.get("transformation") != BYTES_TRANSFORMATION
     word = kind.strip().lower()
     if word not in ("text", "bytes"):
         raise InvalidOption(f"amq-msg-type is {kind[:80]!r}; allowed are text and bytes")

@@ -378,7 +378,6 @@ class StompSession(ProtocolConnection):
             if name is not None:
                 self.transactions.named(name)
             target = send_target(head, self.broker, self.settings.default_persistent)
-            head.mapped = target
         message = Message(
             target.destination_id,
             STOMP_ENCODING,
