@@ -353,9 +353,8 @@ class Broker:
     def record_of(self, consumer: Consumer) -> int:
         """Return the number of the consumer's metadata record, appended at its first settlement."""
         if consumer.batch.record_id == 0:
-            description = consumer.client.describe()
-            description["subscription"] = consumer.name
-            consumer.batch.record_id = self.store.open_consumer(consumer.queue.destination_id, description)
+            number = self.store.open_consumer(consumer.queue.destination_id, consumer.description())
+            consumer.batch.record_id = number
             if consumer.is_closed:  # what it settled last is only now appended
                 self.store.close_consumer(consumer.batch.record_id)
         return consumer.batch.record_id

@@ -69,12 +69,9 @@ class Consumer:
         self.adapter: object = None
         self.redelivery: RedeliveryPolicy | None = None
 
-    def describe(self) -> str:
-        """Return who this is in words: client id or login, address, subscription."""
-        known = self.client.describe()
-        who = known.get("client_id") or known.get("login") or ""
-        words = [word for word in (who, known.get("address", "")) if word]
-        return f"{' at '.join(words)}, subscription {self.name}" if words else f"subscription {self.name}"
+    def description(self) -> dict[str, str]:
+        """Return who this is, as its metadata record in the log says it."""
+        return {**self.client.describe(), "subscription": self.name}
 
     def gate(self) -> int:
         """Return what holds this consumer now, gates.OPEN for nothing."""

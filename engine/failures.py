@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from engine.ports import Attempts, Store
+
 
 class FailureHistory:
     """first_ms, last_ms: wall clock of the first and the last failure.  consumer: who had it last, in words."""
@@ -13,3 +17,17 @@ class FailureHistory:
         self.last_ms = last_ms
         self.cause = cause
         self.consumer = consumer
+
+
+def restored(attempts: Attempts, store: Store) -> FailureHistory:
+    """Return what the log remembers of failures before the last start."""
+    who = consumer_words(store.consumer_description(attempts.consumer_id))
+    return FailureHistory(attempts.first_ms, attempts.last_ms, attempts.cause, who)
+
+
+def consumer_words(description: Mapping[str, str]) -> str:
+    """Return who a consumer is: client id or login, address, subscription; "" if nothing is known."""
+    who = description.get("client_id") or description.get("login") or ""
+    words = " at ".join(word for word in (who, description.get("address", "")) if word)
+    subscription = description.get("subscription", "")
+    return ", ".join(word for word in (words, f"subscription {subscription}" if subscription else "") if word)

@@ -13,7 +13,7 @@ from config.policies import RedeliveryPolicy
 from engine.consumer import Consumer
 from engine.dead_letters import DELIVERY_COUNT_MAX, DeadLetters
 from engine.delivery import DELAYED, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
-from engine.failures import FailureHistory
+from engine.failures import FailureHistory, consumer_words
 from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, Range, TimerTarget
 from engine.queue import Queue
 from engine.refusal import Refusal
@@ -56,7 +56,9 @@ class Redelivery(TimerTarget):
         now_ms = self.broker.wall_ms
         known = delivery.history
         consumer = delivery.consumer
-        words = consumer.describe() if consumer is not None else "" if known is None else known.consumer
+        words = (
+            consumer_words(consumer.description()) if consumer is not None else "" if known is None else known.consumer
+        )
         return FailureHistory(now_ms if known is None else known.first_ms, now_ms, cause, words)
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.client import Client
+from engine.failures import restored
 from engine.message import Message
 from engine.ports import CAUSE_DAMAGED, DROPPED, StoreListener, TimerTarget
 from engine.queue import Queue
@@ -66,6 +67,8 @@ class StoreEvents(StoreListener, TimerTarget):
             if delivery.message.expires_ms:
                 queue.has_expiring = True
             known = lane.attempts.pop(delivery.message.queue_offset, None)
+            if known is not None:
+                delivery.history = restored(known, broker.store)
             if known is not None and known.due_ms > broker.wall_ms:
                 broker.redelivery.restore_wait(delivery, known.due_ms)
             else:

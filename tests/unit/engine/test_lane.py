@@ -98,7 +98,7 @@ def test_returned_messages_go_back_to_their_place() -> None:
 
 
 def test_recovery_takes_up_cursor_settled_ranges_and_attempts() -> None:
-    lane = LaneState(4, 10, 2, [(4, 2), (8, 1)], {3: Attempts(2, 0, 1, 1, CAUSE_NACK, 0)})
+    lane = LaneState(4, 10, 2, [(4, 2), (8, 1)], {3: Attempts(2, 0, 5, 6, CAUSE_NACK, 0)})
     world, _ = recovered_world(lane, 10)
     assert world.stats().depth == 5
     client = world.client()
@@ -113,7 +113,12 @@ def test_recovery_takes_up_cursor_settled_ranges_and_attempts() -> None:
         (False, 1),
         (False, 1),
     ]
-    world.acknowledge(*client.take())
+    held = client.take()
+    history = held[1].history
+    assert history is not None
+    assert (history.first_ms, history.last_ms, history.cause) == (5, 6, CAUSE_NACK)
+    assert held[0].history is None
+    world.acknowledge(*held)
     assert world.stats().depth == 0
 
 
