@@ -20,6 +20,7 @@ from engine.dispatch import Dispatcher
 from engine.errors import InvalidOption
 from engine.expiry import Expiry
 from engine.flow import Flow
+from engine.hand_overs import HandOvers
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
@@ -56,6 +57,7 @@ class Broker:
         "redelivery",
         "expiry",
         "store_events",
+        "hand_overs",
         "clients",
         "_next_client",
         "_next_consumer",
@@ -90,6 +92,8 @@ class Broker:
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
         self.store_events = StoreEvents(self)
+        self.hand_overs = HandOvers()
+        self.hand_overs.sample(self.dispatcher.next_tag, self.wall_ms)
         self.clients: dict[int, Client] = {}
         self._next_client = 1
         self._next_consumer = 1
@@ -294,6 +298,8 @@ class Broker:
             self.wall_ms = wall_ms
             self.dispatcher.wall_ms = wall_ms
             self.store.set_time(wall_ms)
+            if wall_ms >= self.hand_overs.next_ms:
+                self.hand_overs.sample(self.dispatcher.next_tag, wall_ms)
 
     def end_turn(self) -> int:
         """Dispatch; return the offset that confirmations of this turn wait for.

@@ -106,7 +106,7 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters)
-        web = await _listen(config, listener, source, security)
+        web = await _listen(config, listener, source, broker, security)
         _tune_garbage_collection()
         _announce({"stomp": str(listener.endpoint), "http": str(web.endpoint)}, config, json_output)
         if not await _stopped_by_fault(stopping, engine_loop.failed):
@@ -124,15 +124,19 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
     return code
 
 
-async def _listen(config: ServerConfig, listener: StompListener, source: StatsSource, security: Security) -> HttpServer:
+async def _listen(
+    config: ServerConfig, listener: StompListener, source: StatsSource, broker: Broker, security: Security
+) -> HttpServer:
     """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
+    from gateway.live_why import LiveWhy
     from gateway.web.server import HttpServer
 
+    why = LiveWhy(broker, broker.destinations.addresses, config.data_directory)
     name, endpoint = "stomp", config.listeners.stomp
     try:
         await listener.bind()
         name, endpoint = "http", config.listeners.http
-        web = await HttpServer.start(endpoint, source, security)
+        web = await HttpServer.start(endpoint, source, why, security)
         name, endpoint = "stomp", config.listeners.stomp
         await listener.accept()
     except OSError as error:

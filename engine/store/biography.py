@@ -56,6 +56,7 @@ class Event:
 class Biography:
     """One message.  annotations: headers that the broker added, for a dead letter its origin; headers: the sender's.
 
+    queue_offset: index of its entry in the consume queue of (destination, priority).
     until_ms: store time up to which the log could be read.
     """
 
@@ -64,11 +65,18 @@ class Biography:
     is_persistent: bool
     is_dead_letter: bool
     priority: int
+    queue_offset: int
     expires_ms: int
     size_bytes: int
     annotations: list[tuple[str, str]]
     events: list[Event]
     until_ms: int
+
+
+def entry_of(life: Biography) -> tuple[str, str, int, int]:
+    """Return the kind and name of its destination, its priority and its queue offset."""
+    kind, _, name = life.destination.partition("://")
+    return kind, name, life.priority, life.queue_offset
 
 
 def offset_of(message_id: str, store_id: str) -> int:
@@ -109,6 +117,7 @@ def biography(reader: StoreReader, message_id: str) -> Biography:
         bool(message.flags & PERSISTENT),
         bool(message.flags & DEAD_LETTER),
         priority,
+        queue_offset,
         expires_ms,
         annotation_bytes + header_bytes + body_bytes,
         _lines(annotations),

@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 from gateway.cli import exit_codes
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost, Refused
 from gateway.cli.demo_worker import UNREADABLE, Done
-from gateway.cli.stat import StatError, fetch
+from gateway.cli.http_client import HttpError
+from gateway.cli.stat import fetch_stat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             home.mkdir(parents=True, exist_ok=True)
         try:
             rows, problems = _demonstrate(home, stack)
-        except (DemoFailed, ConnectionLost, Refused, StatError, TimeoutError) as error:
+        except (DemoFailed, ConnectionLost, Refused, HttpError, TimeoutError) as error:
             print(f"penstock: demo: {error}", file=sys.stderr)
             return exit_codes.FAILED
     print(table(rows))
@@ -115,7 +116,7 @@ def _demonstrate(home: Path, stack: ExitStack) -> tuple[dict[str, Row], list[str
     rows = {name: Row() for name in ORDERS}
     _send(gateway, rows)
     _consume(gateway, rows)
-    document = fetch(gateway.http, None)
+    document = fetch_stat(gateway.http, None)
     rows[DEAD_LETTER_QUEUE] = Row(sent=sum(row.dead_lettered for row in rows.values()))
     exported = _export(home)
     problems = disagreements(rows, document["destinations"])

@@ -23,6 +23,7 @@ MODULES: Final = {
     "send": "gateway.cli.send",
     "receive": "gateway.cli.receive",
     "stat": "gateway.cli.stat",
+    "why": "gateway.cli.why",
     "export": "gateway.cli.export",
     "demo": "gateway.cli.demo",
 }

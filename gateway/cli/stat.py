@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import sys
 from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.parsers import PasswordNeeded, add_user_argument, password_of
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.parsers import PasswordNeeded, add_user_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
 
-DEFAULT_URL: Final = "http://127.0.0.1:8161"
 WATCH_INTERVAL_S: Final = 1.0
-ANSWER_TIME_S: Final = 10.0
 
 _CLEAR_SCREEN: Final = "\x1b[H\x1b[2J"
 
@@ -38,10 +36,6 @@ _COLUMNS: Final = (
 )
 
 
-class StatError(Exception):
-    """No answer, or none of the gateway's."""
-
-
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "stat",
@@ -57,9 +51,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        authorization = _authorization(arguments.user)
+        authorization = authorization_of(arguments.user)
         while True:
-            document = fetch(arguments.http, authorization)
+            document = fetch_stat(arguments.http, authorization)
             if arguments.json:
                 print(json.dumps(document), flush=True)
             else:
@@ -71,39 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
     except PasswordNeeded as error:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_codes.USAGE
-    except StatError as error:
+    except HttpError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_codes.UNREACHABLE
 
 
-def fetch(url: str, authorization: str | None) -> dict[str, Any]:
-    """Return what ``/api/stat`` says.  Raises: StatError."""
-    import http.client
-    import urllib.error
-    import urllib.request
-
-    base = url.replace("tcp://", "http://", 1).rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise StatError(f"--http is {url!r}, allowed is http://HOST:PORT")
-    # Without the proxies of the environment: a gateway is asked directly.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        request = urllib.request.Request(f"{base}/api/stat")
-        if authorization is not None:
-            request.add_header("Authorization", authorization)
-        with opener.open(request, timeout=ANSWER_TIME_S) as response:
-            document = json.load(response)
-    except urllib.error.HTTPError as error:
-        with error:
-            text = error.read(1024).decode("utf-8", "replace").strip()
-        raise StatError(f"{base} answers {error.code}: {text}") from None
-    except (OSError, http.client.HTTPException) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise StatError(f"cannot reach {base}: {reason}") from None
-    except ValueError:
-        raise StatError(f"{base} does not answer as a Penstock gateway") from None
-    if not isinstance(document, dict) or "destinations" not in document:
-        raise StatError(f"{base} does not answer as a Penstock gateway")
+def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:
+    """Return what ``/api/stat`` says.  Raises: HttpError."""
+    document = fetch(url, "/api/stat", authorization)
+    if "destinations" not in document:
+        raise HttpError(f"{url} does not answer as a Penstock gateway")
     return document
 
 
@@ -145,11 +116,3 @@ def _cell(destination: dict[str, Any], key: str) -> str:
         return str(destination[key])
     rates = destination["rates"]
     return "-" if rates is None else f"{rates[key.removeprefix('rates.')]:.0f}"
-
-
-def _authorization(user: str | None) -> str | None:
-    """Raises: PasswordNeeded."""
-    passcode = password_of(user)
-    if passcode is None:
-        return None
-    return "Basic " + base64.b64encode(f"{user}:{passcode}".encode()).decode("ascii")

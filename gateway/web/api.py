@@ -22,6 +22,7 @@ from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.rates import RateSampler
 from gateway.web.source import StatsSource
+from gateway.web.why import WhyRoutes, WhySource
 
 SAMPLE_INTERVAL_S: Final = 1.0
 # With so many destinations that a sample takes long, samples become rarer: at most this part of the loop's time.
@@ -32,13 +33,16 @@ _HEALTH_PATH: Final = "/healthz"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def create_app(source: StatsSource, security: Security, configured_host: str = "localhost") -> web.Application:
+def create_app(
+    source: StatsSource, why: WhySource, security: Security, configured_host: str = "localhost"
+) -> web.Application:
     """Return the application.  configured_host: what the listener was told to bind; a valid ``Host`` besides IPs."""
     api = _Api(source, security, configured_host)
     application = web.Application(middlewares=[api.guard], client_max_size=64 * 1024)
     application.router.add_get(_HEALTH_PATH, api.healthz)
     application.router.add_get("/metrics", api.metrics)
     application.router.add_get("/api/stat", api.stat)
+    WhyRoutes(why).add_to(application.router)
     application.cleanup_ctx.append(api.sampling)
     return application
 

@@ -10,6 +10,7 @@ from config.model import Endpoint
 from gateway.security import Security
 from gateway.web.api import create_app
 from gateway.web.source import StatsSource
+from gateway.web.why import WhySource
 
 # How long a request may still take when the gateway stops.
 STOP_TIME_S: Final = 2.0
@@ -23,10 +24,10 @@ class HttpServer:
         self.endpoint = endpoint
 
     @classmethod
-    async def start(cls, endpoint: Endpoint, source: StatsSource, security: Security) -> HttpServer:
+    async def start(cls, endpoint: Endpoint, source: StatsSource, why: WhySource, security: Security) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
         runner = web.AppRunner(
-            create_app(source, security, endpoint.host), access_log=None, shutdown_timeout=STOP_TIME_S
+            create_app(source, why, security, endpoint.host), access_log=None, shutdown_timeout=STOP_TIME_S
         )
         await runner.setup()
         try:

@@ -14,12 +14,14 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.model import Endpoint, ServerConfig
 from engine.stats import BrokerStats
+from engine.store.biography import UnknownMessage
 from gateway.counters import GatewayCounters
 from gateway.security import Security, hash_password
 from gateway.web.api import create_app, stat_document
 from gateway.web.rates import Rates, RateSampler
 from gateway.web.server import HttpServer
 from gateway.web.source import StatsSource
+from gateway.web.why import Answer, WhySource
 from tests.support.snapshots import broker, destination
 
 OPEN = Security(ServerConfig())
@@ -43,11 +45,28 @@ class Fixed(StatsSource):
         return self.is_failed
 
 
+class Knowing(WhySource):
+    """Knows consumer 1, connection 2 and message ID:s-3."""
+
+    def consumer(self, consumer_id: int) -> Answer | None:
+        return Answer(["consumer 1: idle"], {"gate": "nothing-waiting"}) if consumer_id == 1 else None
+
+    def producer(self, connection_id: int) -> Answer | None:
+        return Answer(["connection 2: open"], {"reason": ""}) if connection_id == 2 else None
+
+    async def message(self, message_id: str) -> Answer:
+        if message_id != "ID:s-3":
+            raise UnknownMessage(f"{message_id!r} is not of this store")
+        return Answer(["message ID:s-3: sent"], {"events": []})
+
+
 @asynccontextmanager
 async def serving(
     stats: BrokerStats | None = None, security: Security = OPEN, host: str = "localhost"
 ) -> AsyncIterator[Callable[..., Awaitable[ClientResponse]]]:
-    application = create_app(Fixed(stats if stats is not None else broker(destination("orders"))), security, host)
+    application = create_app(
+        Fixed(stats if stats is not None else broker(destination("orders"))), Knowing(), security, host
+    )
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         yield client.get
 
@@ -184,7 +203,7 @@ async def test_origin_must_be_our_own(origin: str, status: int) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
-    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), OPEN)
+    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), Knowing(), OPEN)
     assert server.endpoint.port > 0
     async with ClientSession() as session, session.get(f"{server.endpoint}/healthz") as response:
         assert response.status == 200
@@ -192,10 +211,10 @@ async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
 
 
 async def test_a_port_in_use_is_an_error_of_the_start() -> None:
-    first = await HttpServer.start(Endpoint("http", "127.0.0.1", 0), Fixed(broker()), OPEN)
+    first = await HttpServer.start(Endpoint("http", "127.0.0.1", 0), Fixed(broker()), Knowing(), OPEN)
     try:
         with pytest.raises(OSError, match="address already in use"):
-            await HttpServer.start(first.endpoint, Fixed(broker()), OPEN)
+            await HttpServer.start(first.endpoint, Fixed(broker()), Knowing(), OPEN)
     finally:
         await first.stop()
 
@@ -246,6 +265,25 @@ def test_the_document_is_json() -> None:
 async def test_health_after_a_fault_of_the_gateway_itself() -> None:
     source = Fixed(broker())
     source.is_failed = True
-    async with TestClient(TestServer(create_app(source, OPEN), host="127.0.0.1")) as client:
+    async with TestClient(TestServer(create_app(source, Knowing(), OPEN), host="127.0.0.1")) as client:
         response = await client.get("/healthz")
         assert (response.status, await response.text()) == (503, "unavailable: the gateway failed and stops\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "expected"),
+    [
+        ("/api/why/consumer/1", 200, "consumer 1: idle"),
+        ("/api/why/consumer/9", 404, "no consumer 9; 'penstock stat --json' lists them"),
+        ("/api/why/consumer/x", 400, "consumer is 'x'; allowed is its number"),
+        ("/api/why/producer/2", 200, "connection 2: open"),
+        ("/api/why/producer/9", 404, "no connection 9"),
+        ("/api/why/message/ID:s-3", 200, "message ID:s-3: sent"),
+        ("/api/why/message/other", 404, "'other' is not of this store"),
+    ],
+)
+async def test_why(path: str, status: int, expected: str) -> None:
+    async with serving() as get:
+        response = await get(path)
+        assert response.status == status
+        assert expected in await response.text()

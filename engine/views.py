@@ -1,0 +1,131 @@
+"""Answers to "why": one consumer, one producer, one message at one moment, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.broker import Broker
+from engine.consumer import Consumer
+from engine.delivery import DELAYED, HELD, IN_FLIGHT, Delivery
+from engine.queue import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A consumer and what it holds.  since_ms: wall clock of the oldest hand-over, 0 for nothing or too long ago."""
+
+    consumer_id: int
+    who: dict[str, str]
+    in_flight: int
+    limit: int
+    acknowledged: int
+    since_ms: int
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerView:
+    """own: the consumer itself; others: the rest of its queue's, those who hold most first.
+
+    resume_at: a full window opens again at so many in flight.
+    """
+
+    own: Holder
+    connection_id: int
+    destination: str
+    resume_at: int
+    depth: int
+    in_flight: int
+    delayed: int
+    others: list[Holder] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerView:
+    """reason: the gate that it waits at, "" for none."""
+
+    connection_id: int
+    who: dict[str, str]
+    reason: str
+    consumers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a message of a queue is now.
+
+    state: waiting, in-flight, delayed, in-transaction, on-disk, or gone if the queue does not have it.
+    since_ms: of a hand-over; due_ms: monotonic, of a delay, 0 for none.
+    """
+
+    state: str
+    holder: Holder | None = None
+    since_ms: int = 0
+    wait_ms: int = 0
+
+
+def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
+    """Return None if there is no such consumer."""
+    for client in broker.clients.values():
+        consumer = client.consumers.get(consumer_id)
+        if consumer is not None:
+            queue = consumer.queue
+            others = [_holder(broker, one) for one in queue.consumers.values() if one is not consumer]
+            others.sort(key=lambda holder: -holder.in_flight)
+            return ConsumerView(
+                _holder(broker, consumer),
+                client.client_number,
+                queue.uri(),
+                consumer.window.resume_at,
+                queue.depth,
+                queue.in_flight_count,
+                queue.delayed_count,
+                others,
+            )
+    return None
+
+
+def view_producer(broker: Broker, connection_id: int) -> ProducerView | None:
+    """Return None if there is no such connection."""
+    client = broker.clients.get(connection_id)
+    if client is None:
+        return None
+    parked = broker.flow.parked.get(connection_id)
+    return ProducerView(connection_id, client.describe(), "" if parked is None else parked[2], len(client.consumers))
+
+
+def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:
+    """Return where an entry of the queue is now; looks through memory, so its cost grows with what is in flight."""
+    for consumer in queue.consumers.values():
+        for delivery in consumer.ledger.values():
+            if _is_entry(delivery, priority, queue_offset):
+                state = {IN_FLIGHT: "in-flight", HELD: "in-transaction"}.get(delivery.state, "in-flight")
+                since_ms = broker.hand_overs.since_ms(delivery.tag)
+                return Whereabouts(state, _holder(broker, consumer), since_ms)
+    for due_ms, _, delivery in broker.redelivery.waiting:
+        if delivery.lane.queue is queue and delivery.state == DELAYED and _is_entry(delivery, priority, queue_offset):
+            return Whereabouts("delayed", None, 0, max(0, due_ms - broker.clock.monotonic_ms()))
+    lane = queue.lanes[priority]
+    if lane is None:
+        return Whereabouts("gone")
+    if any(_is_entry(delivery, priority, queue_offset) for delivery in [*lane.ready, *lane.returned]):
+        return Whereabouts("waiting")
+    return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
+
+
+def _is_entry(delivery: Delivery, priority: int, queue_offset: int) -> bool:
+    message = delivery.message
+    return message.queue_offset == queue_offset and message.priority == priority
+
+
+def _holder(broker: Broker, consumer: Consumer) -> Holder:
+    oldest = next(iter(consumer.ledger), 0)
+    return Holder(
+        consumer.consumer_id,
+        consumer.description(),
+        len(consumer.ledger),
+        consumer.window.limit,
+        consumer.acknowledged_count,
+        broker.hand_overs.since_ms(oldest) if oldest else 0,
+        consumer.describe_gate(),
+    )

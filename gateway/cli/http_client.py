@@ -1,0 +1,59 @@
+"""Asks the gateway's HTTP listener, with plain words for what can go wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Final
+
+from gateway.cli.parsers import password_of
+
+DEFAULT_URL: Final = "http://127.0.0.1:8161"
+ANSWER_TIME_S: Final = 10.0
+
+
+class HttpError(Exception):
+    """No answer, or none of the gateway's.  ``status`` is that of HTTP, 0 without an answer."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def fetch(url: str, path: str, authorization: str | None) -> dict[str, Any]:
+    """Return the JSON object at ``path``.  Raises: HttpError."""
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    base = url.replace("tcp://", "http://", 1).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise HttpError(f"--http is {url!r}, allowed is http://HOST:PORT")
+    # Without the proxies of the environment: a gateway is asked directly.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        request = urllib.request.Request(f"{base}{path}")
+        if authorization is not None:
+            request.add_header("Authorization", authorization)
+        with opener.open(request, timeout=ANSWER_TIME_S) as response:
+            document = json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            text = error.read(1024).decode("utf-8", "replace").strip()
+        raise HttpError(f"{base} answers {error.code}: {text}", error.code) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise HttpError(f"cannot reach {base}: {reason}") from None
+    except ValueError:
+        raise HttpError(f"{base} does not answer as a Penstock gateway") from None
+    if not isinstance(document, dict):
+        raise HttpError(f"{base} does not answer as a Penstock gateway")
+    return document
+
+
+def authorization_of(user: str | None) -> str | None:
+    """Return the header of HTTP Basic for ``--user``.  Raises: PasswordNeeded."""
+    passcode = password_of(user)
+    if passcode is None:
+        return None
+    return "Basic " + base64.b64encode(f"{user}:{passcode}".encode()).decode("ascii")

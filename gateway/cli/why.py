@@ -1,0 +1,89 @@
+"""``penstock why``: what holds a consumer, a producer or a message."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from gateway.cli import exit_codes
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.parsers import PasswordNeeded, add_user_argument
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+NOT_FOUND = 404
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "why",
+        help="say why a consumer is idle, a producer waits, a message is where it is",
+        description=(
+            "Ask the running gateway why a consumer is idle or a producer waits, or tell the life of a message: "
+            "sent, failed, redelivered by which rule, settled by whom.  With --data a message is looked up in a "
+            "store without a gateway."
+        ),
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=("consumer", "producer", "message"))
+    parser.add_argument("id", metavar="ID", help="consumer_id or connection_id as in 'stat --json', or a message-id")
+    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
+    parser.add_argument("--data", metavar="DIR", help="of a message: read this store directory instead")
+    parser.add_argument("--config", metavar="FILE", help="with --data: the configuration that the policy stands in")
+    add_user_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.data is not None and arguments.what != "message":
+        print(f"penstock: --data tells of messages only; a {arguments.what} is known to a gateway", file=sys.stderr)
+        return exit_codes.USAGE
+    try:
+        document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
+    except PasswordNeeded as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except HttpError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.FAILED if error.status == NOT_FOUND else exit_codes.UNREACHABLE
+    except LookupError as error:
+        print(f"penstock: {error.args[0]}", file=sys.stderr)
+        return exit_codes.FAILED
+    print(json.dumps(document) if arguments.json else "\n".join(document["lines"]))
+    return exit_codes.OK
+
+
+def _from_gateway(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Raises: HttpError, PasswordNeeded."""
+    path = f"/api/why/{arguments.what}/{quote(arguments.id, safe='')}"
+    document = fetch(arguments.http, path, authorization_of(arguments.user))
+    if "lines" not in document:
+        raise HttpError(f"{arguments.http} does not answer as a Penstock gateway")
+    return document
+
+
+def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Raises: LookupError, ConfigError."""
+    from config.loader import load_config
+    from config.matching import AddressMatcher
+    from engine.errors import PenstockError
+    from engine.store.biography import biography
+    from engine.store.reader import StoreReader
+    from gateway.live_why import policy_of
+    from gateway.why import message_lines
+
+    addresses = AddressMatcher(load_config(arguments.config).addresses)
+    try:
+        life = biography(StoreReader(arguments.data), arguments.id)
+    except PenstockError as error:
+        raise LookupError(str(error)) from error
+    policy, settings = policy_of(addresses, life)
+    lines = message_lines(life, None, policy, settings, int(time.time() * 1000))
+    return {"lines": lines, **asdict(life)}

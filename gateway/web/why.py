@@ -1,0 +1,70 @@
+"""``/api/why/consumer|producer|message/ID``: what holds something, in words and as facts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from engine.errors import PenstockError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """lines: for people; facts: the same for programs, JSON values only."""
+
+    lines: list[str]
+    facts: dict[str, Any]
+
+
+class WhySource(ABC):
+    """Called on the event loop that owns the broker.  None is the answer for what is not there."""
+
+    @abstractmethod
+    def consumer(self, consumer_id: int) -> Answer | None: ...
+
+    @abstractmethod
+    def producer(self, connection_id: int) -> Answer | None: ...
+
+    @abstractmethod
+    async def message(self, message_id: str) -> Answer:
+        """Raises: StoreError."""
+
+
+class WhyRoutes:
+    def __init__(self, source: WhySource) -> None:
+        self._source = source
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/api/why/consumer/{id}", self._consumer)
+        router.add_get("/api/why/producer/{id}", self._producer)
+        router.add_get("/api/why/message/{id}", self._message)
+
+    async def _consumer(self, request: web.Request) -> web.Response:
+        number = _number(request, "consumer")
+        return _response(self._source.consumer(number), f"no consumer {number}; 'penstock stat --json' lists them")
+
+    async def _producer(self, request: web.Request) -> web.Response:
+        number = _number(request, "producer")
+        return _response(self._source.producer(number), f"no connection {number}; 'penstock stat --json' lists them")
+
+    async def _message(self, request: web.Request) -> web.Response:
+        try:
+            return _response(await self._source.message(request.match_info["id"]), "")
+        except PenstockError as error:
+            return web.Response(status=404, text=f"{error}\n")
+
+
+def _number(request: web.Request, what: str) -> int:
+    text = request.match_info["id"]
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise web.HTTPBadRequest(text=f"{what} is {text[:80]!r}; allowed is its number\n")
+    return int(text)
+
+
+def _response(answer: Answer | None, missing: str) -> web.Response:
+    if answer is None:
+        return web.Response(status=404, text=f"{missing}\n")
+    return web.json_response({"lines": answer.lines, **answer.facts})

@@ -1,0 +1,172 @@
+"""Gates and biographies in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.matching import Setting
+from config.policies import RedeliveryPolicy
+from engine.consumer import CLIENT
+from engine.store.biography import FAILED, SENT, SETTLED, Biography, Event
+from engine.views import Whereabouts, locate, view_consumer, view_producer
+from gateway.why import consumer_lines, delay_words, message_lines, producer_lines
+from tests.support.engine_world import EngineWorld
+
+MOVED = "ID:s-7900"
+DAY_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+
+
+def life(*events: Event) -> Biography:
+    return Biography("ID:s-4096", "queue://orders", True, False, 4, 17, 0, 1_024, [], list(events), DAY_MS + 60_000)
+
+
+SENT_THEN = Event(SENT, DAY_MS, 4_096, "queue://orders")
+
+
+def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
+    world = EngineWorld()
+    hoarder, idle = world.client("hoarder"), world.client("idle")
+    world.consumer(hoarder, ack_mode=CLIENT, prefetch=1_000)
+    world.advance(1_000)
+    world.send(*[b"x"] * 45)
+    world.advance(5_000)
+    consumer = world.consumer(idle, prefetch=10)
+    world.turn()
+    view = view_consumer(world.broker, consumer.consumer_id)
+    assert view is not None
+    text = "\n".join(consumer_lines(view, world.clock.wall_ms()))
+    assert "queue://q: 45 there, 45 in flight, 0 delayed" in text
+    assert "0 of 10 in flight, a full one resumes at 5" in text
+    assert "gate         nothing-waiting" in text
+    assert "what others hold cannot be taken back from them:" in text
+    assert "consumer 1 (hoarder, subscription sub): 45 of 1,000, the oldest for 5 s" in text
+
+
+def test_a_full_consumer_is_told_its_window() -> None:
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client, prefetch=10)
+    world.send(*[b"x"] * 20)
+    view = view_consumer(world.broker, consumer.consumer_id)
+    assert view is not None
+    assert "window-full: 10 of 10 in flight, resumes at 5" in "\n".join(consumer_lines(view, world.clock.wall_ms()))
+
+
+def test_what_is_not_there_has_no_view() -> None:
+    world = EngineWorld()
+    assert view_consumer(world.broker, 1) is None
+    assert view_producer(world.broker, 1) is None
+
+
+def test_a_producer_that_waits_is_told_at_which_gate() -> None:
+    world = EngineWorld()
+    client = world.client("sender")
+    world.broker.flow.park(client, 6, world.broker.destinations.queue("q"))
+    view = view_producer(world.broker, client.client_number)
+    assert view is not None
+    assert producer_lines(view) == ["connection 1: sender", "  gate         store: queue://q"]
+
+
+def test_a_producer_that_does_not_wait() -> None:
+    world = EngineWorld()
+    client = world.client("sender")
+    view = view_producer(world.broker, client.client_number)
+    assert view is not None
+    assert producer_lines(view)[1] == "  gate         open: what it sends is taken"
+
+
+def test_the_life_of_a_redelivered_message_names_formula_and_line() -> None:
+    policy = RedeliveryPolicy(
+        initial_redelivery_delay_ms=500, use_exponential_back_off=True, back_off_multiplier=2.0, maximum_redeliveries=2
+    )
+    settings = {
+        "redelivery.back_off_multiplier": Setting(2.0, "penstock.yaml:12"),
+        "redelivery.maximum_redeliveries": Setting(2, "penstock.yaml:14"),
+    }
+    worker = {"client_id": "worker", "address": "10.0.0.1:5"}
+    events = (
+        SENT_THEN,
+        Event(FAILED, DAY_MS + 10, 5_000, "queue://orders", "", "nack", 1, DAY_MS + 510, worker),
+        Event(FAILED, DAY_MS + 600, 6_000, "queue://orders", "", "nack", 2, DAY_MS + 1_600, worker),
+        Event(FAILED, DAY_MS + 1_700, 7_000, "queue://orders", "", "connection-lost", 3, 0, worker),
+        Event(
+            SETTLED, DAY_MS + 2_000, 8_000, "queue://orders", "dead-lettered", "exhausted", 3, 0, worker, "ID:s-7900"
+        ),
+    )
+    lines = message_lines(life(*events), None, policy, settings, DAY_MS + 9_000)
+    assert lines == [
+        "message ID:s-4096: persistent, priority 4, 1,024 octets",
+        "  2023-11-14T22:13:20.000Z  sent to queue://orders, log offset 4096",
+        "  2023-11-14T22:13:20.010Z  attempt 1 failed (nack) by worker at 10.0.0.1:5; waits until "
+        "2023-11-14T22:13:20.510Z: initialRedeliveryDelay 500 ms (built-in default)",
+        "  2023-11-14T22:13:20.600Z  attempt 2 failed (nack) by worker at 10.0.0.1:5; waits until "
+        "2023-11-14T22:13:21.600Z: 500 ms x backOffMultiplier 2 = 1,000 ms (penstock.yaml:12)",
+        "  2023-11-14T22:13:21.700Z  attempt 3 failed (connection-lost) by worker at 10.0.0.1:5; returned to its place "
+        "at once",
+        "  2023-11-14T22:13:22.000Z  dead-lettered by worker at 10.0.0.1:5 (exhausted) after 3 failed attempts: "
+        "maximumRedeliveries 2 (penstock.yaml:14); it is ID:s-7900 now",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "redelivery", "expected"),
+    [
+        (RedeliveryPolicy(redelivery_delay_ms=250), 3, "redeliveryDelay 250 ms (built-in default)"),
+        (
+            RedeliveryPolicy(
+                use_exponential_back_off=True, back_off_multiplier=5.0, maximum_redelivery_delay_ms=20_000
+            ),
+            3,
+            "5,000 ms x backOffMultiplier 5 = 25,000 ms, limited to 20,000 ms (built-in default)",
+        ),
+        (
+            RedeliveryPolicy(use_collision_avoidance=True),
+            1,
+            "initialRedeliveryDelay 1,000 ms, give or take 15 % (built-in default)",
+        ),
+    ],
+)
+def test_formulas(policy: RedeliveryPolicy, redelivery: int, expected: str) -> None:
+    assert delay_words(policy, redelivery, {}) == expected
+
+
+def test_without_a_gateway_nobody_knows_who_holds_it() -> None:
+    lines = message_lines(life(SENT_THEN), None, None, {}, DAY_MS)
+    assert lines[-2:] == [
+        "  until 2023-11-14T22:14:20.000Z, where the log ends: not settled",
+        "  who holds it is known to the running gateway only: hand-overs are not logged",
+    ]
+
+
+def test_where_a_message_is_now() -> None:
+    world = EngineWorld()
+    client = world.client("worker")
+    consumer = world.consumer(client, prefetch=2)
+    world.send(b"held", b"fails", b"waits")
+    queue = world.broker.destinations.queue("q")
+    assert locate(world.broker, queue, 4, 0).state == "in-flight"
+    assert locate(world.broker, queue, 4, 2).state == "waiting"
+    assert locate(world.broker, queue, 4, 9).state == "gone"
+    assert locate(world.broker, queue, 7, 0).state == "gone"
+    held, fails = client.take()
+    world.refuse(fails)
+    delayed = locate(world.broker, queue, 4, 1)
+    assert (delayed.state, delayed.wait_ms) == ("delayed", 1_000)
+    now_ms = world.clock.wall_ms()
+    where = locate(world.broker, queue, 4, 0)
+    (line,) = message_lines(life(SENT_THEN), where, None, {}, now_ms)[2:]
+    assert line.startswith("  now: with consumer 1 (worker, subscription sub): 2 of 2, the oldest for 0 s")
+    world.acknowledge(held)
+    assert consumer.window.in_flight <= 1
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (Whereabouts("delayed", None, 0, 1_500), "waits 1,500 ms more for its redelivery"),
+        (Whereabouts("on-disk"), "waits on disk behind others"),
+        (Whereabouts("waiting"), "waits in memory for a consumer"),
+    ],
+)
+def test_places(where: Whereabouts, expected: str) -> None:
+    assert message_lines(life(SENT_THEN), where, None, {}, DAY_MS)[-1] == f"  now: {expected}"
