@@ -10,8 +10,8 @@ from engine.consumer import ACK_MODES, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.destination import QUEUE
 from engine.errors import EngineError, PenstockError
-from engine.message import PLAIN, Message
 from engine.message import STOMP as STOMP_ENCODING
+from engine.message import Message
 from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.refusal import AS_THE_ADDRESS_SAYS
@@ -31,10 +31,11 @@ from protocols.stomp.errors import (
     TimedOut,
     UnexpectedFrame,
 )
+from protocols.stomp.escapes import escape
 from protocols.stomp.frames import Frame
 from protocols.stomp.handshake import Terms, connected_headers, negotiate
 from protocols.stomp.heartbeat import Heartbeat
-from protocols.stomp.message_octets import message_octets
+from protocols.stomp.message_octets import message_parts, shared_octets
 from protocols.stomp.parking import Parking
 from protocols.stomp.refusals import refusal_in
 from protocols.stomp.send_target import SendTarget, send_target
@@ -43,7 +44,7 @@ from protocols.stomp.subscribe_options import subscription_options
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.subscriptions import Subscriptions
 from protocols.stomp.transactions import Transactions
-from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_2
 
 # States.
 AWAITING_CONNECT: Final = 0
@@ -51,7 +52,7 @@ AUTHENTICATING: Final = 1
 OPEN: Final = 2
 ENDING: Final = 3  # nothing more is read; what is owed still leaves
 
-DELIVERY_OVERHEAD_BYTES: Final = 64
+DELIVERY_OVERHEAD_BYTES: Final = 256  # of the headers that the gateway writes, rounded up
 
 
 class StompSession(ProtocolConnection):
@@ -98,8 +99,9 @@ class StompSession(ProtocolConnection):
         self.out_limit = settings.unread_output_bytes
         self.is_touched = False
         self.confirmations = Confirmations(broker)
-        self.id_prefix, self.serial_prefix = broker.id_prefixes()
-        self.subscriptions = Subscriptions(settings.subscription_count, self.id_prefix, self.serial_prefix)
+        self.id_prefix = b""  # of message ids, as the version writes them
+        self.serial_prefix = b""
+        self.subscriptions = Subscriptions(settings.subscription_count, *broker.id_prefixes())
         self.unsettled = self.subscriptions.by_ack
         self.next_ack = 1
         self.transactions = Transactions(self, settings.transaction_limits)
@@ -207,9 +209,6 @@ class StompSession(ProtocolConnection):
         subscription = consumer.adapter
         assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
         message = delivery.message
-        octets = message.wire
-        if octets is None or self.version != VERSION_1_2:
-            octets = self._message_octets(message, consumer.queue)
         out = self.out
         if self.version == VERSION_1_2:
             number = self.next_ack
@@ -230,8 +229,11 @@ class StompSession(ProtocolConnection):
             else:
                 out.append(subscription.first_prefix)
         delivery.key = key
-        out.append(octets)
-        self.out_bytes += len(octets) + DELIVERY_OVERHEAD_BYTES
+        if message.wire is not None and self.version == VERSION_1_2:
+            out.append(message.wire)
+        else:
+            self._append_message(message, consumer.queue)
+        self.out_bytes += message.size + DELIVERY_OVERHEAD_BYTES
         if self.out_bytes > self.out_limit:
             self.is_output_full = True
         if not self.is_touched:
@@ -240,16 +242,16 @@ class StompSession(ProtocolConnection):
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         subscription = consumer.adapter
         assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-        octets = message.wire
-        if octets is None or self.version != VERSION_1_2:
-            octets = self._message_octets(message, consumer.queue)
         out = self.out
         if is_redelivered:
             out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, delivery_count))
         else:
             out.append(subscription.first_prefix)
-        out.append(octets)
-        self.out_bytes += len(octets) + DELIVERY_OVERHEAD_BYTES
+        if message.wire is not None and self.version == VERSION_1_2:
+            out.append(message.wire)
+        else:
+            self._append_message(message, consumer.queue)
+        self.out_bytes += message.size + DELIVERY_OVERHEAD_BYTES
         if self.out_bytes > self.out_limit:
             self.is_output_full = True
         if not self.is_touched:
@@ -365,6 +367,9 @@ class StompSession(ProtocolConnection):
         self.connect_frame = None
         self.out.append(encode(frames.CONNECTED, headers, b"", terms.version))
         self.version = terms.version
+        id_prefix, serial_prefix = self.broker.id_prefixes()
+        self.id_prefix = escape(id_prefix, terms.version)
+        self.serial_prefix = escape(serial_prefix, terms.version)
         self.decoder.version = terms.version
         self.decoder.limits = self.settings.frame_limits
         self.heartbeat.terms = terms
@@ -551,10 +556,11 @@ class StompSession(ProtocolConnection):
         if frame.receipt is not None:
             self.confirmations.receipts.append(frame.receipt)
 
-    def _message_octets(self, message: Message, queue: Queue) -> bytes:
-        if message.wire is not None and self.version == VERSION_1_1 and message.flags & PLAIN:
-            return message.wire
-        return message_octets(message, self.version, self.id_prefix, self.serial_prefix, not queue.is_logged)
+    def _append_message(self, message: Message, queue: Queue) -> None:
+        if queue.is_logged:
+            self.out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
+        else:
+            self.out.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
 
     def _park(self, frame: Frame, destination: Queue | Topic, gate: int) -> None:
         """Let a frame wait for its gate, and stop reading a connection that sends on regardless."""

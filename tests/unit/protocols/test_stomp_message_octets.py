@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, STOMP, TEXT, Message
-from protocols.stomp.message_octets import message_octets
+from protocols.stomp.escapes import escape
+from protocols.stomp.message_octets import message_parts, shared_octets
 from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 
 
@@ -16,7 +17,10 @@ def made(flags: int = TEXT | PLAIN, headers: bytes = b"", body: bytes = b"hi", a
 
 
 def octets(message: Message, version: int) -> bytes:
-    return message_octets(message, version, "ID:s-", "ID:s-1-n", is_shared=True)
+    prefixes = escape("ID:s-", version), escape("ID:s-1-n", version)
+    in_parts = b"".join(message_parts(message, version, *prefixes))
+    assert shared_octets(message, version, *prefixes) == in_parts
+    return in_parts
 
 
 def test_a_logged_message_in_each_version() -> None:
