@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from config.matching import AddressMatcher, with_values
+from config.permissions import Action, PermissionMap
 from config.policies import clamp_prefetch
 from engine import gates
+from engine.access import Access
 from engine.client import Client
 from engine.consumer import AUTO, CLIENT, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
-from engine.destination import TOPIC
+from engine.destination import QUEUE, TOPIC
 from engine.destinations import Destinations
 from engine.dispatch import Dispatcher
 from engine.errors import InvalidOption
@@ -42,6 +44,7 @@ class Broker:
     """All destinations, consumers and policies.  Owned by one thread.
 
     destinations_max: queues and topics together that clients may make.
+    permissions: what groups may do; none at all means everybody everything.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
 
@@ -52,6 +55,7 @@ class Broker:
         "wall_ms",
         "memory",
         "flow",
+        "access",
         "destinations",
         "dispatcher",
         "redelivery",
@@ -78,6 +82,7 @@ class Broker:
         memory_limit_bytes: int,
         seed: int = 1,
         destinations_max: int = DESTINATIONS_MAX,
+        permissions: PermissionMap | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -86,6 +91,7 @@ class Broker:
         store.set_time(self.wall_ms)
         self.memory = MemoryBudget(memory_limit_bytes)
         self.flow = Flow(store, self.memory)
+        self.access = Access(permissions or PermissionMap(()))
         self.destinations = Destinations(store, addresses, destinations_max)
         self.dispatcher = Dispatcher(store, self.memory)
         self.dispatcher.wall_ms = self.wall_ms
@@ -136,6 +142,30 @@ class Broker:
         client.is_output_full = False
         for consumer in client.consumers.values():
             consumer.queue.list_consumer(consumer)
+
+    # -- what a client names: the one door, where permissions are asked for
+
+    def target(self, client: Client, kind: int, name: str) -> Queue | Topic:
+        """Return what ``client`` may send to, made at its first mention.
+
+        Raises: AccessDenied, InvalidDestination, LimitReached.
+        """
+        return self._named(client, "write", kind, name)
+
+    def source(self, client: Client, kind: int, name: str) -> Queue | Topic:
+        """Return what ``client`` may subscribe to, made at its first mention.
+
+        Raises: AccessDenied, InvalidDestination, LimitReached.
+        """
+        return self._named(client, "read", kind, name)
+
+    def _named(self, client: Client, action: Action, kind: int, name: str) -> Queue | Topic:
+        destinations = self.destinations
+        if not self.access.is_open:
+            self.access.require(client, action, kind, name)
+            if name not in (destinations.queues if kind == QUEUE else destinations.topics):
+                self.access.require(client, "create", kind, name)
+        return destinations.queue(name) if kind == QUEUE else destinations.topic(name)
 
     # -- sending
 

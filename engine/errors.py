@@ -42,6 +42,12 @@ class LimitReached(EngineError):
     condition: ClassVar[str] = "limit-reached"
 
 
+class AccessDenied(EngineError):
+    """The client's groups may not do this to the destination."""
+
+    condition: ClassVar[str] = "access-denied"
+
+
 class TransactionError(EngineError):
     """Unknown, repeated or over its limits."""
 

@@ -15,6 +15,7 @@ import uvloop
 
 from config.matching import AddressMatcher
 from config.model import ServerConfig
+from config.permissions import PermissionMap
 from engine.broker import Broker
 from engine.errors import StoreError
 from engine.inspection import inspect
@@ -96,6 +97,7 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
         AddressMatcher(config.addresses),
         config.memory_limit_bytes,
         destinations_max=config.destinations_max,
+        permissions=PermissionMap(config.permissions),
     )
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop

@@ -143,6 +143,7 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
     return SessionSettings(
         server=config.server_name,
         needs_login=needs_login,
+        groups=config.groups,
         default_persistent=stomp.default_persistent,
         is_strict=stomp.strict_headers,
         frame_limits=Limits(limits.header_count, limits.header_line_bytes, body_bytes=limits.body_bytes),

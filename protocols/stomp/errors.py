@@ -77,6 +77,7 @@ MESSAGES: Final[dict[str, str]] = {
     "invalid-destination": "invalid destination",
     "invalid-option": "invalid option",
     "invalid-selector": "invalid selector",
+    "access-denied": "access denied",
     "limit-reached": "limit reached",
     "transaction-error": "transaction error",
     "store-error": "store not available",

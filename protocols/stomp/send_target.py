@@ -8,7 +8,7 @@ from crc32c import crc32c
 
 from engine.annotations import annotation
 from engine.broker import Broker
-from engine.destination import QUEUE
+from engine.client import Client
 from engine.errors import InvalidOption
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, PLAIN, TEXT
 from engine.queue import Queue
@@ -55,7 +55,7 @@ class SendTarget:
         self.is_persistent = bool(flags & PERSISTENT)
 
 
-def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTarget:
+def send_target(head: Head, broker: Broker, client: Client, default_persistent: bool) -> SendTarget:
     """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
 
     Raises: InvalidHeader, EngineError.
@@ -90,8 +90,7 @@ def send_target(head: Head, broker: Broker, default_persistent: bool) -> SendTar
     is_relative = "expiration" in headers and not expires_ms  # RabbitMQ's
     if is_relative:
         expires_ms = broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
-    destinations = broker.destinations  # made last: nothing else can be wrong
-    destination = destinations.queue(rest) if kind == QUEUE else destinations.topic(rest)
+    destination = broker.target(client, kind, rest)  # made last: nothing else can be wrong
     target = SendTarget(destination, flags, priority, expires_ms, block, head)
     if not is_relative:
         head.mapped = target

@@ -8,7 +8,6 @@ from engine import gates
 from engine.broker import Broker
 from engine.consumer import ACK_MODES, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
-from engine.destination import QUEUE
 from engine.errors import EngineError, PenstockError
 from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
@@ -373,6 +372,8 @@ class StompSession(ProtocolConnection):
         self.decoder.version = terms.version
         self.decoder.limits = self.settings.frame_limits
         self.heartbeat.terms = terms
+        if self.settings.needs_login:  # a login that nobody checked proves nothing
+            self.groups = self.settings.groups.get(terms.login, self.groups)
         self.state = OPEN
 
     def _send(self, frame: Frame) -> None:
@@ -382,7 +383,7 @@ class StompSession(ProtocolConnection):
             name = head.headers.get("transaction")
             if name is not None:
                 self.transactions.named(name)
-            target = send_target(head, self.broker, self.settings.default_persistent)
+            target = send_target(head, self.broker, self, self.settings.default_persistent)
         message = Message(
             target.destination_id,
             STOMP_ENCODING,
@@ -484,7 +485,7 @@ class StompSession(ProtocolConnection):
             raise InvalidHeader(f"ack is {ack[:80]!r}; allowed are {', '.join(ACK_MODES)}")
         kind, rest, options = split_destination(name)
         prefetch, warnings = subscription_options(headers, options, kind, self.settings.is_strict)
-        destination = self.broker.destinations.queue(rest) if kind == QUEUE else self.broker.destinations.topic(rest)
+        destination = self.broker.source(self, kind, rest)
         for warning in warnings:
             self.link.warn(warning)
         consumer = self.broker.subscribe(self, destination, SubscribeOptions(ACK_MODES[ack], prefetch, key))

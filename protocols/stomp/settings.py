@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.transaction import TransactionLimits
@@ -13,10 +14,12 @@ class SessionSettings:
     """One value for all connections of a listener.
 
     needs_login: credentials are checked; else any are taken.
+    groups: login -> the groups it is in.
     """
 
     server: str = "Penstock"
     needs_login: bool = False
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     default_persistent: bool = False
     is_strict: bool = False
     frame_limits: Limits = field(default_factory=Limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
+from config.permissions import PermissionMap
 from engine import gates
 from engine.broker import Broker
 from engine.consumer import INDIVIDUAL, Consumer
@@ -30,13 +31,19 @@ class EngineWorld:
     """Everything that a test of the engine needs.  ``turn`` after each step that should show."""
 
     def __init__(
-        self, *addresses: AddressEntry, memory_limit_bytes: int = 256 * MIB, store: ScriptedStore | None = None
+        self,
+        *addresses: AddressEntry,
+        memory_limit_bytes: int = 256 * MIB,
+        store: ScriptedStore | None = None,
+        permissions: PermissionMap | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.store = store or ScriptedStore()
         matcher = AddressMatcher(addresses)
-        self.broker = Broker(self.store, self.clock, self.timers, matcher, memory_limit_bytes, seed=7)
+        self.broker = Broker(
+            self.store, self.clock, self.timers, matcher, memory_limit_bytes, seed=7, permissions=permissions
+        )
 
     def turn(self) -> int:
         """End the turn, and as many more as it takes until nothing moves; pages are served, syncs are not finished.

@@ -126,6 +126,23 @@ def test_a_login_is_checked_before_anything_is_read() -> None:
     assert peer.link.is_reading
 
 
+def test_a_checked_login_brings_its_groups() -> None:
+    settings = SessionSettings(needs_login=True, groups={"ann": frozenset({"admins"})})
+    gateway = StompGateway(settings=settings)
+    peer = gateway.open()
+    peer.send("CONNECT", accept_version="1.2", login="ann", passcode="secret")
+    peer.answer_login(is_allowed=True)
+    (client,) = gateway.broker.clients.values()
+    assert client.groups == {"admins"}
+
+
+def test_a_login_that_nobody_checks_brings_no_groups() -> None:
+    gateway = StompGateway(settings=SessionSettings(groups={"ann": frozenset({"admins"})}))
+    gateway.open().send("CONNECT", accept_version="1.2", login="ann", passcode="secret")
+    (client,) = gateway.broker.clients.values()
+    assert client.groups == frozenset()
+
+
 def test_a_wrong_password() -> None:
     peer = StompGateway(settings=LOGIN).open()
     peer.send("CONNECT", accept_version="1.2", login="ann", passcode="wrong")
