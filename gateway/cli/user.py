@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from config.schema import parse_text
+from config.scram import DEFAULT_ITERATIONS, hash_password
 from config.values import UserName
 from gateway.cli import exit_codes
-from gateway.security import DEFAULT_ITERATIONS, hash_password
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers

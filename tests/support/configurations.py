@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.security import hash_password
+from config.scram import hash_password
 
 
 def quick_redelivery(maximum_redeliveries: int) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from config.model import GIB, KIB, MIB, Endpoint
 from config.schema import parse_text
+from config.scram import hash_password
 from config.sources.uri import ListenerUri
 from config.values import (
     AddressPattern,
@@ -21,7 +22,6 @@ from config.values import (
     UserName,
     Verifier,
 )
-from gateway.security import hash_password
 
 BYTES = Bytes(1, 10 * GIB)
 DURATION = Duration(0, 1_000_000_000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from config.matching import BOTH, QUEUE
+from config.scram import hash_password
 from config.sources.yaml import Document, read
-from gateway.security import hash_password
 
 VERIFIERS = hash_password("secret", 4096)
 

@@ -13,10 +13,11 @@ from aiohttp import ClientResponse, ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 
 from config.model import Endpoint, ServerConfig
+from config.scram import hash_password
 from engine.stats import BrokerStats
 from engine.store.biography import UnknownMessage
 from gateway.counters import GatewayCounters
-from gateway.security import Security, hash_password
+from gateway.security import Security
 from gateway.web.api import create_app, stat_document
 from gateway.web.rates import Rates, RateSampler
 from gateway.web.server import HttpServer

@@ -11,6 +11,7 @@ import pytest
 
 from config.matching import AddressMatcher
 from config.model import Endpoint, Listeners, ServerConfig, StompConfig, StompLimits
+from config.scram import hash_password
 from engine.broker import Broker
 from engine.store.memory_store import MemoryStore
 from engine.transaction import TransactionLimits
@@ -18,7 +19,7 @@ from gateway.clock import SystemClock
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import REFUSED_MAX, StompListener, session_settings
-from gateway.security import Security, hash_password
+from gateway.security import Security
 from gateway.workers import ThreadWorkers
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n%b\n\0"
