@@ -2,39 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from config.errors import ConfigError, Problem
-from config.matching import AddressEntry, with_values
-from config.model import ServerConfig
-from config.schema import SERVER, leaf_at, parse_text
+from config.matching import with_values
+from config.model import Endpoint, ServerConfig
+from config.schema import SERVER, leaf_at, leaves, parse_text
+
+if TYPE_CHECKING:
+    from config.sources.document import Document
 
 
-def load_config(path: str | None = None, flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
-    """Return the settings of the file at ``path``, if any, with ``flags`` above them.
+def load_config(paths: Sequence[str] = (), flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
+    """Return the settings of the files at ``paths``, later ones over earlier ones, with ``flags`` above them.
 
     flags: dotted key as in the file -> (text of the value, name of the flag), as ``listeners.stomp`` ->
     ``("tcp://127.0.0.1:0", "--stomp")``.
     Raises: ConfigError with everything that is wrong.
     """
-    values: dict[str, object] = {}
-    users: dict[str, tuple[str, ...]] = {}
-    addresses: list[AddressEntry] = []
-    sources: dict[str, str] = {}
-    problems: list[Problem] = []
-    if path is not None:
-        # Reading YAML costs a tenth of the start-up, so it is paid for only where there is a file.
-        from config.sources import yaml
+    assert not isinstance(paths, str), "paths is one path, not several"
+    return merged(read_all(paths), flags)
 
+
+def read_all(paths: Sequence[str]) -> list[Document]:
+    """Return what each file says, in whatever format it is.  Raises: ConfigError for one that cannot be read at all."""
+    if not paths:
+        return []
+    # Reading YAML costs a tenth of the start-up, so it is paid for only where there is a file.
+    from config.sources import detect
+
+    documents: list[Document] = []
+    for path in paths:
         try:
             content = Path(path).read_bytes()
         except OSError as error:
             raise ConfigError([Problem(path, 0, "", f"cannot be read: {error.strerror}")]) from error
-        document = yaml.read(path, content)
-        values, users, addresses = document.values, document.users, document.addresses
-        sources, problems = document.sources, document.problems
+        documents.append(detect.read(path, content))
+    return documents
+
+
+def merged(documents: Sequence[Document], flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
+    """Return the settings of ``documents`` together, as ``load_config`` does.  Raises: ConfigError."""
+    values: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    users: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, frozenset[str]] = {}
+    problems: list[Problem] = []
+    notes: list[Problem] = []
+    virtual_topics = None
+    for document in documents:
+        values.update(document.values)
+        sources.update(document.sources)
+        users.update(document.users)
+        users.update(_verifiers(document.passwords))
+        groups.update(document.groups)
+        problems.extend(document.problems)
+        notes.extend(document.notes)
+        if document.virtual_topics is not None:
+            virtual_topics = tuple(document.virtual_topics)
     for key, (text, flag) in (flags or {}).items():
         leaf = leaf_at(SERVER, key)
         try:
@@ -43,17 +72,53 @@ def load_config(path: str | None = None, flags: Mapping[str, tuple[str, str]] | 
         except ValueError as error:
             problems.append(Problem(flag, 0, "", str(error)))
     config = with_values(ServerConfig(), values)
+    config, listener_notes = _with_listeners(config, sources)
+    notes.extend(listener_notes)
     problems.extend(_contradictions(config, sources))
     if problems:
         raise ConfigError(problems)
-    return with_values(
-        config,
-        {
-            "users": MappingProxyType(users),
-            "addresses": tuple(addresses),
-            "sources": MappingProxyType(sources),
-        },
-    )
+    parts: dict[str, object] = {
+        "users": MappingProxyType(users),
+        "groups": MappingProxyType(groups),
+        "permissions": tuple(entry for document in documents for entry in document.permissions),
+        "addresses": tuple(entry for document in documents for entry in document.addresses),
+        "destinations": tuple(dict.fromkeys(found for document in documents for found in document.destinations)),
+        "sources": MappingProxyType(sources),
+        "notes": tuple(notes),
+    }
+    if virtual_topics is not None:
+        parts["virtual_topics"] = virtual_topics
+    return with_values(config, parts)
+
+
+def _verifiers(passwords: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    if not passwords:
+        return {}
+    from config.scram import LEAST_ITERATIONS, hash_password
+
+    return {login: tuple(hash_password(password, LEAST_ITERATIONS)) for login, password in passwords.items()}
+
+
+def _with_listeners(config: ServerConfig, sources: dict[str, str]) -> tuple[ServerConfig, list[Problem]]:
+    """Apply what the options of listeners' URIs set for the whole gateway, and collect those without an effect."""
+    notes: list[Problem] = []
+    for key, leaf in leaves(SERVER).items():
+        endpoint = operator.attrgetter(leaf.path)(config)
+        if not isinstance(endpoint, Endpoint) or not endpoint.query:
+            continue
+        source, line = place_of(sources.get(key, ""))
+        notes.extend(Problem(source, line, key, note) for note in endpoint.notes)
+        config = with_values(config, endpoint.server_values)
+        for other, set_leaf in leaves(SERVER).items():
+            if set_leaf.path in endpoint.server_values:
+                sources[other] = sources.get(key, "")
+    return config, notes
+
+
+def place_of(source: str) -> tuple[str, int]:
+    """Take ``file:line`` apart; a flag has no line."""
+    name, _, line = source.rpartition(":")
+    return (name, int(line)) if name and line.isdigit() else (source, 0)
 
 
 def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Problem]:
@@ -63,7 +128,7 @@ def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Pr
         key = "stomp.limits.block-park-max-bytes"
         if key not in sources:
             key = "stomp.limits.block-park-bytes"
-        place, _, line = sources[key].rpartition(":")  # only a file sets these: ``file:line``
+        source, line = place_of(sources[key])
         text = f"block-park-max-bytes {limits.block_park_max_bytes} is below block-park-bytes {limits.block_park_bytes}"
-        return [Problem(place, int(line), key, text)]
+        return [Problem(source, line, key, text)]
     return []

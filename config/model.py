@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
+from config.errors import Problem
 from config.matching import AddressEntry
 from config.permissions import Permission
 from config.policies import UNLIMITED
@@ -166,6 +167,7 @@ class ServerConfig:
     destinations: made at start, unless they are there.
     advisory_support: connections, consumers, producers and destinations are told on ``ActiveMQ.Advisory.>``.
     sources: dotted key as written -> ``file:line`` or the flag that set it; what is not there is the default.
+    notes: what files say without an effect, or with another one than where they come from.
     """
 
     server_name: str = "Penstock"
@@ -184,3 +186,4 @@ class ServerConfig:
     destinations: tuple[NamedDestination, ...] = ()
     addresses: tuple[AddressEntry, ...] = ()
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    notes: tuple[Problem, ...] = ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.model import GIB, HOUR_MS, KIB, MIB, SECOND_MS
+from config.permissions import Action
 from config.policies import MAXIMUM_PREFETCH, RATE_UNIT_SECONDS
 from config.sources.uri import ListenerUri
 from config.values import (
@@ -20,6 +21,7 @@ from config.values import (
     Bytes,
     Choice,
     Duration,
+    Factor,
     Integer,
     Kind,
     NamePart,
@@ -36,10 +38,15 @@ YEAR_MS: Final = 365 * DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value.  path: the attribute it sets, dotted from ServerConfig or AddressSettings."""
+    """One value.
+
+    path: the attribute it sets, dotted from ServerConfig or AddressSettings.
+    is_alias: another spelling of a key that has a leaf of its own; read, never shown.
+    """
 
     path: str
     kind: Kind
+    is_alias: bool = False
 
 
 Tree = Mapping[str, "Leaf | Tree"]
@@ -61,6 +68,7 @@ ADDRESS: Final[Tree] = {
         "maximum-redelivery-delay-factor": Leaf("redelivery.maximum_redelivery_delay_factor", Number(0, 1_000_000)),
         "use-collision-avoidance": Leaf("redelivery.use_collision_avoidance", Boolean()),
         "collision-avoidance-percent": Leaf("redelivery.collision_avoidance_percent", Number(0, 100)),
+        "collision-avoidance-factor": Leaf("redelivery.collision_avoidance_percent", Factor(), is_alias=True),
         "non-blocking-redelivery": Leaf("redelivery.non_blocking_redelivery", Boolean()),
         "delays-rollback": Leaf("redelivery.delays_rollback", Boolean()),
         "blame": Leaf("blame", Choice("acked+1", "all", "none")),
@@ -181,7 +189,7 @@ SERVER: Final[Tree] = {
     "data": Leaf("data_directory", Text("a directory", 4096)),
     "listeners": {
         "stomp": Leaf("listeners.stomp", ListenerUri("tcp://127.0.0.1:61613", "tcp")),
-        "http": Leaf("listeners.http", ListenerUri("http://127.0.0.1:8161", "http", "tcp")),
+        "http": Leaf("listeners.http", ListenerUri("http://127.0.0.1:8161", "http", "tcp", has_options=False)),
     },
     "store": {
         "flush": Leaf("store.flush", Choice("sync", "async")),
@@ -225,6 +233,26 @@ SERVER: Final[Tree] = {
     },
 }
 
+# What stands beside SERVER in a file and is no single value.
+LISTS: Final = ("users", "permissions", "virtual-topics", "destinations", "addresses")
+ENTRY_KEYS: Final = ("match", "kind")
+USER_KEYS: Final = ("verifiers", "groups")
+VIRTUAL_TOPIC_KEYS: Final = ("match", "prefix", "selective")
+
+# Key of a permission -> what it grants; ``admin`` is ActiveMQ's word for two.
+GRANTS: Final[Mapping[str, tuple[Action, ...]]] = {
+    "read": ("read",),
+    "write": ("write",),
+    "admin": ("create", "delete"),
+    "create": ("create",),
+    "delete": ("delete",),
+    "browse": ("browse",),
+    "subscribe": ("subscribe",),
+    "subscribe-durable": ("subscribe-durable",),
+    "unsubscribe": ("unsubscribe",),
+}
+PERMISSION_KEYS: Final = (*ENTRY_KEYS, *GRANTS)
+
 
 class UnknownKey(ValueError):
     """A key that the table does not have; the text names the accepted ones and the nearest."""
@@ -252,11 +280,12 @@ def leaf_at(tree: Tree, key: str) -> Leaf:
 
 
 def leaves(tree: Tree, prefix: str = "") -> dict[str, Leaf]:
-    """Return every leaf by its dotted key, in the order of the table."""
+    """Return every leaf by its dotted key, in the order of the table, but for other spellings."""
     found: dict[str, Leaf] = {}
     for key, at in tree.items():
         if isinstance(at, Leaf):
-            found[prefix + key] = at
+            if not at.is_alias:
+                found[prefix + key] = at
         else:
             found.update(leaves(at, f"{prefix}{key}."))
     return found

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import ClassVar, Final
 
-from config.matching import InvalidPattern, Pattern
+from config.matching import QUEUE, TOPIC, InvalidPattern, Pattern
 
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -38,6 +38,9 @@ _SHOWN_TIME_UNITS: Final = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms"
 _DIGITS_MAX: Final = 20
 
 
+JsonSchema = dict[str, object]
+
+
 class Kind(ABC):
     """One kind of value."""
 
@@ -56,6 +59,10 @@ class Kind(ABC):
 
     def show(self, value: object) -> str:
         return str(value)
+
+    def json_schema(self) -> JsonSchema:
+        """Describe what is accepted to an editor; it may take more than ``parse``, never less."""
+        return {"type": "string"}
 
 
 class Integer(Kind):
@@ -81,6 +88,9 @@ class Integer(Kind):
             raise ValueError
         return value
 
+    def json_schema(self) -> JsonSchema:
+        return {"type": "integer", "minimum": -1 if self._unlimited else self._minimum, "maximum": self._maximum}
+
 
 class Number(Kind):
     """A finite number from ``minimum`` to ``maximum``."""
@@ -100,6 +110,25 @@ class Number(Kind):
         if not math.isfinite(value) or not self._minimum <= value <= self._maximum:
             raise ValueError
         return value
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "number", "minimum": self._minimum, "maximum": self._maximum}
+
+
+class Factor(Kind):
+    """A share, kept in percent."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "a number from 0 to 1"
+
+    def parse(self, text: str) -> float:
+        return round(Number(0, 1).parse(text) * 100, 6)
+
+    def json_schema(self) -> JsonSchema:
+        return Number(0, 1).json_schema()
 
 
 class Quantity(Kind):
@@ -147,6 +176,20 @@ class Quantity(Kind):
                 return f"{value // size}{unit}"
         return str(value)
 
+    def json_schema(self) -> JsonSchema:
+        units = "|".join(sorted(self.units))
+        return {
+            "anyOf": [
+                {"type": "integer", "minimum": -1 if self._unlimited else self._minimum, "maximum": self._maximum},
+                # JSON schema knows no flag for case.
+                {"type": "string", "pattern": f"^[0-9]+(\\.[0-9]+)?\\s*({_any_case(units)})?$"},
+            ]
+        }
+
+
+def _any_case(text: str) -> str:
+    return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in text)
+
 
 class Bytes(Quantity):
     noun = "a number of bytes, plain or as in 64KiB, 10MiB, 1GiB"
@@ -177,6 +220,9 @@ class Boolean(Kind):
     def show(self, value: object) -> str:
         return "true" if value else "false"
 
+    def json_schema(self) -> JsonSchema:
+        return {"type": "boolean"}
+
 
 class Choice(Kind):
     """One of a few words, case as given."""
@@ -194,6 +240,9 @@ class Choice(Kind):
         if text not in self._options:
             raise ValueError
         return text
+
+    def json_schema(self) -> JsonSchema:
+        return {"enum": list(self._options)}
 
 
 class Text(Kind):
@@ -213,6 +262,9 @@ class Text(Kind):
         if not text or len(text) > self._maximum_count or not text.isprintable():
             raise ValueError
         return text
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": ["string", "number"], "maxLength": self._maximum_count}
 
 
 class UserName(Kind):
@@ -253,6 +305,69 @@ class QueueName(Kind):
 
     def show(self, value: object) -> str:
         return "null" if value is None else str(value)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": ["string", "null"]}
+
+
+class GroupName(Kind):
+    """What permissions are granted to; ``*`` is everybody."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "the name of a group, 1 to 255 printable characters; '*' is everybody"
+
+    def parse(self, text: str) -> str:
+        if not text or len(text) > 255 or not text.isprintable() or "," in text:
+            raise ValueError
+        return text
+
+
+class QueuePrefix(Kind):
+    """What stands before a virtual topic's name in the names of its queues."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "elements that end with '.', one of them '*', as in 'Consumer.*.'"
+
+    def parse(self, text: str) -> str:
+        elements = text.removesuffix(".").split(".")
+        if not text.endswith(".") or "*" not in elements or not text.isprintable():
+            raise ValueError
+        if any(not element or (element != "*" and not set("*>#?,/").isdisjoint(element)) for element in elements):
+            raise ValueError
+        return text
+
+
+class Destination(Kind):
+    """A destination to make, as (kind, name)."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "queue://NAME or topic://NAME (no wildcard, no '?'); a plain name is a queue"
+
+    def parse(self, text: str) -> tuple[int, str]:
+        kind = QUEUE
+        name = text
+        for prefix, found in (("queue://", QUEUE), ("/queue/", QUEUE), ("topic://", TOPIC), ("/topic/", TOPIC)):
+            if text.startswith(prefix):
+                kind, name = found, text.removeprefix(prefix)
+                break
+        parsed = QueueName().parse(name)
+        if parsed is None:
+            raise ValueError
+        return kind, parsed
+
+    def show(self, value: object) -> str:
+        assert isinstance(value, tuple), f"a destination is {type(value)}"
+        kind, name = value
+        return f"{'queue' if kind == QUEUE else 'topic'}://{name}"
 
 
 class PropertyName(Kind):

@@ -71,6 +71,8 @@ def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False
     Raises: StoreLocked, StoreCorrupt, ConfigError, OSError if it cannot start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for note in config.notes:
+        log.warning("configuration: %s", note)
     security = Security(config)
     directory = config.data_directory
     if os.path.exists(directory) and not os.path.isdir(directory):

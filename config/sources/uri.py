@@ -339,17 +339,20 @@ def _note(option: Option) -> str:
 class ListenerUri(Kind):
     """``scheme://host:port?options``; the first of ``schemes`` is the one that is shown."""
 
-    __slots__ = ("_example", "_schemes")
+    __slots__ = ("_example", "_has_options", "_schemes")
 
-    def __init__(self, example: str, *schemes: str) -> None:
+    def __init__(self, example: str, *schemes: str, has_options: bool = True) -> None:
         self._example = example
         self._schemes = schemes
+        self._has_options = has_options
 
     @property
     def allowed(self) -> str:
         return f"{' or '.join(scheme + '://' for scheme in self._schemes)}HOST:PORT as in {self._example}"
 
     def parse(self, text: str) -> Endpoint:
+        if not self._has_options and "?" in text:
+            raise ValueError("has options, which are of messaging listeners only")
         try:
             return parse_endpoint(text, self._schemes, self._schemes[0])
         except OptionError as error:

@@ -7,34 +7,44 @@ were written, so that ``off`` or ``010`` mean what our own kinds of value say an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import yaml
 
-from config.errors import Problem
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, Pattern
-from config.schema import ADDRESS, SERVER, Leaf, Tree, parse_text, unknown_key
-from config.values import AddressPattern, Choice, Kind, UserName, Verifier
+from config.model import VirtualTopic
+from config.permissions import Action, Permission
+from config.schema import (
+    ADDRESS,
+    ENTRY_KEYS,
+    GRANTS,
+    LISTS,
+    PERMISSION_KEYS,
+    SERVER,
+    USER_KEYS,
+    VIRTUAL_TOPIC_KEYS,
+    Leaf,
+    Tree,
+    parse_text,
+    unknown_key,
+)
+from config.sources.document import Document
+from config.values import (
+    AddressPattern,
+    Boolean,
+    Choice,
+    Destination,
+    GroupName,
+    Kind,
+    QueuePrefix,
+    UserName,
+    Verifier,
+)
 
 # The same nodes from libyaml and from pure Python; the former is faster and not always there.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL_TAG: Final = "tag:yaml.org,2002:null"
 _KIND_BITS: Final = {"queue": QUEUE, "topic": TOPIC, "both": BOTH}
-
-
-@dataclass(slots=True)
-class Document:
-    """What a file sets: dotted attribute path of ServerConfig -> value, and the parts that are no single values.
-
-    sources: dotted key as written -> ``file:line``.
-    """
-
-    values: dict[str, object] = field(default_factory=dict)
-    users: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    addresses: list[AddressEntry] = field(default_factory=list)
-    sources: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
 
 
 def read(source: str, content: bytes) -> Document:
@@ -66,19 +76,28 @@ class _Reader:
     """Walks the nodes by the tables of ``config.schema``."""
 
     def __init__(self, source: str) -> None:
-        self._source = source
-        self.document = Document()
+        self.document = Document(source)
 
     def report_at(self, line: int, element: str, text: str) -> None:
-        self.document.problems.append(Problem(self._source, line, element, text))
+        self.document.report(line, element, text)
 
     def read_server(self, root: yaml.Node) -> None:
-        accepted = (*SERVER, "users", "addresses")
-        for key, node in self._entries(root, "", accepted):
+        for key, node in self._entries(root, "", (*SERVER, *LISTS)):
             if key == "users":
                 self._read_users(node)
             elif key == "addresses":
-                self._read_addresses(node)
+                for element, entry in self._listed(node, key, "- match: orders.>"):
+                    self._read_address(entry, element)
+            elif key == "permissions":
+                for element, entry in self._listed(node, key, "- match: orders.>"):
+                    self._read_permission(entry, element)
+            elif key == "virtual-topics":
+                self.document.virtual_topics = []
+                for element, entry in self._listed(node, key, "- match: VirtualTopic.>"):
+                    self._read_virtual_topic(entry, element)
+            elif key == "destinations":
+                for element, entry in self._listed(node, key, "- queue://orders"):
+                    self._read_destination(entry, element)
             else:
                 self._read_one(key, node, SERVER[key], self.document.values, self.document.sources, key)
 
@@ -94,6 +113,8 @@ class _Reader:
         """Read one value or a mapping of them.  element: for texts; source_key: for ``sources``."""
         if isinstance(at, Leaf):
             try:
+                if at.path in values and source_key not in sources:
+                    raise ValueError("sets again what another spelling of this key has set")
                 values[at.path] = self._value(node, at.kind)
                 sources[source_key] = self._place(node)
             except ValueError as error:
@@ -111,12 +132,15 @@ class _Reader:
                 self._report(user, element, str(error))
             if isinstance(user, yaml.ScalarNode) and user.value:
                 # Not repeated: it is most likely a password.
-                self._report(user, element, "a text, allowed is a mapping with the key verifiers")
+                self._report(user, element, "a text, allowed is a mapping with the keys verifiers and groups")
                 continue
             verifiers: list[str] = []
             problem_count = len(self.document.problems)
-            for _, listed in self._entries(user, element, ("verifiers",)):
-                verifiers = self._verifiers(listed, f"{element}.verifiers")
+            for key, listed in self._entries(user, element, USER_KEYS):
+                if key == "groups":
+                    self.document.groups[name] = self._groups(listed, f"{element}.groups")
+                else:
+                    verifiers = self._verifiers(listed, f"{element}.verifiers")
             if verifiers:
                 self.document.users[name] = tuple(verifiers)
                 self.document.sources[element] = self._place(user)
@@ -146,14 +170,72 @@ class _Reader:
                 verifiers.append(verifier)
         return verifiers
 
-    def _read_addresses(self, node: yaml.Node) -> None:
+    def _groups(self, node: yaml.Node, element: str) -> frozenset[str]:
+        """Read one name or a list of them."""
+        found: set[str] = set()
+        listed = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for at, inner in enumerate(listed):
+            try:
+                found.add(str(self._value(inner, GroupName())))
+            except ValueError as error:
+                self._report(inner, f"{element}[{at}]" if node is not inner else element, str(error))
+        return frozenset(found)
+
+    def _listed(self, node: yaml.Node, element: str, example: str) -> Iterator[tuple[str, yaml.Node]]:
+        """Yield the entries of a list."""
+        if isinstance(node, yaml.ScalarNode) and node.tag == _NULL_TAG:
+            return
         if not isinstance(node, yaml.SequenceNode):
-            self._report(
-                node, "addresses", f"{self._seen(node)}, allowed is a list of entries as in '- match: orders.>'"
-            )
+            self._report(node, element, f"{self._seen(node)}, allowed is a list of entries as in '{example}'")
             return
         for at, entry in enumerate(node.value):
-            self._read_address(entry, f"addresses[{at}]")
+            yield f"{element}[{at}]", entry
+
+    def _read_permission(self, node: yaml.Node, element: str) -> None:
+        pattern: Pattern | None = None
+        kinds = BOTH
+        grants: dict[Action, frozenset[str]] = {}
+        sources: dict[str, str] = {}
+        problem_count = len(self.document.problems)
+        for key, inner in self._entries(node, element, PERMISSION_KEYS):
+            if key in ENTRY_KEYS:
+                pattern, kinds = self._matching(key, inner, f"{element}.{key}", pattern, kinds)
+                continue
+            groups = self._groups(inner, f"{element}.{key}")
+            for action in GRANTS[key]:
+                grants[action] = groups
+                sources[action] = self._place(inner)
+        if pattern is not None:
+            self.document.permissions.append(Permission(pattern, kinds, grants, False, sources))
+        elif len(self.document.problems) == problem_count:
+            self._report(node, element, "lacks 'match', the name or pattern that the entry is for")
+
+    def _read_virtual_topic(self, node: yaml.Node, element: str) -> None:
+        topic = VirtualTopic()
+        pattern, prefix, is_selective = topic.pattern, topic.prefix, topic.is_selective
+        for key, inner in self._entries(node, element, VIRTUAL_TOPIC_KEYS):
+            try:
+                if key == "match":
+                    parsed = self._value(inner, AddressPattern())
+                    assert isinstance(parsed, Pattern), f"AddressPattern gave {type(parsed)}"
+                    pattern = parsed.text
+                elif key == "prefix":
+                    prefix = str(self._value(inner, QueuePrefix()))
+                else:
+                    is_selective = bool(self._value(inner, Boolean()))
+            except ValueError as error:
+                self._report(inner, f"{element}.{key}", str(error))
+        assert self.document.virtual_topics is not None, "an entry of a list that was not begun"
+        self.document.virtual_topics.append(VirtualTopic(pattern, prefix, is_selective))
+
+    def _read_destination(self, node: yaml.Node, element: str) -> None:
+        try:
+            found = self._value(node, Destination())
+        except ValueError as error:
+            self._report(node, element, str(error))
+            return
+        assert isinstance(found, tuple), f"Destination gave {type(found)}"
+        self.document.add_destination(*found)
 
     def _read_address(self, node: yaml.Node, element: str) -> None:
         pattern: Pattern | None = None
@@ -161,25 +243,31 @@ class _Reader:
         values: dict[str, object] = {}
         sources: dict[str, str] = {}
         problem_count = len(self.document.problems)
-        for key, inner in self._entries(node, element, ("match", "kind", *ADDRESS)):
+        for key, inner in self._entries(node, element, (*ENTRY_KEYS, *ADDRESS)):
             inner_element = f"{element}.{key}"
-            if key not in ("match", "kind"):
+            if key in ENTRY_KEYS:
+                pattern, kinds = self._matching(key, inner, inner_element, pattern, kinds)
+            else:
                 self._read_one(inner_element, inner, ADDRESS[key], values, sources, key)
-                continue
-            try:
-                if key == "kind":
-                    kinds = _KIND_BITS[str(self._value(inner, Choice(*_KIND_BITS)))]
-                else:
-                    parsed = self._value(inner, AddressPattern())
-                    assert isinstance(parsed, Pattern), f"AddressPattern gave {type(parsed)}"
-                    pattern = parsed
-            except ValueError as error:
-                self._report(inner, inner_element, str(error))
         if pattern is not None:
             by_path = {_path_of(key): place for key, place in sources.items()}
             self.document.addresses.append(AddressEntry(pattern, kinds, values, by_path))
         elif len(self.document.problems) == problem_count:
             self._report(node, element, "lacks 'match', the name or pattern that the entry is for")
+
+    def _matching(
+        self, key: str, node: yaml.Node, element: str, pattern: Pattern | None, kinds: int
+    ) -> tuple[Pattern | None, int]:
+        """Read what an entry is for: ``match`` or ``kind``; return both as known so far."""
+        try:
+            if key == "kind":
+                return pattern, _KIND_BITS[str(self._value(node, Choice(*_KIND_BITS)))]
+            parsed = self._value(node, AddressPattern())
+            assert isinstance(parsed, Pattern), f"AddressPattern gave {type(parsed)}"
+            return parsed, kinds
+        except ValueError as error:
+            self._report(node, element, str(error))
+            return pattern, kinds
 
     def _entries(
         self, node: yaml.Node, element: str, accepted: Collection[str] | None
@@ -224,7 +312,7 @@ class _Reader:
         return repr(node.value) if node.value else "nothing"
 
     def _place(self, node: yaml.Node) -> str:
-        return f"{self._source}:{node.start_mark.line + 1}"
+        return self.document.place(node.start_mark.line + 1)
 
     def _report(self, node: yaml.Node, element: str, text: str) -> None:
         self.report_at(node.start_mark.line + 1, element, text)

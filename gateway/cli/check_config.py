@@ -1,16 +1,20 @@
-"""``penstock check-config FILE``: every error of a configuration, or what is effective and where it came from."""
+"""``penstock check-config FILE...``: every error of a configuration, or what is effective and where it came from."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import operator
 from typing import TYPE_CHECKING, Any
 
+from config import json_schema
 from config.loader import load_config
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry
 from config.model import ServerConfig
+from config.permissions import Permission
 from config.schema import ADDRESS, SERVER, leaves
+from config.values import Destination
 from gateway.cli import exit_codes
 from gateway.security import refuse_open_listeners
 
@@ -24,31 +28,67 @@ _BUILT_IN = "default"
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "check-config",
-        help="check a configuration file",
+        help="check configuration files",
         description="Print the effective settings and where each came from, or every error; then exit with 2.",
     )
-    parser.add_argument("file", metavar="FILE")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        default=[],
+        help="YAML, activemq.xml, HornetQ's or Artemis' XML; of several, later ones stand over earlier ones",
+    )
+    what.add_argument("--json-schema", action="store_true", help="print the JSON schema of penstock.yaml, for editors")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_config(arguments.file)
+    if arguments.json_schema:
+        print(json.dumps(json_schema.build(), indent=2))
+        return exit_codes.OK
+    config = load_config(arguments.files)
     refuse_open_listeners(config)
     settings = effective(config)
     addresses = [_address(entry) for entry in config.addresses]
     users = {
         name: {
             "mechanisms": [text.partition("$")[0] for text in verifiers],
+            "groups": sorted(config.groups.get(name, ())),
             "source": config.sources.get(f"users.{name}", _BUILT_IN),
         }
         for name, verifiers in config.users.items()
     }
+    permissions = [_permission(entry) for entry in config.permissions]
+    virtual_topics = [dataclasses.asdict(topic) for topic in config.virtual_topics]
+    destinations = [Destination().show((found.kind, found.name)) for found in config.destinations]
+    notes = [str(note) for note in config.notes]
     if arguments.json:
-        print(json.dumps({"ok": True, "settings": settings, "users": users, "addresses": addresses}))
+        document = {
+            "ok": True,
+            "settings": settings,
+            "users": users,
+            "permissions": permissions,
+            "virtual_topics": virtual_topics,
+            "destinations": destinations,
+            "addresses": addresses,
+            "notes": notes,
+        }
+        print(json.dumps(document))
         return exit_codes.OK
     print("ok")
     rows = [(f"{key}: {setting['value']}", setting["source"]) for key, setting in settings.items()]
-    rows.extend((f"users.{name}: {', '.join(user['mechanisms'])}", str(user["source"])) for name, user in users.items())
+    for name, user in users.items():
+        groups = f"; groups {', '.join(user['groups'])}" if user["groups"] else ""
+        rows.append((f"users.{name}: {', '.join(user['mechanisms'])}{groups}", str(user["source"])))
+    for at, permission in enumerate(permissions):
+        rows.append((f"permissions[{at}].match: {permission['match']} ({permission['kind']})", ""))
+        rows.extend(
+            (f"permissions[{at}].{action}: {', '.join(grant['groups']) or 'nobody'}", grant["source"])
+            for action, grant in permission["grants"].items()
+        )
+    rows.extend((f"virtual-topics: {topic['pattern']} to {topic['prefix']}", "") for topic in virtual_topics)
+    rows.extend((f"destinations: {name}", "") for name in destinations)
     for at, address in enumerate(addresses):
         rows.append((f"addresses[{at}].match: {address['match']} ({address['kind']})", ""))
         rows.extend(
@@ -58,6 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
     width = max(len(text) for text, _ in rows)
     for text, source in rows:
         print(f"{text:<{width}}  {source}".rstrip())
+    for note in notes:
+        print(f"note: {note}")
     return exit_codes.OK
 
 
@@ -79,3 +121,11 @@ def _address(entry: AddressEntry) -> dict[str, Any]:
         if leaf.path in entry.values
     }
     return {"match": entry.pattern.text, "kind": _KIND_NAMES[entry.kinds], "settings": settings}
+
+
+def _permission(entry: Permission) -> dict[str, Any]:
+    grants = {
+        action: {"groups": sorted(groups), "source": entry.sources.get(action, "")}
+        for action, groups in entry.grants.items()
+    }
+    return {"match": entry.pattern.text, "kind": _KIND_NAMES[entry.kinds], "grants": grants}

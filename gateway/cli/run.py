@@ -25,7 +25,13 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", metavar="FILE", help="settings in YAML (docs/configuration.md)")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="settings: YAML, activemq.xml, HornetQ's or Artemis' XML; may be given several times, later over earlier",
+    )
     parser.add_argument("--data", metavar="DIR", help="directory of the store (default: data)")
     parser.add_argument("--stomp", metavar="URI", help="STOMP listener (default: tcp://127.0.0.1:61613); port 0: any")
     parser.add_argument("--http", metavar="URI", help="HTTP listener (default: http://127.0.0.1:8161); port 0: any")

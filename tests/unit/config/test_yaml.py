@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from config.matching import BOTH, QUEUE
+from config.matching import BOTH, QUEUE, TOPIC
+from config.model import NamedDestination, VirtualTopic
 from config.scram import hash_password
-from config.sources.yaml import Document, read
+from config.sources.document import Document
+from config.sources.yaml import read
 
 VERIFIERS = hash_password("secret", 4096)
 
@@ -168,3 +170,80 @@ def test_anchors_are_followed() -> None:
         "addresses:\n  - match: a\n    redelivery: &r {maximum-redeliveries: 1}\n  - match: b\n    redelivery: *r\n"
     )
     assert [entry.values for entry in document.addresses] == [{"redelivery.maximum_redeliveries": 1}] * 2
+
+
+def test_groups_of_users() -> None:
+    document = read_text(
+        f"users:\n  a: {{verifiers: [{VERIFIERS[0]}], groups: [x, y]}}\n"
+        f"  b: {{verifiers: [{VERIFIERS[0]}], groups: z}}\n"
+    )
+    assert document.problems == []
+    assert document.groups == {"a": frozenset({"x", "y"}), "b": frozenset({"z"})}
+
+
+def test_permissions() -> None:
+    document = read_text(
+        "permissions:\n  - match: a.>\n    kind: queue\n    read: [x, y]\n    admin: z\n    write: []\n"
+    )
+    assert document.problems == []
+    (entry,) = document.permissions
+    assert (entry.pattern.text, entry.kinds, entry.unites) == ("a.>", QUEUE, False)
+    assert entry.grants == {
+        "read": frozenset({"x", "y"}),
+        "create": frozenset({"z"}),
+        "delete": frozenset({"z"}),
+        "write": frozenset(),
+    }
+    assert entry.sources["create"] == "p.yaml:5"
+
+
+def test_virtual_topics() -> None:
+    document = read_text("virtual-topics:\n  - {match: V.>, prefix: C.*., selective: true}\n  - {}\n")
+    assert document.problems == []
+    assert document.virtual_topics == [VirtualTopic("V.>", "C.*.", True), VirtualTopic()]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", None), ("virtual-topics: []\n", []), ("virtual-topics:\n", [])])
+def test_virtual_topics_can_be_switched_off(text: str, expected: list[VirtualTopic] | None) -> None:
+    assert read_text(text).virtual_topics == expected
+
+
+def test_destinations() -> None:
+    document = read_text("destinations: [a.b, 'topic://c', /queue/d, a.b]\n")
+    assert document.problems == []
+    assert document.destinations == [
+        NamedDestination(QUEUE, "a.b"),
+        NamedDestination(TOPIC, "c"),
+        NamedDestination(QUEUE, "d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("permissions: x", "p.yaml:1: permissions: 'x', allowed is a list of entries as in '- match: orders.>'"),
+        ("permissions: [{read: a}]", "p.yaml:1: permissions[0]: lacks 'match', the name or pattern"),
+        ("permissions: [{match: a, reads: b}]", "permissions[0].reads: unknown key (did you mean 'read'?)"),
+        ("permissions: [{match: a, read: [[]]}]", "permissions[0].read[0]: a list, allowed is the name of a group"),
+        ("permissions: [{match: a, read: 'x,y'}]", "permissions[0].read: 'x,y', allowed is the name of a group"),
+        ("destinations: ['a.>']", "p.yaml:1: destinations[0]: 'a.>', allowed is queue://NAME or topic://NAME"),
+        (
+            "virtual-topics: [{prefix: Consumer.}]",
+            "virtual-topics[0].prefix: 'Consumer.', allowed is elements",
+        ),
+        ("virtual-topics: [{match: a.>.b}]", "virtual-topics[0].match: 'a.>.b' has '>' or '#' before its end"),
+        (
+            "addresses: [{match: a, redelivery: {collision-avoidance-percent: 5, collision-avoidance-factor: 0.1}}]",
+            "addresses[0].redelivery.collision-avoidance-factor: sets again what another spelling of this key has set",
+        ),
+    ],
+)
+def test_what_is_wrong_in_lists(text: str, said: str) -> None:
+    (problem,) = problems(text)
+    assert said in problem
+
+
+def test_the_other_spelling_of_the_jitter() -> None:
+    (entry,) = read_text("addresses: [{match: a, redelivery: {collision-avoidance-factor: 0.15}}]").addresses
+    assert entry.values == {"redelivery.collision_avoidance_percent": 15.0}
+    assert entry.sources == {"redelivery.collision_avoidance_percent": "p.yaml:1"}

@@ -109,6 +109,26 @@ def test_check_config_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ]
 
 
+def test_check_config_shows_lists_and_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "permissions: [{match: a, read: [x, y], write: []}]\ndestinations: ['topic://t']\n"
+        "listeners: {stomp: 'tcp://127.0.0.1:1?jms.useAsyncSend=true'}\n"
+    )
+    assert main(["check-config", str(path)]) == exit_codes.OK
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"permissions[0].read: x, y {path}:1" in lines
+    assert f"permissions[0].write: nobody {path}:1" in lines
+    assert "destinations: topic://t" in lines
+    assert "virtual-topics: VirtualTopic.> to Consumer.*." in lines
+    assert lines[-1].startswith(f"note: {path}:3: listeners.stomp: jms.useAsyncSend has no effect")
+
+
+def test_check_config_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-config", "--json-schema"]) == exit_codes.OK
+    assert json.loads(capsys.readouterr().out)["title"] == "penstock.yaml"
+
+
 def test_check_config_reports_every_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("dta: x\nstore: {flush: never}\n")
@@ -132,7 +152,7 @@ def test_user_hash_prints_what_can_be_pasted(
     assert main(["user", "hash", name, "--iterations", "4096"]) == exit_codes.OK
     path = tmp_path / "p.yaml"
     path.write_text(capsys.readouterr().out)
-    config = load_config(str(path))
+    config = load_config([str(path)])
     assert list(config.users) == [name]
     security = Security(config)
     assert security.check(name, "correct horse")

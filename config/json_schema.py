@@ -1,0 +1,84 @@
+"""penstock.yaml for editors: a JSON schema made from the tables that the file is read by."""
+
+from __future__ import annotations
+
+import operator
+from typing import Final
+
+from config.model import ServerConfig, VirtualTopic
+from config.policies import DEFAULT_ADDRESS_SETTINGS
+from config.schema import ADDRESS, GRANTS, SERVER, Leaf, Tree
+from config.values import AddressPattern, Destination, GroupName, JsonSchema, QueuePrefix, Verifier
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_KINDS: Final[JsonSchema] = {"enum": ["queue", "topic", "both"], "default": "both"}
+
+
+def build() -> JsonSchema:
+    """Return the schema of a whole file."""
+    properties = _properties(SERVER, ServerConfig())
+    properties["users"] = {"type": "object", "additionalProperties": _user()}
+    properties["permissions"] = _list_of(_permission())
+    properties["virtual-topics"] = _list_of(_virtual_topic())
+    properties["destinations"] = _list_of(Destination().json_schema())
+    properties["addresses"] = _list_of(_entry(_properties(ADDRESS, DEFAULT_ADDRESS_SETTINGS)))
+    return {"$schema": DIALECT, "title": "penstock.yaml", **_object(properties)}
+
+
+def _properties(tree: Tree, defaults: object) -> dict[str, JsonSchema]:
+    found: dict[str, JsonSchema] = {}
+    for key, at in tree.items():
+        if isinstance(at, Leaf):
+            found[key] = at.kind.json_schema()
+            if not at.is_alias:
+                value = operator.attrgetter(at.path)(defaults)
+                is_plain = value is None or isinstance(value, bool | int | float | str)
+                found[key] = {**found[key], "default": value if is_plain else at.kind.show(value)}
+        else:
+            found[key] = _object(_properties(at, defaults))
+    return found
+
+
+def _object(properties: dict[str, JsonSchema], *required: str) -> JsonSchema:
+    # Null stands for nothing: a key with everything below it commented out.
+    schema: JsonSchema = {"type": ["object", "null"], "additionalProperties": False, "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
+def _list_of(items: JsonSchema) -> JsonSchema:
+    return {"type": ["array", "null"], "items": items}
+
+
+def _entry(properties: dict[str, JsonSchema]) -> JsonSchema:
+    return _object({"match": AddressPattern().json_schema(), "kind": _KINDS, **properties}, "match")
+
+
+def _user() -> JsonSchema:
+    return _object(
+        {
+            "verifiers": {"type": "array", "minItems": 1, "items": Verifier().json_schema()},
+            "groups": _names(),
+        },
+        "verifiers",
+    )
+
+
+def _names() -> JsonSchema:
+    name = GroupName().json_schema()
+    return {"anyOf": [name, {"type": "array", "items": name}]}
+
+
+def _permission() -> JsonSchema:
+    return _entry({key: _names() for key in GRANTS})
+
+
+def _virtual_topic() -> JsonSchema:
+    default = VirtualTopic()
+    return _object(
+        {
+            "match": {**AddressPattern().json_schema(), "default": default.pattern},
+            "prefix": {**QueuePrefix().json_schema(), "default": default.prefix},
+            "selective": {"type": "boolean", "default": default.is_selective},
+        }
+    )

@@ -1,0 +1,54 @@
+"""What one file of settings says, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from config.errors import Problem
+from config.matching import AddressEntry
+from config.model import NamedDestination, VirtualTopic
+from config.permissions import Permission
+
+
+@dataclass(slots=True)
+class Document:
+    """What a file sets.
+
+    values: dotted attribute path of ServerConfig -> value.
+    users: login -> verifiers; passwords: login -> password in plain text, which the loader turns into verifiers.
+    virtual_topics: None where the file does not speak of them; an empty list switches them off.
+    sources: dotted key as YAML writes it -> ``file:line``.
+    problems: what keeps the file from being used; notes: what it says without an effect, or with another one here.
+    """
+
+    source: str
+    values: dict[str, object] = field(default_factory=dict)
+    users: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    groups: dict[str, frozenset[str]] = field(default_factory=dict)
+    permissions: list[Permission] = field(default_factory=list)
+    addresses: list[AddressEntry] = field(default_factory=list)
+    virtual_topics: list[VirtualTopic] | None = None
+    destinations: list[NamedDestination] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+
+    def report(self, line: int, element: str, text: str) -> None:
+        self.problems.append(Problem(self.source, line, element, text))
+
+    def note(self, line: int, element: str, text: str) -> None:
+        self.notes.append(Problem(self.source, line, element, text))
+
+    def note_all(self, line: int, element: str, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.note(line, element, text)
+
+    def place(self, line: int) -> str:
+        return f"{self.source}:{line}"
+
+    def add_destination(self, kind: int, name: str) -> None:
+        destination = NamedDestination(kind, name)
+        if destination not in self.destinations:
+            self.destinations.append(destination)
