@@ -8,6 +8,7 @@ recovery rebuilds them from the log, so nothing would be won by writing them ear
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from itertools import islice
 from typing import Final
 
@@ -155,6 +156,15 @@ class ConsumeQueueFiles:
                     self._files.unlink(f"{directory}/{name}")
                     self._named.discard(f"{directory}/{name}")
         return kept
+
+    def remove_gone(self, known: Container[int], number_limit: int) -> None:
+        """Remove the queues of destinations below ``number_limit`` that are not among the known ones."""
+        for name in self._files.list_directory(self.root):
+            if name.isdigit() and 0 < int(name) < number_limit and int(name) not in known:
+                for priority in self._files.list_directory(f"{self.root}/{name}"):
+                    self.truncate(int(name), int(priority), 0)
+                    self._files.remove_directory(lane_directory(self.root, int(name), int(priority)))
+                self._files.remove_directory(f"{self.root}/{name}")
 
 
 def _entry_count(files: Files, path: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Final
 
 from engine.errors import StoreError
@@ -21,18 +20,20 @@ from engine.store import format as layout
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
 from engine.store.consume_queue import ConsumeQueueFiles, ConsumeQueues
+from engine.store.entry_span import EntrySpan, written_end
 from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
-from engine.store.paging import OpenFiles, PageJob, SegmentMap
+from engine.store.open_files import OpenFiles
+from engine.store.paging import PageJob, SegmentMap
 from engine.store.recovery import Recovery
 from engine.store.recovery_report import RecoveryReport
+from engine.store.release import Release
 from engine.store.retention import Retention
 from engine.store.settings import ASYNC, StoreSettings
 from engine.store.state import Lane, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
 
-ENTRY_BYTES: Final = layout.ENTRY_BYTES
 LANE_SHIFT: Final = layout.LANE_SHIFT
 DELIVERY_COUNT_MAX: Final = 0xFFFF
 
@@ -59,6 +60,7 @@ class FileStore(Store):
         "_lanes",
         "_commit",
         "_retention",
+        "_release",
         "_open_files",
         "_segment_map",
         "_segment_map_edition",
@@ -184,7 +186,18 @@ class FileStore(Store):
             clock,
             settings,
         )
+        self._release = Release(
+            self,
+            log.state,
+            self._open_files,
+            queue_files.root,
+            self._workers,
+            timers,
+            clock,
+            settings.retry_interval_ms,
+        )
         self._queues.log_durable(log.end)
+        self._release.go_on()
 
     def store_id(self) -> str:
         return self._store_id
@@ -228,6 +241,7 @@ class FileStore(Store):
     def close_destination(self, number: int) -> None:
         self._log.append_record(layout.CLOSE, number, compact_json({"id": number}).encode())
         self._log.state.close(number)
+        self._release.go_on()
 
     def state_of(self, number: int) -> DestinationState:
         return self._log.state.state_of(number)
@@ -329,7 +343,7 @@ class FileStore(Store):
         return self._health.is_good()
 
     def retention_reason(self) -> str:
-        return self._retention.reason
+        return self._retention.reason or self._release.reason
 
     def request(
         self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
@@ -337,16 +351,9 @@ class FileStore(Store):
         assert self._listener is not None, "the answer needs a listener"
         lane = self._log.state.open_lane(destination_id, priority)
         start = max(first, lane.kept_first)
-        end = max(self._written_tail(lane, min(first + count, lane.tail)), start)
-        memory_first = lane.closing[0].first if lane.closing else lane.entries_first
-        memory = bytearray()
-        for block in lane.closing:
-            if block.first < end and block.end() > start:
-                octets = block.octets
-                memory += octets[max(start - block.first, 0) * ENTRY_BYTES : (end - block.first) * ENTRY_BYTES]
-        if lane.entries_first < end:
-            entries_first = lane.entries_first
-            memory += lane.entries[max(start - entries_first, 0) * ENTRY_BYTES : (end - entries_first) * ENTRY_BYTES]
+        end = min(first + count, lane.tail)
+        if self._log.end != self._commit.written:
+            end = written_end(lane, end, self._commit.written)
         if self._segment_map_edition != self._log.edition:
             self._segment_map = SegmentMap(self._log.segments)
             self._segment_map_edition = self._log.edition
@@ -354,15 +361,9 @@ class FileStore(Store):
             PageJob(
                 self._listener,
                 self._open_files,
-                self._queues.files.root,
                 self._segment_map,
-                destination_id,
-                priority,
+                EntrySpan(self._queues.files.root, lane, start, max(end, start)),
                 first,
-                start,
-                end,
-                memory_first,
-                bytes(memory),
                 limit_bytes,
                 self._is_skipping,
                 self.report,
@@ -371,26 +372,10 @@ class FileStore(Store):
             READ_LANE,
         )
 
-    def _written_tail(self, lane: Lane, end: int) -> int:
-        """Return ``end``, or less where the records of the last entries before it are not written yet."""
-        written = self._commit.written
-        if self._log.end == written:
-            return end
-        for octets, first in [
-            (lane.entries, lane.entries_first),
-            *((block.octets, block.first) for block in reversed(lane.closing)),
-        ]:
-            count = min(end - first, len(octets) // ENTRY_BYTES)
-            if count > 0:
-                written_count = bisect_left(_LogOffsets(octets, count), written)
-                if written_count:
-                    return first + written_count
-                end = first
-        return end
-
     def wind_down(self) -> None:
         """Give workers no more of what can be left to the next start, so that waiting for them does not take long."""
         self._retention.close()
+        self._release.close()
         self._queues.close()
 
     def close(self) -> None:
@@ -413,22 +398,6 @@ class FileStore(Store):
             self._log.close()
             self._checkpoint.close()
             self._lock.close()
-
-
-class _LogOffsets:
-    """The log offsets of entries, as bisect wants to see them."""
-
-    __slots__ = ("_octets", "_count")
-
-    def __init__(self, octets: bytearray, count: int) -> None:
-        self._octets = octets
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, entry: int) -> int:
-        return int.from_bytes(self._octets[entry * ENTRY_BYTES : entry * ENTRY_BYTES + 8], "little")
 
 
 def _pack_ranges(consumer_id: int, outcome: int, cause: int, due_or_freed: int, ranges: list[Range]) -> bytes:

@@ -91,6 +91,10 @@ class Files(ABC):
         """Make a directory, unless it is there."""
 
     @abstractmethod
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory, unless it is gone or something is in it."""
+
+    @abstractmethod
     def rename(self, source: str, target: str) -> None:
         """Give a file another name, in place of whatever bears it."""
 
@@ -225,6 +229,13 @@ class RealFiles(Files):
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)

@@ -7,7 +7,6 @@ being read.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from typing import Final
 
 from crc32c import crc32c
@@ -16,8 +15,9 @@ from engine.errors import StoreCorrupt, StoreError
 from engine.message import IN_TRANSACTION, Message
 from engine.ports import Job, StoreListener
 from engine.store import format as layout
-from engine.store.consume_queue import file_name, lane_directory
-from engine.store.files import File, Files, describe, read_fully
+from engine.store.entry_span import EntrySpan
+from engine.store.files import describe, read_fully
+from engine.store.open_files import OpenFiles
 from engine.store.recovery_report import LogRange, RecoveryReport
 from engine.store.segment import Segment
 
@@ -26,7 +26,6 @@ GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than 
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
-ENTRY_BYTES: Final = layout.ENTRY_BYTES
 UNPACK_HEAD: Final = layout.MESSAGE_HEAD.unpack_from
 UNPACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.unpack_from
 
@@ -44,48 +43,6 @@ class SegmentMap:
         self.editions = [segment.edition for segment in segments]
 
 
-class OpenFiles:
-    """Files that were read last, by path; at most ``limit`` of them stay open.  For one thread.
-
-    dropped: paths that retention has removed; any thread may add to it.
-    """
-
-    __slots__ = ("dropped", "_files", "_limit", "_open")
-
-    def __init__(self, files: Files, limit: int) -> None:
-        self.dropped: set[str] = set()
-        self._files = files
-        self._limit = limit
-        self._open: OrderedDict[str, tuple[File, int]] = OrderedDict()
-
-    def get(self, path: str, edition: int) -> File:
-        """Return the file, opened anew if it is not the edition that is open."""
-        known = self._open.get(path)
-        if known is not None:
-            if known[1] == edition:
-                self._open.move_to_end(path)
-                return known[0]
-            self.forget(path)
-        file = self._files.open_to_read(path)
-        self._open[path] = (file, edition)
-        if len(self._open) > self._limit:
-            _, (oldest, _) = self._open.popitem(last=False)
-            oldest.close()
-        return file
-
-    def forget(self, path: str) -> None:
-        """Close a file, so that the room of one that was dropped is free."""
-        known = self._open.pop(path, None)
-        if known is not None:
-            known[0].close()
-
-    def close(self) -> None:
-        """Close all."""
-        for file, _ in self._open.values():
-            file.close()
-        self._open.clear()
-
-
 class DamagedRecord(StoreCorrupt):
     """The record of ``entry`` is not what the entry says."""
 
@@ -97,7 +54,7 @@ class DamagedRecord(StoreCorrupt):
 
 
 class PageJob(Job):
-    """One ``Store.request``: entries ``first`` to ``end``; ``memory`` holds those from ``memory_first`` on.
+    """One ``Store.request``: the messages of ``span``.
 
     What is sound before a damaged record is handed over; the damage is the answer to the next request, which begins
     there.  is_skipping: damaged records are left out instead, and noted in ``report``.
@@ -106,15 +63,12 @@ class PageJob(Job):
     __slots__ = (
         "_listener",
         "_open_files",
-        "_root",
         "_map",
+        "_span",
         "_destination_id",
         "_priority",
         "_asked_first",
         "_first",
-        "_end",
-        "_memory_first",
-        "_memory",
         "_limit_bytes",
         "_is_skipping",
         "_report",
@@ -129,15 +83,9 @@ class PageJob(Job):
         self,
         listener: StoreListener,
         open_files: OpenFiles,
-        root: str,
         segment_map: SegmentMap,
-        destination_id: int,
-        priority: int,
+        span: EntrySpan,
         asked_first: int,
-        first: int,
-        end: int,
-        memory_first: int,
-        memory: bytes,
         limit_bytes: int,
         is_skipping: bool,
         report: RecoveryReport,
@@ -145,21 +93,18 @@ class PageJob(Job):
     ) -> None:
         self._listener = listener
         self._open_files = open_files
-        self._root = root
         self._map = segment_map
-        self._destination_id = destination_id
-        self._priority = priority
+        self._span = span
+        self._destination_id = span.destination_id
+        self._priority = span.priority
         self._asked_first = asked_first
-        self._first = first
-        self._end = end
-        self._memory_first = memory_first
-        self._memory = memory
+        self._first = span.first
         self._limit_bytes = limit_bytes
         self._is_skipping = is_skipping
         self._report = report
         self._reader = reader
         self._messages: list[Message] = []
-        self._next = first
+        self._next = span.first
         self._skipped: list[DamagedRecord] = []
         self._reason = ""
 
@@ -189,7 +134,7 @@ class PageJob(Job):
             )
 
     def _read(self) -> None:
-        octets = self._entries()
+        octets = self._span.read(self._open_files)
         entries = [(entry[0], entry[1]) for entry in layout.ENTRY.iter_unpack(octets)]
         count = len(entries)
         left = self._limit_bytes
@@ -229,23 +174,6 @@ class PageJob(Job):
                     raise
                 together = 1  # what can be read before the place that cannot is not to wait for it
             at = self._next - self._first
-
-    def _entries(self) -> bytes:
-        parts: list[bytes] = []
-        entry = self._first
-        file_end = min(self._end, self._memory_first)
-        directory = lane_directory(self._root, self._destination_id, self._priority)
-        while entry < file_end:
-            in_file = entry % layout.ENTRIES_PER_FILE
-            count = min(file_end - entry, layout.ENTRIES_PER_FILE - in_file)
-            path = f"{directory}/{file_name(entry - in_file)}"
-            octets = read_fully(self._open_files.get(path, 0), count * ENTRY_BYTES, in_file * ENTRY_BYTES)
-            if len(octets) < count * ENTRY_BYTES:
-                raise StoreCorrupt(f"{path}: entry {entry + len(octets) // ENTRY_BYTES} is missing")
-            parts.append(octets)
-            entry += count
-        parts.append(self._memory)
-        return b"".join(parts)
 
     def _read_records(
         self, place: int, offset: int, end: int, entries: list[tuple[int, int]], at: int, until: int, left: int
@@ -337,20 +265,3 @@ class PageJob(Job):
             if taken >= left:
                 break
         return taken
-
-
-class ForgetJob(Job):
-    """Lets go of files that were dropped."""
-
-    __slots__ = ("_open_files", "_paths")
-
-    def __init__(self, open_files: OpenFiles, paths: list[str]) -> None:
-        self._open_files = open_files
-        self._paths = paths
-
-    def run(self) -> None:
-        for path in self._paths:
-            self._open_files.forget(path)
-
-    def finish(self) -> None:
-        pass

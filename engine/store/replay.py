@@ -315,7 +315,7 @@ class Replay:
             if not self._has_skipped or queue_offset < lane.tail:
                 reason = f"entry {queue_offset} of queue {destination_id}/{priority}, {lane.tail} should follow"
                 raise InvalidRecord(offset, reason, True)
-            _leave_out(lane, queue_offset)
+            self._leave_out(lane, queue_offset)
         return lane
 
     def _apply_transaction(self, offset: int, sequence: int, payload: bytes) -> None:
@@ -418,13 +418,23 @@ class Replay:
             for known in destination.lanes:
                 lane = state.open_lane(number, known.priority)
                 if lane.tail < known.tail:
-                    _leave_out(lane, known.tail)
+                    self._leave_out(lane, known.tail)
                 lane.settled = known.settled
                 lane.attempts = known.attempts
                 lane.live_bytes = known.live_bytes
             state.destinations[number].holders = destination.holders
         if state.system.tail < snapshot.system.tail:
-            _leave_out(state.system, snapshot.system.tail)
+            self._leave_out(state.system, snapshot.system.tail)
+
+    def _leave_out(self, lane: Lane, tail: int) -> None:
+        """Go on at entry ``tail`` although the records before it are lost: their entries are empty, and settled."""
+        first, count = lane.tail, tail - lane.tail
+        lane.entries += bytes(count * layout.ENTRY_BYTES)
+        lane.settle(first, count)
+        if lane.is_topic and lane is not self.state.system:
+            for member in self.state.destinations[lane.destination_id].holders.members:
+                member.lane(lane.priority).settle(first, count)
+        lane.tail = tail
 
     def _close_entries(self, base: int) -> None:
         """Collect the entries of the segments below ``base``; bring them to the disk if they are many."""
@@ -444,10 +454,3 @@ class Replay:
 def _corrupt(segment: Segment, invalid: InvalidRecord) -> StoreCorrupt:
     position = HEADER_BYTES + invalid.offset - segment.base
     return StoreCorrupt(f"{segment.path()}, position {position}, log offset {invalid.offset}: {invalid.reason}")
-
-
-def _leave_out(lane: Lane, tail: int) -> None:
-    """Go on at entry ``tail`` although the records before it are lost: their entries are empty, and settled."""
-    lane.entries += bytes((tail - lane.tail) * layout.ENTRY_BYTES)
-    lane.settle(lane.tail, tail - lane.tail)
-    lane.tail = tail

@@ -18,7 +18,7 @@ from engine.store.commit_log import CommitLog
 from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import Files, describe, read_fully
 from engine.store.group_commit import GroupCommit
-from engine.store.paging import ForgetJob, OpenFiles
+from engine.store.open_files import ForgetJob, OpenFiles
 from engine.store.segment import Segment
 from engine.store.settings import StoreSettings
 from engine.store.state import StoreState, load_snapshot
@@ -175,13 +175,12 @@ class Retention(TimerTarget):
             return  # readers and the next start would look for what is gone
         self._log.drop_segments(place)
         self._open_files.dropped.update(paths)
-        tails = [(lane.destination_id, lane.priority, lane.tail) for lane in self._tails.all_lanes()]
         for key, lane in self._tails.lanes.items():
             kept = self._log.state.lanes.get(key)
             if kept is not None:
                 kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
         self._is_in_flight = True
-        self._workers.submit(DropJob(self, self._files, self._queue_files, paths, tails), FILE_LANE)
+        self._workers.submit(DropJob(self, self._files, self._queue_files, paths, self._tails), FILE_LANE)
 
     def dropped(self, paths: list[str], reason: str) -> None:
         """Go on with the next oldest."""
@@ -237,7 +236,7 @@ class DropJob(Job):
         files: Files,
         queue_files: ConsumeQueueFiles,
         paths: list[str],
-        tails: list[tuple[int, int, int]],
+        tails: StoreState,
     ) -> None:
         self._retention = retention
         self._files = files
@@ -251,8 +250,11 @@ class DropJob(Job):
         try:
             for path in self._paths:
                 self._files.unlink(path)
-            for destination_id, priority, tail in self._tails:
-                self._queue_files.drop_below(destination_id, priority, tail)
+            tails = self._tails
+            for lane in tails.all_lanes():
+                self._queue_files.drop_below(lane.destination_id, lane.priority, lane.tail)
+            # What was closed before that snapshot has no message in what is left.
+            self._queue_files.remove_gone(tails.destinations, tails.next_destination)
         except OSError as error:
             self._reason = describe(error, path)
 

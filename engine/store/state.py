@@ -111,7 +111,8 @@ class Destination:
         """Return the first entry of a lane that the queue, or a durable subscription, may still ask for."""
         if self.kind != TOPIC:
             return lane.settled.cursor
-        return min([lane.tail, *(member.cursor(lane.priority) for member in self.holders.members)])
+        members = self.holders.members
+        return min([lane.tail, *(member.first_needed(lane.priority, lane.tail) for member in members)])
 
 
 class StoreState:

@@ -49,12 +49,17 @@ class Subscription:
         lane = self.lanes.get(priority)
         if lane is None:
             lane = self.lanes[priority] = SubscriptionLane(0, 0)
+            if self.is_closing:
+                lane.end = 0
         return lane
 
-    def cursor(self, priority: int) -> int:
-        """Return the entry below which everything is settled."""
+    def first_needed(self, priority: int, tail: int) -> int:
+        """Return the first entry of a lane with that tail that may still be asked for on its behalf."""
         lane = self.lanes.get(priority)
-        return 0 if lane is None else lane.settled.cursor
+        cursor = 0 if lane is None else lane.settled.cursor
+        if self.is_closing and (lane is None or cursor >= lane.end):
+            return tail
+        return cursor
 
     def close(self, tails: dict[int, int]) -> None:
         """Want nothing more: what is appended from now on, and what it has never kept live, is as good as settled."""
@@ -64,6 +69,18 @@ class Subscription:
             lane.end = tail
             lane.attempts.clear()
             lane.settled.add(0, min(lane.counted_from, tail))
+
+    def left(self, count_max: int) -> tuple[int, int, int]:
+        """Return (priority, first, count) of some entries that a closed subscription has not settled yet."""
+        for priority, lane in self.lanes.items():
+            first = lane.settled.cursor
+            if first < lane.end:
+                count = 1
+                until = min(count_max, lane.end - first)
+                while count < until and not lane.settled.contains(first + count):
+                    count += 1
+                return priority, first, count
+        raise AssertionError(f"subscription {self.number} has settled everything")
 
     def is_finished(self) -> bool:
         """Return whether a closed subscription keeps nothing live any more."""

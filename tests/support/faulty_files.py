@@ -382,6 +382,11 @@ class FaultyFiles(Files):
             self._names.setdefault("/".join(parts[:length]), {})
             self._durable_names.setdefault("/".join(parts[:length]), {})
 
+    def remove_directory(self, path: str) -> None:
+        self.enter("remove_directory", path)
+        if not self.list_directory(path):
+            self._names.pop(path, None)
+
     def rename(self, source: str, target: str) -> None:
         self.enter("rename", target)
         inode = self._find(source)

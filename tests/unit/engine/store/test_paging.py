@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from engine.destination import QUEUE
 from engine.ports import READ_LANE
-from engine.store.paging import GAP_BYTES, OpenFiles
+from engine.store.open_files import OpenFiles
+from engine.store.paging import GAP_BYTES
 from engine.store.settings import StoreSettings
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_home import UNLIMITED, FileHome

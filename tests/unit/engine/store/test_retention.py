@@ -264,3 +264,53 @@ def test_dropped_entries_stay_dropped_after_a_rebuild(is_clean: bool) -> None:
         first = page.next_offset
     assert got == list(range(got[0], 300))
     assert got[0] > 0
+
+
+def test_a_durable_subscription_keeps_what_it_has_not_settled() -> None:
+    home = home_with(octets=20_000)
+    topic = home.store.open_destination(TOPIC, "news")
+    number = home.store.open_subscription(topic, "mail", {})
+    fill(home, topic)
+    home.pass_time(INTERVAL_MS)
+    assert bases(home)[0] == 0
+    home.store.settle(number, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 100, 0, 0, [1] * 100)])
+    home.flush()
+    home.pass_time(INTERVAL_MS)
+    assert bases(home)[0] > 0
+    home.restart()
+    (state,) = [each for each in home.store.recovered() if each.destination_id == number]
+    assert (state.lanes[0].cursor, state.lanes[0].tail) == (100, 300)
+    page = home.page(topic, 4, 100, 10)
+    assert [each.queue_offset for each in page.messages] == list(range(100, 110))
+    home.store.close_destination(number)
+    home.flush()
+    home.pass_time(INTERVAL_MS)
+    assert home.store.append_offset() - bases(home)[0] <= 20_000
+
+
+def test_a_late_subscription_does_not_keep_what_came_before_it() -> None:
+    home = home_with(octets=20_000)
+    topic = home.store.open_destination(TOPIC, "news")
+    fill(home, topic)
+    home.store.open_subscription(topic, "mail", {})
+    home.flush()
+    home.pass_time(INTERVAL_MS)
+    assert home.store.append_offset() - bases(home)[0] <= 20_000
+
+
+def test_a_closed_queue_keeps_nothing_and_its_files_go_with_its_segments() -> None:
+    home = home_with(octets=20_000)
+    queue = home.store.open_destination(QUEUE, "orders")
+    other = home.store.open_destination(QUEUE, "bills")
+    fill(home, queue)
+    home.store.close_destination(queue)
+    home.flush()
+    home.restart()
+    assert f"data/consumequeue/{queue}/4/{0:020d}.cq" in home.files.paths(".cq"), "readers of the log may still ask"
+    for turn in range(4):
+        fill(home, other, 100)
+        settle(home, other, turn * 100, 100)
+        home.flush()
+        home.pass_time(INTERVAL_MS)
+    assert home.store.append_offset() - bases(home)[0] <= 20_000
+    assert home.files.list_directory("data/consumequeue") == ["0", str(other)]

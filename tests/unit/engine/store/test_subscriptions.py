@@ -270,3 +270,35 @@ def test_live_bytes_of_a_transaction_that_was_not_committed(home: Home) -> None:
     home.store.commit()
     home.restart()
     assert state(home, queue).live_bytes == 2 * SIZE
+
+
+def test_what_a_closed_subscription_alone_kept_is_freed_and_no_more(home: Home) -> None:
+    topic = home.store.open_destination(TOPIC, "news")
+    one = home.store.open_subscription(topic, "one", {})
+    send(home, topic, 4)
+    two = home.store.open_subscription(topic, "two", {})
+    send(home, topic, 6)
+    acknowledge(home, one, 2, 1)
+    acknowledge(home, two, 5, 3)
+    home.store.close_destination(one)
+    send(home, topic, 2)
+    send(home, topic, 1, priority=8)
+    home.workers.run_all()
+    assert live_bytes(home, topic) == 6 * SIZE, "4, 8, 9 and the last three"
+    acknowledge(home, two, 4, 1)
+    acknowledge(home, two, 8, 4)
+    acknowledge(home, two, 0, 1, priority=8)
+    assert live_bytes(home, topic) == 0
+
+
+def test_a_topic_without_subscriptions_that_gets_one_again(home: Home) -> None:
+    topic = home.store.open_destination(TOPIC, "news")
+    one = home.store.open_subscription(topic, "one", {})
+    two = home.store.open_subscription(topic, "two", {})
+    send(home, topic, 4)
+    home.store.close_destination(one)
+    home.store.close_destination(two)
+    home.store.open_subscription(topic, "three", {})
+    send(home, topic, 1)
+    home.workers.run_all()
+    assert live_bytes(home, topic) == SIZE

@@ -1,0 +1,67 @@
+"""The files that a worker reads from."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from engine.ports import Job
+from engine.store.files import File, Files
+
+
+class OpenFiles:
+    """Files that were read last, by path; at most ``limit`` of them stay open.  For one thread.
+
+    dropped: paths that retention has removed; any thread may add to it.
+    """
+
+    __slots__ = ("dropped", "_files", "_limit", "_open")
+
+    def __init__(self, files: Files, limit: int) -> None:
+        self.dropped: set[str] = set()
+        self._files = files
+        self._limit = limit
+        self._open: OrderedDict[str, tuple[File, int]] = OrderedDict()
+
+    def get(self, path: str, edition: int) -> File:
+        """Return the file, opened anew if it is not the edition that is open."""
+        known = self._open.get(path)
+        if known is not None:
+            if known[1] == edition:
+                self._open.move_to_end(path)
+                return known[0]
+            self.forget(path)
+        file = self._files.open_to_read(path)
+        self._open[path] = (file, edition)
+        if len(self._open) > self._limit:
+            _, (oldest, _) = self._open.popitem(last=False)
+            oldest.close()
+        return file
+
+    def forget(self, path: str) -> None:
+        """Close a file, so that the room of one that was dropped is free."""
+        known = self._open.pop(path, None)
+        if known is not None:
+            known[0].close()
+
+    def close(self) -> None:
+        """Close all."""
+        for file, _ in self._open.values():
+            file.close()
+        self._open.clear()
+
+
+class ForgetJob(Job):
+    """Lets go of files that were dropped."""
+
+    __slots__ = ("_open_files", "_paths")
+
+    def __init__(self, open_files: OpenFiles, paths: list[str]) -> None:
+        self._open_files = open_files
+        self._paths = paths
+
+    def run(self) -> None:
+        for path in self._paths:
+            self._open_files.forget(path)
+
+    def finish(self) -> None:
+        pass
