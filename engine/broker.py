@@ -15,7 +15,7 @@ from engine import gates
 from engine.access import Access
 from engine.client import Client
 from engine.consumer import AUTO, CLIENT, Consumer
-from engine.delivery import IN_FLIGHT, Delivery
+from engine.delivery import IN_FLIGHT, READY, Delivery
 from engine.destination import QUEUE, TOPIC
 from engine.destinations import Destinations
 from engine.dispatch import Dispatcher
@@ -30,6 +30,9 @@ from engine.ports import Clock, Store, Timers
 from engine.queue import Queue
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
+from engine.selective import SelectiveDispatcher
+from engine.selector.evaluate import compile_selector
+from engine.selector.readers import PropertyReaders
 from engine.store_events import StoreEvents
 from engine.topic import Topic
 from engine.transaction import Transaction
@@ -63,6 +66,8 @@ class Broker:
         "store_events",
         "hand_overs",
         "clients",
+        "readers",
+        "selective",
         "_next_client",
         "_next_consumer",
         "_next_serial",
@@ -100,6 +105,10 @@ class Broker:
         self.store_events = StoreEvents(self)
         self.hand_overs = HandOvers()
         self.hand_overs.sample(self.dispatcher.next_tag, self.wall_ms)
+        self._id_prefix = f"ID:{store.store_id()}-"
+        self._serial_prefix = f"ID:{store.store_id()}-{store.start_count()}-n"
+        self.readers = PropertyReaders(self._id_prefix, self._serial_prefix)
+        self.selective = SelectiveDispatcher(self, self.readers)
         self.clients: dict[int, Client] = {}
         self._next_client = 1
         self._next_consumer = 1
@@ -107,8 +116,6 @@ class Broker:
         self._batch_depth = 0
         self._unlogged_turns = 0
         self._is_settling_due = False
-        self._id_prefix = f"ID:{store.store_id()}-"
-        self._serial_prefix = f"ID:{store.store_id()}-{store.start_count()}-n"
         store.attach(self.store_events)
 
     def message_id(self, message: Message) -> str:
@@ -184,7 +191,7 @@ class Broker:
         """Add a consumer; it takes its first turn once ``start`` has been called for it.
 
         Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
-        ask for the next message.
+        ask for the next message; InvalidSelector.
         """
         policy = destination.settings.prefetch
         prefetch = options.prefetch
@@ -197,6 +204,7 @@ class Broker:
                 "prefetchSize 0 is pull: the next message comes after the last was acknowledged, and ack mode auto "
                 "acknowledges nothing; use ack client or client-individual, or a prefetchSize of 1 and above"
             )
+        selector = compile_selector(options.selector) if options.selector.strip() else None
         number = self._next_consumer
         self._next_consumer += 1
         window = Window(clamp_prefetch(prefetch), policy.top_up == "half")
@@ -217,6 +225,12 @@ class Broker:
             consumer.redelivery = with_values(destination.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
+        if isinstance(destination, Queue):
+            consumer.selector = selector
+            consumer.is_exclusive = options.is_exclusive
+            if queue.settings.queue.use_consumer_priority:
+                consumer.priority = options.priority
+            self.selective.added(consumer)
         return consumer
 
     def start(self, consumer: Consumer) -> None:
@@ -236,6 +250,7 @@ class Broker:
             self._forget(queue, consumer)
         else:
             self.redelivery.consumer_gone(consumer, is_lost)
+        self.selective.removed(consumer)
         if consumer.batch.record_id:
             self.store.close_consumer(consumer.batch.record_id)
 
@@ -349,7 +364,10 @@ class Broker:
             dirty.clear()
             for queue in queues:
                 queue.is_dirty = False
-                dispatcher.run(queue)
+                if queue.is_choosy:
+                    self.selective.run(queue)
+                else:
+                    dispatcher.run(queue)
             if dispatcher.expired:
                 expired = dispatcher.expired
                 dispatcher.expired = []
@@ -425,7 +443,8 @@ class Broker:
         """Let go of all that a topic subscription held."""
         for lane in queue.used_lanes:
             for delivery in list(lane.ready) + lane.returned + list(lane.volatile):
-                self.memory.release(delivery.message)
+                if delivery.state == READY:  # its place may still be there though a consumer has it
+                    self.memory.release(delivery.message)
             lane.ready.clear()
             lane.returned.clear()
             lane.volatile.clear()

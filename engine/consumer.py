@@ -9,11 +9,13 @@ from engine import gates
 from engine.client import Client
 from engine.delivery import Delivery
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE
+from engine.selector.evaluate import Selector
 from engine.settlement import SettlementBatch
 from engine.window import Window
 
 if TYPE_CHECKING:
     from engine.queue import Queue
+    from engine.selection import Seat
 
 AUTO: Final = 0
 CLIENT: Final = 1  # an acknowledgement covers everything handed over before
@@ -29,6 +31,8 @@ class Consumer:
     furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
     is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
     redelivery: its own policy, None for the address's.
+    selector: None takes everything.  priority: higher ones are served first.
+    seat: what the queue's Selection knows of it, None where there is no Selection.
     adapter: the protocol session's own object for this subscription, never looked at here.
     """
 
@@ -48,6 +52,10 @@ class Consumer:
         "name",
         "adapter",
         "redelivery",
+        "selector",
+        "priority",
+        "is_exclusive",
+        "seat",
     )
 
     def __init__(
@@ -68,10 +76,19 @@ class Consumer:
         self.name = name
         self.adapter: object = None
         self.redelivery: RedeliveryPolicy | None = None
+        self.selector: Selector | None = None
+        self.priority = 0
+        self.is_exclusive = False
+        self.seat: Seat | None = None
 
     def description(self) -> dict[str, str]:
         """Return who this is, as its metadata record in the log says it."""
         return {**self.client.describe(), "subscription": self.name}
+
+    def is_choosy(self) -> bool:
+        """Say whether it is not to take just the next message whenever its turn comes."""
+        is_blocking = self.redelivery is not None and not self.redelivery.non_blocking_redelivery
+        return self.selector is not None or self.is_exclusive or self.priority != 0 or is_blocking
 
     def gate(self) -> int:
         """Return what holds this consumer now, gates.OPEN for nothing."""
@@ -81,6 +98,8 @@ class Consumer:
             return gates.WINDOW_FULL
         if self.client.is_output_full:
             return gates.SOCKET_PAUSED
+        if self.queue.selection is not None:
+            return self.queue.selection.gate(self)
         if self.queue.mask:
             return gates.OPEN
         if self.queue.has_backlog():
@@ -102,4 +121,8 @@ class Consumer:
             )
         if gate == gates.STORE_DAMAGED:
             return f"{gates.GATE_NAMES[gate]}: {self.queue.fault()}"
+        if self.queue.selection is not None:
+            words = self.queue.selection.describe(self, gate)
+            if words:
+                return f"{gates.GATE_NAMES[gate]}: {words}"
         return gates.GATE_NAMES[gate]

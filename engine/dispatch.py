@@ -52,7 +52,7 @@ class Dispatcher:
             if message.expires_ms and message.expires_ms <= wall_ms:
                 self.expire(delivery, queue)
                 continue
-            if message.log_offset >= self.written_offset and not self._write_up_to(message.log_offset):
+            if message.log_offset >= self.written_offset and not self.write_up_to(message.log_offset):
                 lane.give_back([delivery])  # until the store has healed
                 break
             delivery.consumer = consumer
@@ -79,7 +79,7 @@ class Dispatcher:
         if queue.consumers:
             self.ask_for_pages(queue)
 
-    def _write_up_to(self, log_offset: int) -> bool:
+    def write_up_to(self, log_offset: int) -> bool:
         """Have the batch written with the first message of it that is to be handed over; say whether it was."""
         store = self.store
         if store.written_offset() <= log_offset:
@@ -120,6 +120,8 @@ class Dispatcher:
         queue = delivery.lane.queue
         if was_in_flight:
             self.free_place(consumer, queue)
+        if queue.selection is not None:
+            queue.selection.left(delivery)
         self._gone(delivery, consumer, queue)
 
     def free_place(self, consumer: Consumer, queue: Queue) -> None:

@@ -14,6 +14,11 @@ STORE: Final = 6
 MEMORY: Final = 7
 CLOSED: Final = 8
 STORE_DAMAGED: Final = 9  # what comes next lies on disk and cannot be read
+SELECTOR: Final = 20  # nothing that waits matches its selector
+GROUP_OWNER: Final = 21  # what waits belongs to groups of other consumers
+EXCLUSIVE_OWNER: Final = 22  # another consumer has the queue
+LOOK_AHEAD: Final = 23  # as much as memory may hold was found ahead for others, who do not take it
+CONSUMERS_BEFORE_DISPATCH: Final = 24  # the queue waits for more consumers
 
 GATE_NAMES: Final = {
     OPEN: "open",
@@ -26,4 +31,9 @@ GATE_NAMES: Final = {
     MEMORY: "memory",
     CLOSED: "closed",
     STORE_DAMAGED: "damaged",
+    SELECTOR: "selector",
+    GROUP_OWNER: "group-owner",
+    EXCLUSIVE_OWNER: "exclusive-owner",
+    LOOK_AHEAD: "look-ahead",
+    CONSUMERS_BEFORE_DISPATCH: "consumers-before-dispatch",
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.delivery import READY, Delivery
+from engine.delivery import GONE, READY, Delivery
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import Message
+from engine.offset_set import OffsetSet
 from engine.ports import Attempts
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ IDLE_LANE_BYTES: Final = 64 * 1024  # the same while the queue has no consumer: 
 PAGE_MESSAGES: Final = 1_024  # entries asked for at a time
 PAGE_BYTES: Final = 4 * 1024 * 1024
 DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memory; beyond, nothing more is loaded
+AHEAD_BYTES: Final = 32 * 1024 * 1024  # found ahead of ``next_load`` and not handed over yet; beyond, no one looks on
+STALE_MAX: Final = 256  # places of deliveries that are gone; beyond, and if they are the most, they are cleared away
 SERIAL_BITS: Final = 32  # room for messages that are not logged between two entries
 
 
@@ -31,8 +34,12 @@ class Lane:
     ready_bytes: of what is ready in memory, and LANE_BYTES more while too much is delayed: then what arrives stays on
     disk, and no page is asked for.
     fault: why the disk refused the last page, "" if it did not.
-    settled: (first, count) of entries already settled when the store was opened, ascending, still to be passed.
-    attempts: the failed attempts of entries by queue offset, likewise.
+    is_loading: a page for ``ready`` is asked for; is_scanning: one ahead of it, for a selection.
+    settled: entries from ``next_load`` on that are settled: before the store was opened, or since, out of order.
+    ahead: queue offset -> delivery from ``next_load`` on that a selection has found.  ahead_bytes: of those READY.
+    stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; one that comes back finds its
+    place there.
+    attempts: the failed attempts of entries by queue offset, found when the store was opened.
     """
 
     __slots__ = (
@@ -49,8 +56,12 @@ class Lane:
         "fault",
         "last_position",
         "is_loading",
+        "is_scanning",
         "settled",
         "attempts",
+        "ahead",
+        "ahead_bytes",
+        "stale",
     )
 
     def __init__(self, queue: Queue, priority: int) -> None:
@@ -67,15 +78,20 @@ class Lane:
         self.fault = ""
         self.last_position = -1 << SERIAL_BITS
         self.is_loading = False
-        self.settled: deque[tuple[int, int]] = deque()
+        self.is_scanning = False
+        self.settled = OffsetSet()
         self.attempts: dict[int, Attempts] = {}
+        self.ahead: dict[int, Delivery] = {}
+        self.ahead_bytes = 0
+        self.stale: set[int] = set()
 
     def restore(self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]) -> int:
         """Take up what recovery found; return how many entries wait."""
         self.tail = tail
         self.next_load = cursor
         self.last_position = (tail - 1) << SERIAL_BITS
-        self.settled = deque(settled)
+        for first, count in settled:
+            self.settled.add_range(first, count)
         self.attempts = attempts
         return tail - cursor - sum(count for _, count in settled)
 
@@ -121,13 +137,104 @@ class Lane:
         """Put deliveries, already READY again, back to their places."""
         for delivery in deliveries:
             assert delivery.state == READY, f"a delivery in state {delivery.state} is not ready to go back"
+        without_place = deliveries
+        if self.stale or self.ahead:
+            without_place = [one for one in deliveries if not self._finds_place(one)]
+        for delivery in without_place:
             self.ready_bytes += delivery.message.size
-        if len(deliveries) == 1:
-            insort(self.returned, deliveries[0], key=_position)
+        if len(without_place) == 1:
+            insort(self.returned, without_place[0], key=position_of)
+        elif without_place:
+            self.returned.extend(without_place)
+            self.returned.sort(key=position_of)
+        if self.ready or self.returned:
+            self.queue.mask |= self.bit
+        selection = self.queue.selection
+        if selection is not None:
+            selection.offer(deliveries)
+
+    def _finds_place(self, delivery: Delivery) -> bool:
+        """Say whether the place of a delivery that comes back is still there; if so, it takes it."""
+        position = delivery.position
+        if position in self.stale:
+            self.stale.discard(position)
+            if not self.volatile or position < self.volatile[0].position:
+                self.ready_bytes += delivery.message.size
+            return True
+        if self.ahead.get(delivery.message.queue_offset) is delivery:
+            self.ahead_bytes += delivery.message.size
+            return True
+        return False
+
+    # -- for a Selection, which takes deliveries out of their order
+
+    def newest(self, message: Message) -> Delivery | None:
+        """Return the delivery of a message that has just come, None if it is on disk only."""
+        if self.ready and self.ready[-1].message is message:
+            return self.ready[-1]
+        if self.volatile and self.volatile[-1].message is message:
+            return self.volatile[-1]
+        return None
+
+    def keep_ahead(self, message: Message) -> Delivery:
+        """Return a delivery of an entry that is not loaded yet, which is to be handed over before those before it."""
+        delivery = self._delivery(message)
+        self.attempts.pop(message.queue_offset, None)
+        self.ahead[message.queue_offset] = delivery
+        self.ahead_bytes += message.size
+        return delivery
+
+    def take(self, delivery: Delivery) -> None:
+        """Take out a delivery, wherever it waits."""
+        position = delivery.position
+        size = delivery.message.size
+        ready = self.ready
+        if ready and ready[0] is delivery:
+            ready.popleft()
+            self.ready_bytes -= size
+            return
+        index = bisect_left(self.returned, position, key=position_of)
+        if index < len(self.returned) and self.returned[index] is delivery:
+            del self.returned[index]
+            self.ready_bytes -= size
+        elif self.ahead and self.ahead.get(delivery.message.queue_offset) is delivery:
+            self.ahead_bytes -= size
         else:
-            self.returned.extend(deliveries)
-            self.returned.sort(key=_position)
-        self.queue.mask |= self.bit
+            self.stale.add(position)
+            if not self.volatile or position < self.volatile[0].position:
+                self.ready_bytes -= size
+
+    def tidy(self) -> None:
+        """Clear away the places of what was taken: those in front, and all if they are the most."""
+        ready = self.ready
+        stale = self.stale
+        while stale and ready and ready[0].position in stale:
+            stale.discard(ready.popleft().position)
+        if len(stale) > STALE_MAX and 2 * len(stale) > len(ready) + len(self.volatile):
+            self.drop_taken()
+        if not ready and not self.returned:
+            self.queue.mask &= ~self.bit
+
+    def drop_taken(self) -> None:
+        """Clear away all places of what was taken."""
+        if self.stale:
+            self.ready = deque(one for one in self.ready if one.position not in self.stale)
+            self.volatile = deque(one for one in self.volatile if one.position not in self.stale)
+            self.stale.clear()
+
+    def settle_ahead(self) -> None:
+        """Keep of what was found ahead and is gone only that it is."""
+        gone = [offset for offset, delivery in self.ahead.items() if delivery.state == GONE]
+        for offset in gone:
+            del self.ahead[offset]
+            self.settled.add(offset)
+
+    def forget_ahead(self, delivery: Delivery) -> None:
+        """Let a delivery that was found ahead and never handed over be found again, or be loaded in its turn."""
+        offset = delivery.message.queue_offset
+        if delivery.state == READY and not delivery.is_redelivered and self.ahead.get(offset) is delivery:
+            del self.ahead[offset]
+            self.ahead_bytes -= delivery.message.size
 
     def add_delayed(self, message: Message) -> None:
         """Count a message that waits for its redelivery."""
@@ -150,16 +257,20 @@ class Lane:
         """Take out what waits in memory and has expired."""
         taken: list[Delivery] = []
         for waiting in (self.returned, self.ready, self.volatile):
-            expired = [one for one in waiting if 0 < one.message.expires_ms <= wall_ms]
+            expired = [one for one in waiting if one.state == READY and 0 < one.message.expires_ms <= wall_ms]
             if not expired:
                 continue
-            kept = [one for one in waiting if not 0 < one.message.expires_ms <= wall_ms]
+            kept = [one for one in waiting if one.state != READY or not 0 < one.message.expires_ms <= wall_ms]
             waiting.clear()
             waiting.extend(kept)
             taken += expired
             if waiting is not self.volatile:
                 for delivery in expired:
                     self.ready_bytes -= delivery.message.size
+        for delivery in self.ahead.values():
+            if delivery.state == READY and 0 < delivery.message.expires_ms <= wall_ms:
+                self.ahead_bytes -= delivery.message.size
+                taken.append(delivery)
         return taken
 
     def wants_page(self) -> bool:
@@ -178,28 +289,39 @@ class Lane:
         """
         deliveries: list[Delivery] = []
         settled = self.settled
-        attempts = self.attempts
         for message in messages:
             offset = message.queue_offset
-            while settled and settled[0][0] + settled[0][1] <= offset:
-                settled.popleft()
-            if settled and settled[0][0] <= offset:
+            if settled.pages and offset in settled:
                 continue
-            delivery = Delivery(message, self, offset << SERIAL_BITS)
-            if attempts:
-                known = attempts.get(offset)
-                if known is not None:
-                    delivery.failed_attempts = known.count
-                    delivery.is_redelivered = True
-            deliveries.append(delivery)
+            if self.ahead:
+                found = self.ahead.pop(offset, None)
+                if found is not None:
+                    if found.state == READY:
+                        self.ahead_bytes -= message.size
+                        deliveries.append(found)
+                    continue
+            deliveries.append(self._delivery(message))
         self.next_load = next_offset
+        if settled.pages:
+            settled.drop_below(next_offset)
         return deliveries
+
+    def _delivery(self, message: Message) -> Delivery:
+        """Return the delivery of a message that was read, with what is known of its failures."""
+        offset = message.queue_offset
+        delivery = Delivery(message, self, offset << SERIAL_BITS)
+        if self.attempts:
+            known = self.attempts.get(offset)
+            if known is not None:
+                delivery.failed_attempts = known.count
+                delivery.is_redelivered = True
+        return delivery
 
     def append_loaded(self, delivery: Delivery) -> None:
         """Put a loaded delivery behind what is ready, and before it what waited for its turn."""
         volatile = self.volatile
         while volatile and volatile[0].position < delivery.position:
-            self._append(volatile.popleft())
+            self._move_up(volatile.popleft())
         self._append(delivery)
 
     def catch_up(self) -> None:
@@ -207,7 +329,14 @@ class Lane:
         if self.next_load < self.tail:
             return
         while self.volatile:
-            self._append(self.volatile.popleft())
+            self._move_up(self.volatile.popleft())
+
+    def _move_up(self, delivery: Delivery) -> None:
+        """Put what waited behind entries on disk behind what is ready; one that was taken has no place any more."""
+        if delivery.position in self.stale:
+            self.stale.discard(delivery.position)
+        else:
+            self._append(delivery)
 
     def _append(self, delivery: Delivery) -> None:
         self.ready_bytes += delivery.message.size
@@ -215,5 +344,5 @@ class Lane:
         self.queue.mask |= self.bit
 
 
-def _position(delivery: Delivery) -> int:
+def position_of(delivery: Delivery) -> int:
     return delivery.position

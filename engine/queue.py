@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from config.policies import AddressSettings
 from engine.consumer import Consumer
@@ -12,6 +12,9 @@ from engine.lane import Lane
 from engine.message import Message
 from engine.ports import CAUSE_EXPIRED, EXPIRED
 from engine.settlement import SettlementBatch
+
+if TYPE_CHECKING:
+    from engine.selection import Selection
 
 PRIORITY_COUNT: Final = 10
 
@@ -24,6 +27,8 @@ class Queue:
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
     one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
     dispatch at the end of this turn.
+    is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
+    by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
     """
 
     __slots__ = (
@@ -51,6 +56,10 @@ class Queue:
         "expired_count",
         "expired_batch",
         "subscriber",
+        "selection",
+        "is_choosy",
+        "has_choosy_settings",
+        "has_groups",
     )
 
     def __init__(
@@ -85,6 +94,10 @@ class Queue:
         self.dead_lettered_count = 0
         self.expired_count = 0
         self.subscriber: str | None = None
+        self.selection: Selection | None = None
+        self.has_choosy_settings = _is_choosy(settings)
+        self.is_choosy = self.has_choosy_settings
+        self.has_groups = False
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def uri(self) -> str:
@@ -113,6 +126,10 @@ class Queue:
         self.enqueued_count += 1
         if message.expires_ms:
             self.has_expiring = True
+        if message.group_hash:
+            self.has_groups = self.is_choosy = True
+        if self.selection is not None:
+            self.selection.arrived(lane, message)
 
     def has_backlog(self) -> bool:
         """Say whether entries wait on disk that are not in memory."""
@@ -149,10 +166,27 @@ class Queue:
         if consumer.is_listed or not consumer.is_started or consumer.window.is_full or consumer.client.is_output_full:
             return
         consumer.is_listed = True
-        self.rotation.append(consumer)
+        if self.selection is None:
+            self.rotation.append(consumer)
+        else:
+            self.selection.list_consumer(consumer)
         self.mark_dirty()
 
     def unlist_consumer(self, consumer: Consumer) -> None:
         if consumer.is_listed:
             consumer.is_listed = False
-            self.rotation.remove(consumer)
+            if self.selection is None:
+                self.rotation.remove(consumer)
+            else:
+                self.selection.unlist_consumer(consumer)
+
+
+def _is_choosy(settings: AddressSettings) -> bool:
+    """Say whether such a queue has a Selection, whatever its consumers ask for."""
+    policy = settings.queue
+    return (
+        policy.exclusive_consumer
+        or policy.strict_order_dispatch
+        or policy.consumers_before_dispatch > 0
+        or not settings.redelivery.non_blocking_redelivery
+    )

@@ -107,6 +107,9 @@ class Redelivery(TimerTarget):
         queue = consumer.queue
         in_flight = [delivery for delivery in held if delivery.state == IN_FLIGHT]
         queue.in_flight_count -= len(in_flight)
+        if queue.selection is not None:
+            for delivery in in_flight:
+                queue.selection.left(delivery)
         blamed = self._blamed(consumer, in_flight) if is_lost else []
         gave_sign = consumer.furthest_tag > 0 or consumer.window.limit == 1
         exhausted: list[Delivery] = []
@@ -124,6 +127,8 @@ class Redelivery(TimerTarget):
     def release_held(self, delivery: Delivery) -> None:
         """Return a delivery that an aborted transaction held after its consumer had closed."""
         queue = delivery.lane.queue
+        if queue.selection is not None:
+            queue.selection.left(delivery)
         if queue.is_logged:
             self._return(queue, [delivery])
         else:
@@ -147,6 +152,8 @@ class Redelivery(TimerTarget):
         """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
         delivery.state = DELAYED
         self._arm(delivery, due_ms - self.broker.wall_ms)
+        if delivery.lane.queue.selection is not None:
+            delivery.lane.queue.selection.delay(delivery)
 
     def timer_fired(self, key: int) -> None:
         if key != self.armed_ms:
@@ -189,6 +196,8 @@ class Redelivery(TimerTarget):
         if delivery.state == IN_FLIGHT:
             self.broker.dispatcher.free_place(consumer, delivery.lane.queue)
         delivery.is_redelivered = True
+        if delivery.lane.queue.selection is not None:
+            delivery.lane.queue.selection.left(delivery)
 
     def _return(self, queue: Queue, deliveries: list[Delivery]) -> None:
         by_lane: dict[int, list[Delivery]] = {}
@@ -208,6 +217,8 @@ class Redelivery(TimerTarget):
         assert consumer is not None, "a failed delivery was with a consumer"
         self._log_attempts(consumer, [delivery], cause, self.broker.wall_ms + delay_ms)
         delivery.state = advance(delivery.state, FAIL)
+        if queue.selection is not None:
+            queue.selection.delay(delivery, not self.policy_of(delivery).non_blocking_redelivery)
         delivery.consumer = None
         queue.redelivered_count += 1
         self._arm(delivery, delay_ms)

@@ -9,6 +9,7 @@ from engine.failures import restored
 from engine.message import Message
 from engine.ports import CAUSE_DAMAGED, DROPPED, StoreListener, TimerTarget
 from engine.queue import Queue
+from engine.selective import SCAN_READER
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -58,14 +59,21 @@ class StoreEvents(StoreListener, TimerTarget):
         broker = self.broker
         queue = broker.destinations.queues_by_id[destination_id]
         lane = queue.lane(priority)
-        lane.is_loading = False
         lane.fault = ""
         if self.page_faults:
             self.page_faults.pop((destination_id, priority), None)
         wanted = next_offset - first
+        if reader == SCAN_READER:
+            broker.selective.page_read(lane, first, next_offset, messages)
+            if wanted <= 0:
+                self._ask_again_later(queue)
+            return
+        lane.is_loading = False
         for delivery in lane.load(next_offset, messages):
             if delivery.message.expires_ms:
                 queue.has_expiring = True
+            if delivery.message.group_hash:
+                queue.has_groups = queue.is_choosy = True
             known = lane.attempts.pop(delivery.message.queue_offset, None)
             if known is not None:
                 delivery.history = restored(known, broker.store)
@@ -82,7 +90,10 @@ class StoreEvents(StoreListener, TimerTarget):
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
         queue = self.broker.destinations.queues_by_id[destination_id]
         lane = queue.lane(priority)
-        lane.is_loading = False
+        if reader == SCAN_READER:
+            lane.is_scanning = False
+        else:
+            lane.is_loading = False
         lane.fault = reason
         self.page_faults[(destination_id, priority)] = f"{queue.uri()}: {reason}"
         self._ask_again_later(queue)
@@ -90,6 +101,8 @@ class StoreEvents(StoreListener, TimerTarget):
     def record_skipped(
         self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
     ) -> None:
+        if reader:
+            return  # the queue itself comes there, too
         queue = self.broker.destinations.queues_by_id[destination_id]
         queue.depth -= 1
         self.skipped_records.append(f"{queue.uri()}: {reason}")

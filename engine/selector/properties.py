@@ -40,13 +40,24 @@ class StompProperties(Properties):
     id_prefix, serial_prefix: what stands before ``log_offset`` and, where there is none, ``serial`` in a message id.
     """
 
-    __slots__ = ("_message", "_delivery_count", "_id_prefix", "_serial_prefix", "_lines", "_found")
+    __slots__ = (
+        "_message",
+        "_delivery_count",
+        "_is_redelivered",
+        "_id_prefix",
+        "_serial_prefix",
+        "_lines",
+        "_found",
+    )
 
     converts_strings = True
 
-    def __init__(self, message: Message, delivery_count: int, id_prefix: str, serial_prefix: str) -> None:
+    def __init__(
+        self, message: Message, delivery_count: int, is_redelivered: bool, id_prefix: str, serial_prefix: str
+    ) -> None:
         self._message = message
         self._delivery_count = delivery_count
+        self._is_redelivered = is_redelivered
         self._id_prefix = id_prefix
         self._serial_prefix = serial_prefix
         self._lines = ""
@@ -99,7 +110,7 @@ class StompProperties(Properties):
             case "JMSType":
                 return self._header("type")
             case "JMSRedelivered":
-                return self._delivery_count > 1
+                return self._is_redelivered
             case "JMSXDeliveryCount":
                 return self._delivery_count
             case "JMSXGroupSeq":

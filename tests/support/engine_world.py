@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from zlib import crc32
+
 from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
 from config.permissions import PermissionMap
 from engine import gates
@@ -85,11 +88,12 @@ class EngineWorld:
         ack_mode: int = INDIVIDUAL,
         prefetch: int | None = None,
         name: str = "sub",
+        **asked: Any,
     ) -> Consumer:
-        """Subscribe and start."""
+        """Subscribe and start.  asked: other fields of SubscribeOptions."""
         if isinstance(destination, str):
             destination = self.broker.destinations.queue(destination)
-        consumer = self.broker.subscribe(client, destination, SubscribeOptions(ack_mode, prefetch, name))
+        consumer = self.broker.subscribe(client, destination, SubscribeOptions(ack_mode, prefetch, name, **asked))
         self.broker.start(consumer)
         return consumer
 
@@ -101,9 +105,15 @@ class EngineWorld:
         persistent: bool = True,
         priority: int = DEFAULT_PRIORITY,
         expires_ms: int = 0,
+        headers: str = "",
+        group: str = "",
     ) -> Message:
+        """headers: of the SEND, as ``name:value`` with blanks between them."""
         flags = PERSISTENT if persistent else 0
-        return Message(destination.destination_id, STOMP, flags, priority, 0, 0, expires_ms, b"", b"", body)
+        lines = headers.split() + ([f"JMSXGroupID:{group}"] if group else [])
+        block = "".join(f"{line}\n" for line in lines).encode()
+        group_hash = crc32(group.encode()) if group else 0
+        return Message(destination.destination_id, STOMP, flags, priority, 0, group_hash, expires_ms, b"", block, body)
 
     def send(
         self,
@@ -112,11 +122,21 @@ class EngineWorld:
         persistent: bool = True,
         priority: int = DEFAULT_PRIORITY,
         expires_ms: int = 0,
+        headers: str = "",
+        group: str = "",
     ) -> None:
         """Send and let it show; every message must be accepted."""
         destination = self.broker.destinations.queue(to) if isinstance(to, str) else to
         for body in bodies:
-            message = self.message(destination, body, persistent=persistent, priority=priority, expires_ms=expires_ms)
+            message = self.message(
+                destination,
+                body,
+                persistent=persistent,
+                priority=priority,
+                expires_ms=expires_ms,
+                headers=headers,
+                group=group,
+            )
             assert self.broker.send(destination, message) == gates.OPEN
         self.turn()
 

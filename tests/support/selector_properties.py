@@ -37,4 +37,4 @@ def stomp_message(headers: bytes, annotations: bytes = b"", flags: int = 0, prio
 
 
 def stomp_properties(message: Message, delivery_count: int = 1) -> StompProperties:
-    return StompProperties(message, delivery_count, "ID:store-", "ID:memory-")
+    return StompProperties(message, delivery_count, delivery_count > 1, "ID:store-", "ID:memory-")

@@ -1,0 +1,265 @@
+"""Dispatch of queues whose consumers are not all alike: those that have a ``Selection``.
+
+Each hand-over goes to the consumer whose turn it is and that finds something; what it may have the Selection says.
+Where nothing in memory is for anybody, pages are read ahead of it: each by a reader of its own, so that what nobody
+wants keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine import gates
+from engine.annotations import annotation
+from engine.consumer import AUTO
+from engine.delivery import DISPATCH, advance
+from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, Lane
+from engine.message import PLAIN, Message
+from engine.ports import TimerTarget
+from engine.queue import Queue
+from engine.selection import Selection
+from engine.selector.readers import PropertyReaders
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+    from engine.consumer import Consumer
+
+SCAN_BYTES: Final = 1024 * 1024  # of one page that is read ahead
+SCAN_EVALUATIONS: Final = 16 * 1024  # selectors times messages of one such page, about
+SCAN_READER: Final = -1  # the store's answers to pages read ahead come to this reader
+_CONTINUE: Final = 0  # key of the timer that goes on in the next turn
+
+
+class SelectiveDispatcher(TimerTarget):
+    """Runs the queues that have a Selection, and begins and ends it as consumers come and go.
+
+    continuing: queues with more to look at than one turn has time for.
+    timed: timer key -> (Selection, whether it opens then; else its idle groups are released).
+    """
+
+    __slots__ = ("broker", "readers", "continuing", "timed", "next_key")
+
+    def __init__(self, broker: Broker, readers: PropertyReaders) -> None:
+        self.broker = broker
+        self.readers = readers
+        self.continuing: list[Queue] = []
+        self.timed: dict[int, tuple[Selection, bool]] = {}
+        self.next_key = 1
+
+    # -- consumers come and go
+
+    def added(self, consumer: Consumer) -> None:
+        """A consumer has come: it gets a seat if its queue has a Selection, or begins one if it asks for more."""
+        queue = consumer.queue
+        if queue.selection is not None:
+            queue.selection.add(consumer)
+            self._await_consumers(queue, queue.selection)
+        elif queue.is_choosy or consumer.is_choosy():
+            queue.is_choosy = True
+            self._begin(queue)
+
+    def removed(self, consumer: Consumer) -> None:
+        """A consumer has closed, and what it held has gone back."""
+        queue = consumer.queue
+        selection = queue.selection
+        if selection is None:
+            return
+        selection.remove(consumer)
+        consumers = queue.consumers.values()
+        is_needed = queue.has_choosy_settings or (queue.has_groups and queue.depth > 0)
+        if not consumers or not (is_needed or any(one.is_choosy() for one in consumers)):
+            selection.close()
+            queue.selection = None
+            queue.has_groups = queue.has_groups and queue.depth > 0
+            queue.is_choosy = queue.has_choosy_settings or queue.has_groups
+        queue.mark_dirty()
+
+    def _begin(self, queue: Queue) -> Selection:
+        selection = Selection(queue, self.readers, self.broker.clock.monotonic_ms())
+        queue.selection = selection
+        for consumer in queue.consumers.values():
+            selection.add(consumer)
+        if queue.delayed_count:
+            for _, _, delivery in self.broker.redelivery.waiting:
+                if delivery.lane.queue is queue:
+                    selection.delay(delivery)
+        self._await_consumers(queue, selection)
+        if queue.settings.queue.group_idle_timeout_ms > 0:
+            self._call_at(selection, queue.settings.queue.group_idle_timeout_ms, False)
+        return selection
+
+    def _await_consumers(self, queue: Queue, selection: Selection) -> None:
+        """Open the queue once enough consumers have come; the first one starts the time that is waited for others."""
+        policy = queue.settings.queue
+        if selection.is_open:
+            return
+        if len(queue.consumers) >= policy.consumers_before_dispatch:
+            selection.is_open = True
+            queue.mark_dirty()
+        elif len(queue.consumers) == 1 and policy.delay_before_dispatch_ms >= 0:
+            self._call_at(selection, policy.delay_before_dispatch_ms, True)
+
+    # -- turns
+
+    def run(self, queue: Queue) -> None:
+        """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
+        if not queue.consumers:
+            return
+        selection = queue.selection
+        if selection is None:
+            selection = self._begin(queue)
+        selection.begin_turn(self.broker.clock.monotonic_ms())
+        if selection.held_by() == gates.OPEN:
+            selection.feed_idle()
+            self._hand_over(queue, selection)
+        for lane in queue.used_lanes:
+            lane.tidy()
+        self.broker.dispatcher.ask_for_pages(queue)
+        for lane in queue.used_lanes:
+            self._read_ahead(queue, selection, lane)
+        if selection.budget <= 0:
+            if not self.continuing:
+                self.broker.timers.call_at(self.broker.clock.monotonic_ms(), self, _CONTINUE)
+            self.continuing.append(queue)
+
+    def _hand_over(self, queue: Queue, selection: Selection) -> None:
+        dispatcher = self.broker.dispatcher
+        rotation = queue.rotation
+        wall_ms = dispatcher.wall_ms
+        while rotation:
+            consumer = rotation[0]
+            client = consumer.client
+            if client.is_output_full:
+                consumer.is_listed = False
+                rotation.popleft()
+                continue
+            delivery = selection.next_for(consumer)
+            if delivery is None:
+                selection.let_rest(consumer)
+                continue
+            lane = delivery.lane
+            message = delivery.message
+            if message.expires_ms and message.expires_ms <= wall_ms:
+                lane.take(delivery)
+                dispatcher.expire(delivery, queue)
+                continue
+            if message.log_offset >= dispatcher.written_offset and not dispatcher.write_up_to(message.log_offset):
+                break  # until the store has healed
+            lane.take(delivery)
+            group = None
+            if message.group_hash:
+                group = selection.taken(consumer, delivery)
+                if group is not None and group.is_new and queue.settings.queue.group_first_key:
+                    message = _marked(message, queue.settings.queue.group_first_key)
+            delivery.consumer = consumer
+            delivery.state = advance(delivery.state, DISPATCH)
+            queue.delivered_count += 1
+            if consumer.ack_mode == AUTO:
+                count = delivery.failed_attempts + 1
+                client.deliver_settled(consumer, message, delivery.is_redelivered, count)
+                dispatcher.settle_automatically(delivery, consumer, queue)
+                selection.next_turn()
+                continue
+            tag = dispatcher.next_tag
+            dispatcher.next_tag = tag + 1
+            delivery.tag = tag
+            if group is not None:
+                group.unsettled.add(tag)
+            if message is not delivery.message:
+                selection.originals[tag] = delivery.message
+                delivery.message = message
+            consumer.ledger[tag] = delivery
+            queue.in_flight_count += 1
+            client.deliver(consumer, delivery)
+            if consumer.window.take():
+                consumer.is_listed = False
+                rotation.popleft()
+            else:
+                selection.next_turn()
+
+    # -- reading ahead
+
+    def _read_ahead(self, queue: Queue, selection: Selection, lane: Lane) -> None:
+        """Ask for a page ahead of what the lane loads, if somebody has nothing else to look at."""
+        if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning:
+            return
+        lane.settle_ahead()
+        if lane.ahead_bytes > AHEAD_BYTES:
+            return
+        first = selection.scan_start(lane)
+        if first < 0:
+            return
+        lane.is_scanning = True
+        count = max(16, min(PAGE_MESSAGES, SCAN_EVALUATIONS // len(selection.by_number)))
+        store = self.broker.store
+        store.write()  # only what has been written can be read
+        store.request(
+            queue.destination_id, lane.priority, first, min(count, lane.tail - first), SCAN_BYTES, SCAN_READER
+        )
+
+    def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
+        """Take a page that was read ahead."""
+        lane.is_scanning = False
+        queue = lane.queue
+        selection = queue.selection
+        if selection is None:
+            return
+        for message in messages:
+            if message.expires_ms:
+                queue.has_expiring = True
+            if message.group_hash:
+                queue.has_groups = True
+        wall_ms = self.broker.wall_ms
+        for delivery, due_ms in selection.page_read(lane, first, next_offset, messages, wall_ms):
+            self.broker.redelivery.restore_wait(delivery, due_ms)
+        queue.mark_dirty()
+
+    # -- timers
+
+    def timer_fired(self, key: int) -> None:
+        if key == _CONTINUE:
+            continuing = self.continuing
+            self.continuing = []
+            for queue in continuing:
+                queue.mark_dirty()
+            return
+        selection, is_opening = self.timed.pop(key)
+        queue = selection.queue
+        if queue.selection is not selection:
+            return
+        if is_opening:
+            selection.is_open = True
+        else:
+            idle_ms = queue.settings.queue.group_idle_timeout_ms
+            selection.release_idle(self.broker.clock.monotonic_ms() - idle_ms)
+            self._call_at(selection, idle_ms, False)
+        queue.mark_dirty()
+
+    def _call_at(self, selection: Selection, delay_ms: int, is_opening: bool) -> None:
+        key = self.next_key
+        self.next_key = key + 1
+        self.timed[key] = (selection, is_opening)
+        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + delay_ms, self, key)
+
+
+def _marked(message: Message, name: str) -> Message:
+    """Return the message with a property that says it is the first of its group for this consumer."""
+    marked = Message(
+        message.destination_id,
+        message.encoding,
+        message.flags & ~PLAIN,
+        message.priority,
+        message.tag_hash,
+        message.group_hash,
+        message.expires_ms,
+        annotation(name, "true") + message.annotations,
+        message.headers,
+        message.body,
+    )
+    marked.size = message.size  # what is accounted for stays the same
+    marked.store_time_ms = message.store_time_ms
+    marked.log_offset = message.log_offset
+    marked.queue_offset = message.queue_offset
+    marked.serial = message.serial
+    marked.holders = message.holders
+    return marked
