@@ -16,6 +16,7 @@ from engine.delivery import DELAYED, READY, Delivery
 from engine.groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
 from engine.lane import AHEAD_BYTES, SERIAL_BITS, position_of
 from engine.message import Message
+from engine.ports import Attempts
 from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
 from engine.selector.readers import PropertyReaders
@@ -459,10 +460,10 @@ class Selection:
 
     def page_read(
         self, lane: Lane, first: int, next_offset: int, messages: list[Message], wall_ms: int
-    ) -> list[tuple[Delivery, int]]:
-        """Look at a page that was read ahead of what is in memory.
+    ) -> list[tuple[Delivery, Attempts]]:
+        """Look at a page that was read ahead of what is in memory; return what was found that has failed before.
 
-        Return what must wait for its redelivery, with the wall ms at which that is due.
+        What is not due again at ``wall_ms`` is DELAYED already.
         """
         priority = lane.priority
         low = max(first, lane.next_load) << SERIAL_BITS
@@ -474,29 +475,29 @@ class Selection:
                 self._scan_memory(view, lane)
                 if view.behind & lane.bit and low <= view.cursor(priority) < high:
                     taking[view.number] = view.cursor(priority)
-        delayed: list[tuple[Delivery, int]] = []
+        failed: list[tuple[Delivery, Attempts]] = []
         for message in messages:
             offset = message.queue_offset
             position = offset << SERIAL_BITS
             if position < low or offset in lane.settled:
                 continue
             delivery = lane.ahead.get(offset)
-            failed_attempts, due_ms, is_redelivered = 0, 0, False
+            known = lane.attempts.get(offset)
             if delivery is not None:
-                failed_attempts, is_redelivered = delivery.failed_attempts, delivery.is_redelivered
-            elif offset in lane.attempts:
-                is_redelivered = True
-                failed_attempts, due_ms = lane.attempts[offset].count, lane.attempts[offset].due_ms
-            for view in self._views_of(message, failed_attempts + 1, is_redelivered):
+                views = self._views_of(message, delivery.failed_attempts + 1, delivery.is_redelivered)
+            else:
+                views = self._views_of(message, 1 if known is None else known.count + 1, known is not None)
+            for view in views:
                 cursor = taking.get(view.number)
                 if cursor is None or cursor > position:
                     continue
                 if delivery is None:
                     delivery = lane.keep_ahead(message)
-                    if due_ms > wall_ms:
-                        delayed.append((delivery, due_ms))
-                        delivery.state = DELAYED
-                        lane.ahead_bytes -= message.size
+                    if known is not None:
+                        failed.append((delivery, known))
+                        if known.due_ms > wall_ms:
+                            delivery.state = DELAYED
+                            lane.ahead_bytes -= message.size
                 if delivery.state == READY:
                     self._put(view, delivery)
         for number, cursor in taking.items():
@@ -505,7 +506,7 @@ class Selection:
             view.cursors[priority] = high
             if self._look_at_volatile(view, lane, cursor, high):
                 self._scan_memory(view, lane)
-        return delayed
+        return failed
 
     def scan_start(self, lane: Lane) -> int:
         """Return the entry from which a page is wanted for a view whose consumers have nothing to do, -1 for none.

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from engine import gates
 from engine.annotations import annotation
 from engine.consumer import AUTO
-from engine.delivery import DISPATCH, advance
+from engine.delivery import DELAYED, DISPATCH, advance
+from engine.failures import restored
 from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, Lane
 from engine.message import PLAIN, Message
 from engine.ports import TimerTarget
@@ -209,9 +210,11 @@ class SelectiveDispatcher(TimerTarget):
                 queue.has_expiring = True
             if message.group_hash:
                 queue.has_groups = True
-        wall_ms = self.broker.wall_ms
-        for delivery, due_ms in selection.page_read(lane, first, next_offset, messages, wall_ms):
-            self.broker.redelivery.restore_wait(delivery, due_ms)
+        broker = self.broker
+        for delivery, known in selection.page_read(lane, first, next_offset, messages, broker.wall_ms):
+            delivery.history = restored(known, broker.store)
+            if delivery.state == DELAYED:
+                broker.redelivery.restore_wait(delivery, known.due_ms)
         queue.mark_dirty()
 
     # -- timers
