@@ -21,7 +21,7 @@ from engine.destinations import Destinations
 from engine.dispatch import Dispatcher
 from engine.errors import InvalidOption
 from engine.expiry import Expiry
-from engine.flow import Flow
+from engine.flow import Flow, GlobalLimits
 from engine.hand_overs import HandOvers
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
@@ -41,6 +41,7 @@ from engine.window import Window
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
 UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
 DESTINATIONS_MAX: Final = 100_000
+NO_LIMITS: Final = GlobalLimits()
 
 
 class Broker:
@@ -88,6 +89,7 @@ class Broker:
         seed: int = 1,
         destinations_max: int = DESTINATIONS_MAX,
         permissions: PermissionMap | None = None,
+        limits: GlobalLimits = NO_LIMITS,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -95,9 +97,9 @@ class Broker:
         self.wall_ms = clock.wall_ms()
         store.set_time(self.wall_ms)
         self.memory = MemoryBudget(memory_limit_bytes)
-        self.flow = Flow(store, self.memory)
         self.access = Access(permissions or PermissionMap(()))
-        self.destinations = Destinations(store, addresses, destinations_max)
+        self.flow = Flow(store, self.memory, clock, timers, limits)
+        self.destinations = Destinations(store, addresses, self.flow.accounts, destinations_max)
         self.dispatcher = Dispatcher(store, self.memory)
         self.dispatcher.wall_ms = self.wall_ms
         self.redelivery = Redelivery(self, seed)
@@ -139,7 +141,7 @@ class Broker:
         """Close all consumers of ``client``; its transactions must have been aborted before."""
         for consumer in list(client.consumers.values()):
             self.unsubscribe(consumer, is_lost)
-        self.flow.parked.pop(client.client_number, None)
+        self.flow.forget(client)
         self.clients.pop(client.client_number, None)
 
     def output_drained(self, client: Client) -> None:
@@ -177,11 +179,14 @@ class Broker:
     # -- sending
 
     def send(self, destination: Queue | Topic, message: Message) -> int:
-        """Accept ``message``, or return the gate that refuses it; a refused one may be sent again after ``admit``."""
+        """Accept ``message``, or return the gate that refuses it; a refused one may be sent again after ``admit``.
+
+        Raises: AddressFull where the address is full and its policy is to fail.
+        """
         if self.flow.is_blocked:
             gate = self.flow.refusal(destination, message)
             if gate != gates.OPEN:
-                return gate
+                return gates.OPEN if gate == gates.DISCARDED else gate
         self._accept(destination, message)
         return gates.OPEN
 
@@ -298,7 +303,8 @@ class Broker:
                 self.record_of(delivery.consumer)
         self.begin_batch(self._commit_bytes(transaction))
         for destination, message in transaction.sends:
-            self._accept(destination, message)
+            if not self.flow.is_blocked or not self.flow.discards(destination):
+                self._accept(destination, message)
         for delivery in transaction.accepted:
             self.dispatcher.acknowledge(delivery)
         for delivery, refusal in transaction.refused:

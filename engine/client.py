@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from engine.errors import EngineError
 from engine.message import Message
 
 if TYPE_CHECKING:
@@ -43,6 +44,17 @@ class Client(ABC):
     @abstractmethod
     def admit(self) -> None:
         """A gate has opened: send again what was parked; what finds its gate shut still is parked again."""
+
+    @abstractmethod
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        """Answer with ``error`` what was parked for the destination ``uri``; it is not to be sent any more."""
+
+    @abstractmethod
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        """End a consumer that is too slow, and tell the client why.
+
+        with_connection: end the connection too; so does an adapter whose protocol cannot end one consumer alone.
+        """
 
     @abstractmethod
     def describe(self) -> dict[str, str]:

@@ -122,6 +122,8 @@ class DeadLetters:
         queue.depth -= 1
         if not is_stored:
             broker.memory.release(message)
+        elif queue.account is not None:
+            queue.account.leave(message.size)
         if moved is not None:
             if isinstance(target, Queue):
                 target.enqueue(moved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config.matching import AddressMatcher
+from engine.accounts import Accounts
 from engine.destination import NAME_MAX_BYTES, QUEUE, SUBSCRIPTION, TOPIC
 from engine.errors import InvalidDestination, LimitReached
 from engine.ports import Store
@@ -14,14 +15,16 @@ class Destinations:
     """Queues and topics.
 
     count_max: queues and topics together that clients may make.
+    accounts: of those that have a limit on what they hold.
     dirty_queues: queues to dispatch at the end of this turn; each queue knows this list.
     """
 
-    __slots__ = ("store", "addresses", "count_max", "dirty_queues", "queues", "topics", "queues_by_id")
+    __slots__ = ("store", "addresses", "accounts", "count_max", "dirty_queues", "queues", "topics", "queues_by_id")
 
-    def __init__(self, store: Store, addresses: AddressMatcher, count_max: int) -> None:
+    def __init__(self, store: Store, addresses: AddressMatcher, accounts: Accounts, count_max: int) -> None:
         self.store = store
         self.addresses = addresses
+        self.accounts = accounts
         self.count_max = count_max
         self.dirty_queues: list[Queue] = []
         self.queues: dict[str, Queue] = {}
@@ -88,6 +91,7 @@ class Destinations:
     def _add_queue(self, destination_id: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
         queue = Queue(destination_id, QUEUE, name, settings, True, self.dirty_queues)
+        queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
         self.queues[name] = queue
         self.queues_by_id[destination_id] = queue
         return queue
@@ -95,6 +99,7 @@ class Destinations:
     def _add_topic(self, destination_id: int, name: str) -> Topic:
         settings = self.addresses.settings_for(TOPIC, name)
         topic = Topic(destination_id, name, settings)
+        topic.account = self.accounts.open(destination_id, topic.uri(), settings.full)
         self.topics[name] = topic
         return topic
 
@@ -110,3 +115,5 @@ class Destinations:
             for found in state.lanes:
                 lane = queue.lane(found.priority)
                 queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
+            if queue.account is not None:
+                queue.account.restore(state.live_bytes, queue.depth)

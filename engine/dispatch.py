@@ -5,7 +5,6 @@ from __future__ import annotations
 from engine.consumer import AUTO, Consumer
 from engine.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
 from engine.destination import QUEUE
-from engine.lane import PAGE_BYTES, PAGE_MESSAGES
 from engine.memory import MemoryBudget
 from engine.ports import Store
 from engine.queue import Queue
@@ -96,8 +95,8 @@ class Dispatcher:
                     queue.destination_id,
                     lane.priority,
                     lane.next_load,
-                    min(PAGE_MESSAGES, lane.tail - lane.next_load),
-                    PAGE_BYTES,
+                    min(lane.page_messages(), lane.tail - lane.next_load),
+                    lane.page_bytes(),
                 )
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
@@ -135,6 +134,8 @@ class Dispatcher:
         queue.acknowledged_count += 1
         message = delivery.message
         if message.queue_offset >= 0 and queue.is_logged:
+            if queue.account is not None:
+                queue.account.leave(message.size)
             if consumer.batch.add(message):
                 self.settling.append((consumer.batch, consumer))
         else:
@@ -150,6 +151,8 @@ class Dispatcher:
         queue.depth -= 1
         message = delivery.message
         if message.queue_offset >= 0 and queue.is_logged:
+            if queue.account is not None:
+                queue.account.leave(message.size)
             if queue.expired_batch.add(message):
                 self.settling.append((queue.expired_batch, None))
         else:

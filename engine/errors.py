@@ -48,6 +48,18 @@ class AccessDenied(EngineError):
     condition: ClassVar[str] = "access-denied"
 
 
+class AddressFull(EngineError):
+    """The address holds what it may hold; the text names it, what is used and the limit."""
+
+    condition: ClassVar[str] = "address-full"
+
+
+class SlowConsumer(EngineError):
+    """A consumer that took too long, and whose address says that it is to end."""
+
+    condition: ClassVar[str] = "slow-consumer"
+
+
 class TransactionError(EngineError):
     """Unknown, repeated or over its limits."""
 

@@ -1,39 +1,251 @@
-"""Who may send now: the gates before the engine, and the connections that wait at them."""
+"""Who may send now: the gates before the engine, and the connections that wait at them.
+
+Source: design.md section 4, "Address full", "BLOCK throttles every protocol", "BLOCK and transactions".
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from engine import gates
+from engine.accounts import ACTION_NAMES, BLOCK, DROP, Account, Accounts
 from engine.client import Client
 from engine.destination import TOPIC
+from engine.errors import AddressFull
+from engine.failures import consumer_words
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
-from engine.ports import Store
+from engine.ports import Clock, Store, Timers, TimerTarget
 from engine.queue import Queue
 from engine.topic import Topic
 from engine.transaction import Transaction
 
 
-class Flow:
+@dataclass(frozen=True, slots=True)
+class GlobalLimits:
+    """Of what all addresses hold together that BLOCK, DROP or FAIL; -1 for no limit."""
+
+    max_bytes: int = -1
+    max_messages: int = -1
+
+
+class Wait:
+    """One client at one gate, for one destination, since ``since_ms`` (monotonic)."""
+
+    __slots__ = ("client", "gate", "destination", "since_ms")
+
+    def __init__(self, client: Client, gate: int, destination: Queue | Topic, since_ms: int) -> None:
+        self.client = client
+        self.gate = gate
+        self.destination = destination
+        self.since_ms = since_ms
+
+
+class Flow(TimerTarget):
     """Gates for producers.
 
     is_blocked: some gate may be shut; only then is a message asked for its gate.
     is_memory_shut: the budget was full, and ``resume_bytes`` is not reached yet.
-    parked: client number -> (client, bits of the gates it waits at, the last of them in words).
+    accounts: of the addresses that have a limit.
+    parked: client number -> (gate, URI) of what it waits for -> how it waits.
+    retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
+    all the time.
+    deadlines: timer key -> a wait that must not last beyond it.
     """
 
-    __slots__ = ("store", "memory", "is_blocked", "is_memory_shut", "parked")
+    __slots__ = (
+        "store",
+        "memory",
+        "clock",
+        "timers",
+        "accounts",
+        "is_blocked",
+        "is_memory_shut",
+        "parked",
+        "retrying",
+        "deadlines",
+        "next_deadline",
+    )
 
-    def __init__(self, store: Store, memory: MemoryBudget) -> None:
+    def __init__(self, store: Store, memory: MemoryBudget, clock: Clock, timers: Timers, limits: GlobalLimits) -> None:
         self.store = store
         self.memory = memory
+        self.clock = clock
+        self.timers = timers
+        self.accounts = Accounts(memory, self, limits.max_bytes, limits.max_messages)
         self.is_blocked = False
         self.is_memory_shut = False
-        self.parked: dict[int, tuple[Client, int, str]] = {}
+        self.parked: dict[int, dict[tuple[int, str], Wait]] = {}
+        self.retrying: dict[tuple[int, str], Wait] = {}
+        self.deadlines: dict[int, Wait] = {}
+        self.next_deadline = 1
+
+    # -- asking
 
     def refusal(self, destination: Queue | Topic, message: Message) -> int:
-        """Return the gate that holds ``message`` back now, gates.OPEN for none."""
+        """Return the gate that holds ``message`` back now, gates.OPEN for none.
+
+        gates.DISCARDED: nothing holds it back, but the address is full and its policy is to drop it, accepted.
+        Raises: AddressFull where the policy is to fail.
+        """
         if not self.is_blocked:
             return gates.OPEN
+        account = destination.account
+        if account is not None and (account.is_shut or account.is_over()):
+            return self._refuse(account)
+        gate = self._machine_gate(destination, message)
+        if gate == gates.OPEN and self.retrying:
+            self.retrying.pop(
+                (gates.ADDRESS_FULL, destination.uri()), None
+            )  # one got through: the next waits for itself
+        return gate
+
+    def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
+        """Return the gate that holds the COMMIT back, and the destination it is about.
+
+        A transaction meets the limits here, whole or not at all.  What it acknowledges is taken off first, and one that
+        settles messages of an address it sends to is not held back there: nothing else might ever make room.
+        Raises: AddressFull where the policy is to fail; the caller aborts the transaction then.
+        """
+        if not self.is_blocked:
+            return gates.OPEN, None
+        settled: set[int] = set()
+        settled_bytes = 0
+        settled_count = 0
+        for delivery in transaction.accepted:
+            message = delivery.message
+            settled.add(message.destination_id)
+            if message.destination_id in self.accounts.by_id:
+                settled_bytes += message.size
+                settled_count += 1
+        settled.update(delivery.message.destination_id for delivery, _ in transaction.refused)
+        for destination, message in transaction.sends:
+            account = destination.account
+            if (
+                account is not None
+                and account.action != DROP
+                and destination.destination_id not in settled
+                and account.is_over(settled_bytes, settled_count)
+            ):
+                return self._refuse(account), destination
+            gate = self._machine_gate(destination, message)
+            if gate != gates.OPEN:
+                return gate, destination
+        return gates.OPEN, None
+
+    def discards(self, destination: Queue | Topic) -> bool:
+        """Say whether a message of an admitted transaction is dropped because its address is full; count it."""
+        account = destination.account
+        if account is None or account.action != DROP or not account.is_over():
+            return False
+        self._refuse(account)
+        return True
+
+    def producer_credit(self, destination: Queue | Topic, wanted: int, message_bytes: int) -> int:
+        """Return how many messages a producer may be granted now: at most ``wanted``.  For protocols with credit.
+
+        What is granted is accepted even once the address is full, so little is granted near its limit: as much as
+        producer-window-size holds, and as there is room for; 0 while the address is full.
+        message_bytes: what the producer's messages take, as far as it is known.
+        """
+        account = destination.account
+        if account is None or account.action != BLOCK:
+            return wanted
+        if account.is_shut or account.is_over():
+            return 0
+        size_bytes = max(1, message_bytes)
+        granted = wanted
+        window_bytes = destination.settings.flow.producer_window_size_bytes
+        if window_bytes >= 0:
+            granted = min(granted, max(1, window_bytes // size_bytes))
+        if account.max_bytes >= 0:
+            granted = min(granted, max(1, (account.max_bytes - account.used_bytes) // size_bytes))
+        if account.max_messages >= 0:
+            granted = min(granted, account.max_messages - account.used_messages)
+        return granted
+
+    def must_reject(self, destination: Queue | Topic) -> bool:
+        """Say whether even what was granted before is refused: max-size-bytes-reject-threshold is passed."""
+        account = destination.account
+        return account is not None and 0 <= account.reject_bytes < account.used_bytes
+
+    # -- waiting
+
+    def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
+        """Remember that ``client`` waits at ``gate``; ``Client.admit`` tells it when to try again."""
+        key = (gate, destination.uri())
+        waits = self.parked.setdefault(client.client_number, {})
+        wait = waits.get(key) or self.retrying.pop(key, None)
+        if wait is not None:
+            waits[key] = wait
+            return
+        wait = Wait(client, gate, destination, self.clock.monotonic_ms())
+        waits[key] = wait
+        account = destination.account
+        if gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
+            self.deadlines[self.next_deadline] = wait
+            self.timers.call_at(wait.since_ms + account.timeout_ms, self, self.next_deadline)
+            self.next_deadline += 1
+
+    def forget(self, client: Client) -> None:
+        """A connection is gone, and so is what it waited for."""
+        waits = self.parked.pop(client.client_number, None)
+        if waits and self.deadlines:
+            self.deadlines = {key: wait for key, wait in self.deadlines.items() if wait.client is not client}
+
+    def open_gates(self) -> None:
+        """Open the gates whose reason has gone, and let those who waited there go on."""
+        is_accepting = self.store.is_accepting()
+        memory = self.memory
+        if memory.used_bytes <= memory.resume_bytes:
+            self.is_memory_shut = False
+        if self.accounts.full:
+            self.accounts.drain()
+        for number, waits in list(self.parked.items()):
+            if self._is_any_open(waits):
+                self._admit(number)
+        is_memory_full = memory.used_bytes > memory.resume_bytes
+        self.is_blocked = is_memory_full or not is_accepting or bool(self.accounts.full)
+
+    def timer_fired(self, key: int) -> None:
+        wait = self.deadlines.pop(key, None)
+        if wait is None:
+            return
+        uri = wait.destination.uri()
+        account = wait.destination.account
+        parked = self.parked.get(wait.client.client_number, {})
+        if account is None or parked.get((wait.gate, uri)) is not wait:
+            return
+        wait.client.waited_too_long(
+            uri,
+            AddressFull(
+                f"{account.describe()}; the message waited {account.timeout_ms} ms for room, which is the limit "
+                "(block-timeout-ms)"
+            ),
+        )
+
+    # -- telling
+
+    def reasons(self, client_number: int) -> list[str]:
+        """Return in words what the client's messages wait for, and how long they have waited."""
+        now_ms = self.clock.monotonic_ms()
+        return [
+            f"{self.describe(wait)}; for {(now_ms - wait.since_ms) / 1000:.1f} s"
+            for wait in self.parked.get(client_number, {}).values()
+        ]
+
+    def describe(self, wait: Wait) -> str:
+        """Return the gate, what is used of which limit, and who holds the messages."""
+        name = gates.GATE_NAMES[wait.gate]
+        account = wait.destination.account
+        if wait.gate != gates.ADDRESS_FULL or account is None:
+            return f"{name}: {wait.destination.uri()}"
+        return f"{name}: {account.describe()}; {_who_holds(wait.destination)}"
+
+    # -- the steps
+
+    def _machine_gate(self, destination: Queue | Topic, message: Message) -> int:
+        """Return the gate of the disk or the memory, whatever the address."""
         is_logged = message.flags & PERSISTENT or destination.settings.log_non_persistent
         if is_logged and not self.store.is_accepting():
             return gates.STORE
@@ -43,28 +255,49 @@ class Flow:
             return gates.MEMORY
         return gates.OPEN
 
-    def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
-        """Return the gate that holds the COMMIT back, and the destination it is about."""
-        if self.is_blocked:
-            for destination, message in transaction.sends:
-                gate = self.refusal(destination, message)
-                if gate != gates.OPEN:
-                    return gate, destination
-        return gates.OPEN, None
+    def _refuse(self, account: Account) -> int:
+        """Do what the policy of a full address says."""
+        if not account.is_full:  # another address took what all may hold together
+            self.accounts.fill(account)
+        if account.action == BLOCK:
+            account.is_shut = True
+            return gates.ADDRESS_FULL
+        if account.action == DROP:
+            account.dropped_count += 1
+            return gates.DISCARDED
+        account.failed_count += 1
+        raise AddressFull(f"{account.describe()}; its policy is {ACTION_NAMES[account.action]}")
 
-    def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
-        """Remember that ``client`` waits at ``gate``; ``Client.admit`` tells it when to try again."""
-        known = self.parked.get(client.client_number)
-        waits_at = 1 << gate | (0 if known is None else known[1])
-        self.parked[client.client_number] = (client, waits_at, f"{gates.GATE_NAMES[gate]}: {destination.uri()}")
+    def _is_any_open(self, waits: dict[tuple[int, str], Wait]) -> bool:
+        for wait in waits.values():
+            if self._is_open(wait):
+                return True
+        return False
 
-    def open_gates(self) -> None:
-        """Open the gates whose reason has gone, and let those who waited there go on."""
-        is_accepting = self.store.is_accepting()
-        if self.memory.used_bytes <= self.memory.resume_bytes:
-            self.is_memory_shut = False
-            self.is_blocked = not is_accepting
-        opened = (1 << gates.STORE if is_accepting else 0) | (0 if self.is_memory_shut else 1 << gates.MEMORY)
-        for number, (client, waits_at, _) in list(self.parked.items()):
-            if waits_at & opened and self.parked.pop(number, None) is not None:
-                client.admit()  # parks again at once if another gate of its is still shut
+    def _is_open(self, wait: Wait) -> bool:
+        if wait.gate == gates.STORE:
+            return self.store.is_accepting()
+        if wait.gate == gates.MEMORY:
+            return not self.is_memory_shut
+        account = wait.destination.account
+        return account is None or not account.is_shut
+
+    def _admit(self, client_number: int) -> None:
+        """Let a client send again what it has parked; what finds its gate shut still is parked again at once."""
+        waits = self.parked.pop(client_number, None)
+        if not waits:
+            return
+        self.retrying = waits
+        next(iter(waits.values())).client.admit()
+        self.retrying = {}
+
+
+def _who_holds(destination: Queue | Topic) -> str:
+    """Return who has most of what the address holds."""
+    queues = [destination] if isinstance(destination, Queue) else list(destination.subscriptions.values())
+    consumers = [consumer for queue in queues for consumer in queue.consumers.values()]
+    waiting = sum(queue.depth - queue.in_flight_count for queue in queues)
+    if not consumers:
+        return f"{waiting} messages wait, and there is no consumer"
+    most = max(consumers, key=lambda consumer: len(consumer.ledger))
+    return f"{waiting} messages wait, {len(most.ledger)} are with {consumer_words(most.description())}"

@@ -19,6 +19,10 @@ GROUP_OWNER: Final = 21  # what waits belongs to groups of other consumers
 EXCLUSIVE_OWNER: Final = 22  # another consumer has the queue
 LOOK_AHEAD: Final = 23  # as much as memory may hold was found ahead for others, who do not take it
 CONSUMERS_BEFORE_DISPATCH: Final = 24  # the queue waits for more consumers
+ADDRESS_FULL: Final = 30
+DISCARDED: Final = 31  # no gate: the address is full, and its policy is to accept and drop
+RATE: Final = 32  # as many as may be in this second
+BYTES_FULL: Final = 33  # as many octets in flight as the consumer's window holds
 
 GATE_NAMES: Final = {
     OPEN: "open",
@@ -36,4 +40,8 @@ GATE_NAMES: Final = {
     EXCLUSIVE_OWNER: "exclusive-owner",
     LOOK_AHEAD: "look-ahead",
     CONSUMERS_BEFORE_DISPATCH: "consumers-before-dispatch",
+    ADDRESS_FULL: "address-full",
+    DISCARDED: "discarded",
+    RATE: "rate",
+    BYTES_FULL: "bytes-full",
 }

@@ -35,7 +35,10 @@ def inspect(broker: Broker) -> BrokerStats:
         len(broker.clients),
         broker.memory.used_bytes,
         broker.memory.limit_bytes,
-        {number: text for number, (_, _, text) in broker.flow.parked.items()},
+        {
+            number: "; ".join([broker.flow.describe(wait) for wait in waits.values()])
+            for number, waits in broker.flow.parked.items()
+        },
     )
 
 

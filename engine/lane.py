@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from config.policies import AddressFullPolicy
 from engine.delivery import GONE, READY, Delivery
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import Message
@@ -33,6 +34,8 @@ class Lane:
     before them has been loaded, so that one producer's messages stay in order, persistent or not.
     ready_bytes: of what is ready in memory, and LANE_BYTES more while too much is delayed: then what arrives stays on
     disk, and no page is asked for.
+    memory_bytes, memory_messages: what is kept in memory; beyond, messages are paged.  PAGE sets it lower by
+    max-size-bytes and max-size-messages.
     fault: why the disk refused the last page, "" if it did not.
     is_loading: a page for ``ready`` is asked for; is_scanning: one ahead of it, for a selection.
     settled: entries from ``next_load`` on that are settled: before the store was opened, or since, out of order.
@@ -62,6 +65,8 @@ class Lane:
         "ahead",
         "ahead_bytes",
         "stale",
+        "memory_bytes",
+        "memory_messages",
     )
 
     def __init__(self, queue: Queue, priority: int) -> None:
@@ -84,6 +89,7 @@ class Lane:
         self.ahead: dict[int, Delivery] = {}
         self.ahead_bytes = 0
         self.stale: set[int] = set()
+        self.memory_bytes, self.memory_messages = _memory_limits(queue.settings.full)
 
     def restore(self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]) -> int:
         """Take up what recovery found; return how many entries wait."""
@@ -101,8 +107,10 @@ class Lane:
         self.tail = offset + 1
         position = offset << SERIAL_BITS
         self.last_position = position
-        limit_bytes = LANE_BYTES if self.queue.consumers else IDLE_LANE_BYTES
-        if self.next_load == offset and self.ready_bytes < limit_bytes and len(self.ready) < LANE_MESSAGES:
+        limit_bytes = self.memory_bytes
+        if limit_bytes > IDLE_LANE_BYTES and not self.queue.consumers:
+            limit_bytes = IDLE_LANE_BYTES
+        if self.next_load == offset and self.ready_bytes < limit_bytes and len(self.ready) < self.memory_messages:
             self.next_load = offset + 1
             self.ready_bytes += message.size
             self.ready.append(Delivery(message, self, position))
@@ -278,9 +286,16 @@ class Lane:
         return (
             self.next_load < self.tail
             and not self.is_loading
-            and len(self.ready) < PAGE_MESSAGES
-            and self.ready_bytes < PAGE_BYTES
+            and len(self.ready) < self.page_messages()
+            and self.ready_bytes < self.page_bytes()
         )
+
+    def page_bytes(self) -> int:
+        """Return how much is asked for at a time: also where nothing is to be kept in memory, one message goes out."""
+        return max(1, min(PAGE_BYTES, self.memory_bytes))
+
+    def page_messages(self) -> int:
+        return max(1, min(PAGE_MESSAGES, self.memory_messages))
 
     def load(self, next_offset: int, messages: list[Message]) -> list[Delivery]:
         """Take a page; return the deliveries of it in order, without those settled before the store was opened.
@@ -346,3 +361,14 @@ class Lane:
 
 def position_of(delivery: Delivery) -> int:
     return delivery.position
+
+
+def _memory_limits(full: AddressFullPolicy) -> tuple[int, int]:
+    size_bytes = LANE_BYTES
+    count = LANE_MESSAGES
+    if full.address_full_policy == "PAGE":
+        if 0 <= full.max_size_bytes < size_bytes:
+            size_bytes = full.max_size_bytes
+        if 0 <= full.max_size_messages < count:
+            count = full.max_size_messages
+    return size_bytes, count

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from config.policies import AddressSettings
+from engine.accounts import Account
 from engine.consumer import Consumer
 from engine.destination import uri
 from engine.lane import Lane
@@ -24,6 +25,7 @@ class Queue:
 
     is_logged: settlements go to the log; False for the queue of a topic subscription, which only memory holds.
     subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
+    account: what it holds against its limits, None where it has none.
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
     one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
     dispatch at the end of this turn.
@@ -36,6 +38,7 @@ class Queue:
         "kind",
         "name",
         "settings",
+        "account",
         "is_logged",
         "lanes",
         "used_lanes",
@@ -75,6 +78,7 @@ class Queue:
         self.kind = kind
         self.name = name
         self.settings = settings
+        self.account: Account | None = None
         self.is_logged = is_logged
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
         self.used_lanes: list[Lane] = []
@@ -120,6 +124,8 @@ class Queue:
             lane = self.lane(message.priority)
         if self.is_logged and message.queue_offset >= 0:
             lane.add_logged(message)
+            if self.account is not None:
+                self.account.enter(message.size)
         else:
             lane.add_volatile(message)
         self.depth += 1

@@ -105,6 +105,8 @@ class StoreEvents(StoreListener, TimerTarget):
             return  # the queue itself comes there, too
         queue = self.broker.destinations.queues_by_id[destination_id]
         queue.depth -= 1
+        if queue.account is not None:
+            queue.account.leave(size_bytes)
         self.skipped_records.append(f"{queue.uri()}: {reason}")
         store = self.broker.store
         store.settle_range(destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config.policies import AddressSettings
+from engine.accounts import Account
 from engine.consumer import AUTO
 from engine.destination import TOPIC, uri
 from engine.memory import MemoryBudget
@@ -13,6 +14,7 @@ from engine.queue import Queue
 class Topic:
     """Fan-out to subscriptions, each a queue of its own with exactly one consumer, held in memory.
 
+    account: what all subscriptions together hold against the limits of the address, None where it has none.
     A persistent message is in the log even if nobody subscribes; a subscription only ever holds references.
     """
 
@@ -21,6 +23,7 @@ class Topic:
         "kind",
         "name",
         "settings",
+        "account",
         "subscriptions",
         "enqueued_count",
         "delivered_count",
@@ -35,6 +38,7 @@ class Topic:
         self.kind = TOPIC
         self.name = name
         self.settings = settings
+        self.account: Account | None = None
         self.subscriptions: dict[int, Queue] = {}
         self.enqueued_count = 0
         self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves

@@ -90,8 +90,8 @@ def view_producer(broker: Broker, connection_id: int) -> ProducerView | None:
     client = broker.clients.get(connection_id)
     if client is None:
         return None
-    parked = broker.flow.parked.get(connection_id)
-    return ProducerView(connection_id, client.describe(), "" if parked is None else parked[2], len(client.consumers))
+    reason = "; ".join(broker.flow.reasons(connection_id))
+    return ProducerView(connection_id, client.describe(), reason, len(client.consumers))
 
 
 def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:

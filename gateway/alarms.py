@@ -92,8 +92,9 @@ class Alarms:
         )
 
     def _who_waits(self) -> str:
-        parked = self._broker.flow.parked
-        for client, _, gate in parked.values():
-            others = f", and {len(parked) - 1} more" if len(parked) > 1 else ""
-            return f"{client.describe().get('address', '?')} at {gate}{others}"
+        flow = self._broker.flow
+        for waits in flow.parked.values():
+            wait = next(iter(waits.values()))
+            others = f", and {len(flow.parked) - 1} more" if len(flow.parked) > 1 else ""
+            return f"{wait.client.describe().get('address', '?')} at {flow.describe(wait)}{others}"
         return ""

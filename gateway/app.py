@@ -18,6 +18,7 @@ from config.model import ServerConfig
 from config.permissions import PermissionMap
 from engine.broker import Broker
 from engine.errors import StoreError
+from engine.flow import GlobalLimits
 from engine.inspection import inspect
 from engine.stats import BrokerStats
 from engine.store.file_store import FileStore
@@ -100,6 +101,7 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
         config.memory_limit_bytes,
         destinations_max=config.destinations_max,
         permissions=PermissionMap(config.permissions),
+        limits=GlobalLimits(config.limits.global_max_size_bytes, config.limits.global_max_messages),
     )
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop

@@ -79,6 +79,8 @@ MESSAGES: Final[dict[str, str]] = {
     "invalid-selector": "invalid selector",
     "access-denied": "access denied",
     "limit-reached": "limit reached",
+    "address-full": "address full",
+    "slow-consumer": "consumer too slow",
     "transaction-error": "transaction error",
     "store-error": "store not available",
     "store-locked": "store not available",

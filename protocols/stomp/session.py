@@ -272,6 +272,14 @@ class StompSession(ProtocolConnection):
             self._read_frames()
         self._touch()
 
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        parked = self.parking.parked
+        frame = next((one for one in parked if _waits_for(one, uri)), parked[0] if parked else None)
+        self._fail(error, frame)
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        self._fail(error, None)  # STOMP has no frame that ends one subscription
+
     def describe(self) -> dict[str, str]:
         return {"address": self.link.peer(), "client_id": self.terms.client_id, "login": self.terms.login}
 
@@ -519,7 +527,11 @@ class StompSession(ProtocolConnection):
     def _commit(self, frame: Frame) -> None:
         transaction = self.transactions.take(frame)
         addresses = self.parking.addresses
-        gate, destination = self.broker.flow.commit_refusal(transaction)
+        try:
+            gate, destination = self.broker.flow.commit_refusal(transaction)
+        except EngineError:
+            self.broker.abort(transaction)
+            raise
         if gate == gates.OPEN and addresses:
             for sent_to, _ in transaction.sends:
                 if sent_to.uri() in addresses:
@@ -617,3 +629,8 @@ class StompSession(ProtocolConnection):
             self.link.frames_dropped(dropped)
         self.broker.disconnect(self, is_lost)
         self.subscriptions.clear()
+
+
+def _waits_for(frame: Frame, uri: str) -> bool:
+    target = frame.head.mapped
+    return isinstance(target, SendTarget) and target.destination.uri() == uri

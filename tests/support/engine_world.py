@@ -8,9 +8,10 @@ from zlib import crc32
 from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
 from config.permissions import PermissionMap
 from engine import gates
-from engine.broker import Broker
+from engine.broker import NO_LIMITS, Broker
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import Delivery
+from engine.flow import GlobalLimits
 from engine.inspection import inspect
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from engine.options import SubscribeOptions
@@ -39,13 +40,21 @@ class EngineWorld:
         memory_limit_bytes: int = 256 * MIB,
         store: ScriptedStore | None = None,
         permissions: PermissionMap | None = None,
+        limits: GlobalLimits = NO_LIMITS,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.store = store or ScriptedStore()
         matcher = AddressMatcher(addresses)
         self.broker = Broker(
-            self.store, self.clock, self.timers, matcher, memory_limit_bytes, seed=7, permissions=permissions
+            self.store,
+            self.clock,
+            self.timers,
+            matcher,
+            memory_limit_bytes,
+            seed=7,
+            permissions=permissions,
+            limits=limits,
         )
 
     def turn(self) -> int:

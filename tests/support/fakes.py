@@ -11,6 +11,7 @@ from engine.client import Client
 from engine.consumer import Consumer
 from engine.delivery import Delivery
 from engine.destination import QUEUE, SUBSCRIPTION
+from engine.errors import EngineError
 from engine.message import PERSISTENT, Message
 from engine.ports import (
     Clock,
@@ -356,6 +357,8 @@ class FakeClient(Client):
         self.admissions = 0
         self.confirmed: list[int] = []
         self.waits_for = 0
+        self.waited: list[tuple[str, EngineError]] = []
+        self.expelled: list[tuple[Consumer, EngineError, bool]] = []
 
     def bodies(self) -> list[bytes]:
         """Return what came since the last call."""
@@ -388,6 +391,12 @@ class FakeClient(Client):
 
     def admit(self) -> None:
         self.admissions += 1
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        self.waited.append((uri, error))
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        self.expelled.append((consumer, error, with_connection))
 
     def describe(self) -> dict[str, str]:
         return {"address": self.name}

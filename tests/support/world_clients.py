@@ -17,6 +17,7 @@ from engine.client import Client
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.delivery import Delivery
 from engine.destination import QUEUE
+from engine.errors import EngineError
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.options import SubscribeOptions
 from engine.queue import Queue
@@ -598,6 +599,12 @@ class _EngineClient(Client):
 
     def admit(self) -> None:
         self.peer.admit()
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        raise AssertionError(f"no address of the World has a deadline: {error}")
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        raise AssertionError(f"no address of the World ends slow consumers: {error}")
 
     def describe(self) -> dict[str, str]:
         return {"address": f"sim:{self.peer.number}", "client_id": self.peer.client_id, "login": ""}

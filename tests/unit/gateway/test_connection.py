@@ -13,6 +13,7 @@ from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import Delivery
+from engine.errors import EngineError
 from engine.message import Message
 from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
 from gateway.counters import GatewayCounters
@@ -142,6 +143,10 @@ class Session(ProtocolConnection):
         return False
 
     def admit(self) -> None: ...
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None: ...
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None: ...
 
     def describe(self) -> dict[str, str]:
         return {}

@@ -64,7 +64,7 @@ def test_a_producer_that_waits_is_told_at_which_gate() -> None:
     world.broker.flow.park(client, 6, world.broker.destinations.queue("q"))
     view = view_producer(world.broker, client.client_number)
     assert view is not None
-    assert producer_lines(view) == ["connection 1: sender", "  gate         store: queue://q"]
+    assert producer_lines(view) == ["connection 1: sender", "  gate         store: queue://q; for 0.0 s"]
 
 
 def test_a_producer_that_does_not_wait() -> None:
