@@ -142,6 +142,7 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
     limits = stomp.limits
     return SessionSettings(
         server=config.server_name,
+        defaults=config.listeners.stomp.defaults,
         needs_login=needs_login,
         groups=config.groups,
         default_persistent=stomp.default_persistent,

@@ -13,7 +13,7 @@ from engine.errors import InvalidOption
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, PLAIN, TEXT
 from engine.queue import Queue
 from engine.topic import Topic
-from protocols.stomp.destinations import split_destination
+from protocols.stomp.destinations import address_in, single_part
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Head
 from protocols.stomp.header_values import boolean, number
@@ -64,7 +64,8 @@ def send_target(head: Head, broker: Broker, client: Client, default_persistent: 
     name = headers.get("destination")
     if name is None:
         raise InvalidHeader("SEND needs a header destination")
-    kind, rest, _ = split_destination(name)
+    address = address_in(name, headers.get("destination-type"))
+    part = single_part(address)
     check_not_scheduled(headers)
     block = head.block
     timestamp = headers.get("timestamp")
@@ -90,7 +91,7 @@ def send_target(head: Head, broker: Broker, client: Client, default_persistent: 
     is_relative = "expiration" in headers and not expires_ms  # RabbitMQ's
     if is_relative:
         expires_ms = broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
-    destination = broker.target(client, kind, rest)  # made last: nothing else can be wrong
+    destination = broker.target(client, part.kind, part.name)  # made last: nothing else can be wrong
     target = SendTarget(destination, flags, priority, expires_ms, block, head)
     if not is_relative:
         head.mapped = target

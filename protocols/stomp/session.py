@@ -11,7 +11,6 @@ from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
 from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
-from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.refusal import AS_THE_ADDRESS_SAYS
 from engine.topic import Topic
@@ -19,7 +18,7 @@ from protocols.connection import Link, ProtocolConnection
 from protocols.stomp import frames
 from protocols.stomp.confirmations import Confirmations, receipt_frames
 from protocols.stomp.decoder import Decoder
-from protocols.stomp.destinations import split_destination
+from protocols.stomp.destinations import address_in, single_part
 from protocols.stomp.encoder import encode
 from protocols.stomp.ending import Ending
 from protocols.stomp.error_frames import error_frame
@@ -39,7 +38,7 @@ from protocols.stomp.parking import Parking
 from protocols.stomp.refusals import refusal_in
 from protocols.stomp.send_target import SendTarget, send_target
 from protocols.stomp.settings import SessionSettings
-from protocols.stomp.subscribe_options import subscription_options
+from protocols.stomp.subscribe_options import refuse_unfinished, subscribe_options
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.subscriptions import Subscriptions
 from protocols.stomp.transactions import Transactions
@@ -491,15 +490,23 @@ class StompSession(ProtocolConnection):
         ack = headers.get("ack", "auto")
         if ack not in ACK_MODES:
             raise InvalidHeader(f"ack is {ack[:80]!r}; allowed are {', '.join(ACK_MODES)}")
-        kind, rest, options = split_destination(name)
-        prefetch, warnings = subscription_options(headers, options, kind, self.settings.is_strict)
-        destination = self.broker.source(self, kind, rest)
-        for warning in warnings:
-            self.link.warn(warning)
-        consumer = self.broker.subscribe(self, destination, SubscribeOptions(ACK_MODES[ack], prefetch, key))
-        subscription = Subscription(
-            consumer, key, headers.get("id"), name.partition("?")[0], self.version, self.unsettled
+        address = address_in(name, headers.get("subscription-type"))
+        asked = subscribe_options(
+            headers,
+            address.options,
+            ACK_MODES[ack],
+            key,
+            address.is_topic(),
+            self.settings.defaults,
+            self.settings.is_strict,
         )
+        refuse_unfinished(asked.options, address.is_topic())
+        for warning in asked.warnings:
+            self.link.warn(warning)
+        part = single_part(address)
+        destination = self.broker.source(self, part.kind, part.name)
+        consumer = self.broker.subscribe(self, destination, asked.options)
+        subscription = Subscription(consumer, key, headers.get("id"), address.text, self.version, self.unsettled)
         consumer.adapter = subscription
         self.subscriptions.by_key[key] = subscription
         confirmations = self.confirmations

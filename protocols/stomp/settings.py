@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.transaction import TransactionLimits
 from protocols.stomp.limits import Limits
 
@@ -15,9 +16,11 @@ class SessionSettings:
 
     needs_login: credentials are checked; else any are taken.
     groups: login -> the groups it is in.
+    defaults: what the listener's URI says for the subscriptions of its connections.
     """
 
     server: str = "Penstock"
+    defaults: ConnectionDefaults = NO_DEFAULTS
     needs_login: bool = False
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     default_persistent: bool = False

@@ -1,88 +1,244 @@
-"""What a SUBSCRIBE asks for beside its destination: headers and destination options of every dialect."""
+"""What a SUBSCRIBE asks for, in the words of every dialect: headers and destination options to ``SubscribeOptions``.
+
+Lowest to highest: the connection's defaults, the destination's ``?consumer.`` options, headers; and of headers that
+say the same, ``activemq.`` ones stand highest.
+
+    asked for                 ActiveMQ                      Artemis, HornetQ               RabbitMQ
+    messages in flight        activemq.prefetchSize                                        prefetch-count (0: no limit)
+    octets in flight          activemq.windowSize           consumer-window-size
+    selector                  activemq.selector             selector
+    durable subscription      activemq.subscriptionName     durable-subscription-name,     durable:true (shared by
+                                                            durable-subscriber-name        all who use the same id)
+    its shared name           shared-subscription-name                                     x-queue-name
+    not what I sent myself    activemq.noLocal              no-local
+    priority                  activemq.priority                                            x-priority
+    browser                   browser, activemq.browser
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
-from engine.destination import TOPIC
+from config.destination_options import CONSUMER, REDELIVERY_PREFIX, ConsumerOptions, consumer_options
+from config.jms_options import REDELIVERY
+from config.model import ConnectionDefaults
+from config.options import OptionError, unknown_option
 from engine.errors import InvalidOption
-from protocols.stomp.destinations import PREFETCH_MOST, PREFETCH_OPTION
+from engine.options import SubscribeOptions
+from protocols.consumer_defaults import RATE_PATH, WINDOW_PATH, redelivery_in, with_defaults
 from protocols.stomp.header_values import boolean, number
 
-PREFETCH_HEADER: Final = "activemq.prefetchSize"
-RABBITMQ_PREFETCH_HEADER: Final = "prefetch-count"
-SUBSCRIBE_WARNINGS: Final = 3  # of headers of one SUBSCRIBE; how many more there are is said in one
+ACTIVEMQ: Final = "activemq."
+PREFETCH_HEADER: Final = "prefetch-count"
+WINDOW_HEADER: Final = "consumer-window-size"
+PREFETCH_MOST: Final = 2**31 - 1  # that may be written; the broker takes it down to its own most
+WARNINGS_MOST: Final = 3  # of headers of one SUBSCRIBE; how many more there are is said in one
 
-# Headers of SUBSCRIBE that change what is delivered and that this version does not do: delivering as if they were
-# not there would be wrong in silence.
-REFUSED_SUBSCRIBE_HEADERS: Final = (
-    "selector",
-    "activemq.selector",
-    "activemq.subscriptionName",
-    "durable-subscription-name",
-    "durable-subscriber-name",
-)
-REFUSED_SUBSCRIBE_SWITCHES: Final = ("browser", "activemq.exclusive", "activemq.noLocal", "activemq.retroactive")
-# Hints without an effect here; .NET clients misspell one of them beside the right one.
-IGNORED_SUBSCRIBE_HEADERS: Final = frozenset(
-    (
-        PREFETCH_HEADER,
-        "activemq.dispatchAsync",
-        "activemq.subcriptionName",
-        "activemq.priority",
-        "activemq.maximumPendingMessageLimit",
-        *REFUSED_SUBSCRIBE_HEADERS,
-        *REFUSED_SUBSCRIBE_SWITCHES,
-    )
-)
+DURABLE_NAMES: Final = (ACTIVEMQ + "subscriptionName", "durable-subscription-name", "durable-subscriber-name")
+SHARED_NAMES: Final = ("shared-subscription-name", "x-queue-name")
 
-# Prefetch as other brokers call it, or in the wrong place: who wrote one of these expects an effect.
-OTHER_PREFETCH_HEADERS: Final = frozenset((PREFETCH_OPTION, "consumer-window-size"))
+# .NET clients misspell it, beside the right one.
+_MISSPELT: Final = frozenset(("activemq.subcriptionName",))
+# What RabbitMQ's queues or brokers would do, and an option in the wrong place: who writes one expects an effect.
+_IN_VAIN: Final = frozenset(("consumer.prefetchSize", "exclusive"))
+_RABBITMQ_ARGUMENT: Final = "x-"
 
 
-def subscription_options(
-    headers: dict[str, str], options: dict[str, str], kind: int, is_strict: bool
-) -> tuple[int | None, list[str]]:
-    """Return the prefetch that a SUBSCRIBE asks for, None for the address's own, and warnings.
+T = TypeVar("T")
 
-    The header stands above the destination's option (design: lowest to highest), ActiveMQ's above RabbitMQ's.
-    kind: of the destination; on a queue RabbitMQ's ``durable`` and ``auto-delete`` ask for nothing that is missing.
-    Raises: InvalidOption.
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """warnings: for the operator, about headers that have no effect."""
+
+    options: SubscribeOptions
+    warnings: tuple[str, ...]
+
+
+def subscribe_options(
+    headers: dict[str, str],
+    uri: ConsumerOptions,
+    ack_mode: int,
+    key: str,
+    is_topic: bool,
+    defaults: ConnectionDefaults,
+    is_strict: bool,
+) -> Asked:
+    """Return what a SUBSCRIBE asks for.
+
+    uri: the destination's own options.  key: what the subscription is known by.  is_topic: of its destination.
+    is_strict: a header without an effect is an error.  Raises: InvalidOption.
     """
-    for name in REFUSED_SUBSCRIBE_HEADERS:
-        if name in headers:
-            raise InvalidOption(f"header {name} is not supported by this version of Penstock")
-    for name in REFUSED_SUBSCRIBE_SWITCHES:
-        if name in headers and boolean(name, headers[name]):
-            raise InvalidOption(f"header {name}:true is not supported by this version of Penstock")
-    if kind == TOPIC:
-        if "durable" in headers and boolean("durable", headers["durable"]):
-            raise InvalidOption("header durable:true is not supported by this version of Penstock")
-        if "auto-delete" in headers and not boolean("auto-delete", headers["auto-delete"]):
-            raise InvalidOption("header auto-delete:false is not supported by this version of Penstock")
-    unknown = [name for name in headers if _is_in_vain(name)]
-    warnings = [
-        f"SUBSCRIBE has an unknown header {name[:80]!r}; known is {PREFETCH_HEADER}"
-        for name in unknown[:SUBSCRIBE_WARNINGS]
-    ]
-    if len(unknown) > SUBSCRIBE_WARNINGS:
-        warnings.append(f"SUBSCRIBE has {len(unknown) - SUBSCRIBE_WARNINGS} more unknown headers")
+    given, unknown = _activemq(headers)
+    warnings = _warnings(headers, unknown)
     if warnings and is_strict:
         raise InvalidOption(warnings[0])
-    prefetch: int | None = None
-    if PREFETCH_OPTION in options:
-        prefetch = number(PREFETCH_OPTION, options[PREFETCH_OPTION], 0, PREFETCH_MOST)
-    if RABBITMQ_PREFETCH_HEADER in headers:
-        # 0 is no limit there; the broker takes it down to its own.
-        prefetch = number(RABBITMQ_PREFETCH_HEADER, headers[RABBITMQ_PREFETCH_HEADER], 0, PREFETCH_MOST)
-        prefetch = prefetch or PREFETCH_MOST
+    try:
+        own = consumer_options(given.items(), ACTIVEMQ)
+    except OptionError as error:
+        raise InvalidOption(str(error)) from None
+    settings = {**uri.settings, **_foreign(headers, WINDOW_HEADER, "windowSize"), **own.settings}
+    subscription, is_durable, is_shared = _subscription(headers, own, uri, key, is_topic)
+    options = SubscribeOptions(
+        ack_mode,
+        prefetch=_prefetch(headers, own, uri),
+        name=key,
+        selector=_first(own.selector, headers.get("selector"), uri.selector, ""),
+        subscription=subscription,
+        is_durable=is_durable,
+        is_shared=is_shared,
+        is_no_local=_switch(headers, given, "noLocal", "no-local", own.no_local, uri.no_local),
+        is_exclusive=_first(own.is_exclusive, None, uri.is_exclusive, defaults.is_exclusive),
+        is_browser=_switch(headers, given, "browser", "browser", own.is_browser, uri.is_browser),
+        is_retroactive=_first(own.is_retroactive, None, uri.is_retroactive, is_topic and defaults.is_retroactive),
+        priority=_first(own.priority, _rabbitmq_priority(headers), uri.priority, 0),
+        window_bytes=_setting(settings, WINDOW_PATH),
+        rate=_setting(settings, RATE_PATH),
+        pending_limit=own.maximum_pending_message_limit or uri.maximum_pending_message_limit,
+        redelivery=redelivery_in(settings),
+    )
+    return Asked(with_defaults(options, defaults, is_topic), warnings)
+
+
+# What the engine does not do yet: delivering as if nobody had asked would be wrong in silence.
+_UNFINISHED_ON_TOPICS: Final = (("selector", "a selector on a topic"), ("is_exclusive", "exclusive on a topic"))
+_UNFINISHED: Final = (
+    ("subscription", "a named subscription"),
+    ("is_no_local", "noLocal"),
+    ("is_browser", "browser"),
+    ("is_retroactive", "retroactive"),
+)
+
+
+def refuse_unfinished(options: SubscribeOptions, is_topic: bool) -> None:
+    """Raises: InvalidOption."""
+    for name, words in _UNFINISHED + (_UNFINISHED_ON_TOPICS if is_topic else ()):
+        if getattr(options, name):
+            raise InvalidOption(f"{words} is not supported by this version of Penstock")
+
+
+def durable_name(headers: dict[str, str]) -> str:
+    """Return the durable subscription that a SUBSCRIBE or UNSUBSCRIBE names in ActiveMQ's or Artemis' way, or ""."""
+    for name in DURABLE_NAMES:
+        if headers.get(name):
+            return headers[name]
+    return ""
+
+
+def rabbitmq_name(headers: dict[str, str], key: str) -> str:
+    """Return the name of RabbitMQ's durable subscription: everybody who uses it with the same id shares it."""
+    return shared_name(headers) or f"{headers.get('destination', '')}:{key}"
+
+
+def shared_name(headers: dict[str, str]) -> str:
+    for name in SHARED_NAMES:
+        if headers.get(name):
+            return headers[name]
+    return ""
+
+
+def is_rabbitmq_durable(headers: dict[str, str]) -> bool:
+    """Say whether a topic subscription outlives its connection by RabbitMQ's headers.  Raises: InvalidOption."""
+    is_kept = not boolean("auto-delete", headers["auto-delete"]) if "auto-delete" in headers else None
+    is_durable = any(boolean(name, headers[name]) for name in ("durable", "persistent") if name in headers)
+    if is_kept and not is_durable:
+        raise InvalidOption("auto-delete:false needs durable:true: a subscription is kept in the log, or not at all")
+    return is_durable and is_kept is not False
+
+
+def _activemq(headers: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the options behind ``activemq.``, and those of these headers that nobody knows."""
+    given: dict[str, str] = {}
+    unknown: list[str] = []
+    for header, value in headers.items():
+        if not header.startswith(ACTIVEMQ) or header in _MISSPELT:
+            continue
+        name = header.removeprefix(ACTIVEMQ)
+        is_redelivery = name.startswith(REDELIVERY_PREFIX) and name.removeprefix(REDELIVERY_PREFIX) in REDELIVERY
+        if name in CONSUMER or is_redelivery:
+            given[name] = value
+        else:
+            unknown.append(header)
+    return given, unknown
+
+
+def _warnings(headers: dict[str, str], unknown: list[str]) -> tuple[str, ...]:
+    known = [ACTIVEMQ + name for name in CONSUMER]
+    # Without the list of all that are known: a warning is one line.
+    texts = [
+        f"SUBSCRIBE has {str(unknown_option(repr(one[:80]), known)).split(';')[0]}" for one in unknown[:WARNINGS_MOST]
+    ]
+    in_vain = [
+        name
+        for name in headers
+        if name in _IN_VAIN or (name.startswith(_RABBITMQ_ARGUMENT) and name not in ("x-queue-name", "x-priority"))
+    ]
+    texts += [f"SUBSCRIBE has a header {name[:80]!r} that has no effect here" for name in in_vain]
+    if len(unknown) + len(in_vain) <= WARNINGS_MOST:
+        return tuple(texts)
+    left = len(unknown) + len(in_vain) - WARNINGS_MOST
+    return (*texts[:WARNINGS_MOST], f"SUBSCRIBE has {left} more headers that have no effect here")
+
+
+def _subscription(
+    headers: dict[str, str], own: ConsumerOptions, uri: ConsumerOptions, key: str, is_topic: bool
+) -> tuple[str, bool, bool]:
+    """Return name, durable, shared."""
+    name = durable_name(headers) or (own.subscription_name or "") or (uri.subscription_name or "")
+    if name:
+        return name, True, False
+    if not is_topic:
+        name = headers.get("shared-subscription-name", "")  # the engine refuses it; x-queue-name asks for nothing
+        return name, False, bool(name)
+    if is_rabbitmq_durable(headers):
+        return rabbitmq_name(headers, key), True, True
+    name = shared_name(headers)
+    return name, False, bool(name)
+
+
+def _prefetch(headers: dict[str, str], own: ConsumerOptions, uri: ConsumerOptions) -> int | None:
+    if own.prefetch is not None:
+        return own.prefetch
     if PREFETCH_HEADER in headers:
-        prefetch = number(PREFETCH_HEADER, headers[PREFETCH_HEADER], 0, PREFETCH_MOST)
-    return prefetch, warnings
+        return number(PREFETCH_HEADER, headers[PREFETCH_HEADER], 0, PREFETCH_MOST) or PREFETCH_MOST
+    return uri.prefetch
 
 
-def _is_in_vain(name: str) -> bool:
-    """Say whether a header of SUBSCRIBE looks like an instruction, and is not one that is known here."""
-    if name.startswith("activemq."):
-        return name not in IGNORED_SUBSCRIBE_HEADERS
-    return name in OTHER_PREFETCH_HEADERS
+def _rabbitmq_priority(headers: dict[str, str]) -> int | None:
+    return _setting(_foreign(headers, "x-priority", "priority"), "priority")
+
+
+def _foreign(headers: dict[str, str], header: str, option: str) -> Mapping[str, object]:
+    """Return what another broker's header sets that stands for one of ActiveMQ's options.  Raises: InvalidOption."""
+    if header not in headers:
+        return {}
+    try:
+        return CONSUMER[option].values(headers[header])
+    except OptionError as error:
+        raise InvalidOption(header + str(error).removeprefix(option)) from None
+
+
+def _switch(
+    headers: dict[str, str], given: dict[str, str], option: str, header: str, own: bool, of_destination: bool
+) -> bool:
+    """Return a switch that can be written in three places; off in a higher one stands above on in a lower one."""
+    if option in given:
+        return own
+    if header in headers:
+        return boolean(header, headers[header])
+    return of_destination
+
+
+def _first(own: T | None, header: T | None, of_destination: T | None, default: T) -> T:
+    for value in (own, header, of_destination):
+        if value is not None:
+            return value
+    return default
+
+
+def _setting(settings: Mapping[str, object], path: str) -> int | None:
+    value = settings.get(path)
+    assert value is None or isinstance(value, int), f"{path} is {value!r}"
+    return value

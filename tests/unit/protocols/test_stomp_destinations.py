@@ -6,7 +6,7 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.errors import InvalidDestination, InvalidOption
-from protocols.stomp.destinations import split_destination
+from protocols.stomp.destinations import PARTS_MOST, Named, address_in
 
 
 @pytest.mark.parametrize(
@@ -24,43 +24,72 @@ from protocols.stomp.destinations import split_destination
         ("jms.other", QUEUE, "jms.other"),
     ],
 )
-def test_destinations(text: str, kind: int, name: str) -> None:
-    assert split_destination(text) == (kind, name, {})
+def test_what_is_named(text: str, kind: int, name: str) -> None:
+    address = address_in(text)
+    assert address.parts == (Named(kind, name),)
+    assert (address.text, address.is_topic()) == (text, kind == TOPIC)
 
 
-def test_options_of_a_destination() -> None:
-    assert split_destination("/queue/a?consumer.prefetchSize=10") == (QUEUE, "a", {"consumer.prefetchSize": "10"})
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("/queue/a,/topic/b,queue://c", [(QUEUE, "a"), (TOPIC, "b"), (QUEUE, "c")]),
+        ("/topic/a,b", [(TOPIC, "a"), (TOPIC, "b")]),
+        ("a,b,/topic/c,d", [(QUEUE, "a"), (QUEUE, "b"), (TOPIC, "c"), (QUEUE, "d")]),
+    ],
+)
+def test_composite_destinations(text: str, parts: list[tuple[int, str]]) -> None:
+    address = address_in(text + "?consumer.prefetchSize=1")
+    assert address.parts == tuple(Named(kind, name) for kind, name in parts)
+    assert (address.text, address.options.prefetch) == (text, 1)
+
+
+def test_composite_destinations_have_a_limit() -> None:
+    assert len(address_in(",".join(["a"] * PARTS_MOST)).parts) == PARTS_MOST
+    with pytest.raises(InvalidDestination, match=f"the limit is {PARTS_MOST}"):
+        address_in(",".join(["a"] * (PARTS_MOST + 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "routing_type", "kind"),
+    [("a", "MULTICAST", TOPIC), ("a", " anycast ", QUEUE), ("/topic/a", "MULTICAST", TOPIC), ("a", None, QUEUE)],
+)
+def test_artemis_routing_types(text: str, routing_type: str | None, kind: int) -> None:
+    assert address_in(text, routing_type).parts == (Named(kind, "a"),)
+
+
+def test_a_routing_type_that_makes_no_sense() -> None:
+    with pytest.raises(InvalidOption, match="routing type is 'BROADCAST'; allowed are ANYCAST and MULTICAST"):
+        address_in("a", "BROADCAST")
+    with pytest.raises(InvalidDestination, match="'/queue/a' is not what the routing type says: MULTICAST"):
+        address_in("/queue/a", "MULTICAST")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("/temp-queue/a", "does not begin with"),
         ("/", "does not begin with"),
         ("/queues/a", "does not begin with /queue/ or /topic/; a plain name without a slash is a queue"),
         ("/exchange/x/key", "is an exchange of RabbitMQ; allowed are /queue/NAME and /topic/NAME"),
         ("/reply-queue/x", "is a reply queue of RabbitMQ"),
+        ("/queue/a,/nowhere/b", "'/nowhere/b' does not begin with"),
     ],
 )
 def test_destinations_that_are_refused(text: str, reason: str) -> None:
     with pytest.raises(InvalidDestination, match=reason):
-        split_destination(text)
-
-
-@pytest.mark.parametrize("query", ["consumer.prefetch=1", "nonsense", "consumer.prefetchSize=1&x=y"])
-def test_unknown_options_are_refused_by_name(query: str) -> None:
-    with pytest.raises(InvalidOption, match=r"unknown destination option .*; allowed is consumer.prefetchSize"):
-        split_destination(f"/queue/a?{query}")
+        address_in(text)
 
 
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("consumer.prefetchSize=abc", "allowed is a whole number"),
-        ("consumer.prefetchSize=-1", "allowed is a whole number"),
-        ("consumer.prefetchSize=1&consumer.prefetchSize=2", "is there twice"),
+        ("consumer.prefetch=1", "did you mean 'consumer.prefetchSize'"),
+        ("nonsense=1", "nonsense: unknown option"),
+        ("consumer.prefetchSize=abc", "consumer.prefetchSize: 'abc'"),
+        ("consumer.prefetchSize=-1", "consumer.prefetchSize: '-1'"),
+        ("consumer.prefetchSize=1&consumer.prefetchSize=2", "stands there twice"),
     ],
 )
 def test_options_are_checked_wherever_a_destination_stands(query: str, reason: str) -> None:
     with pytest.raises(InvalidOption, match=reason):
-        split_destination(f"/queue/a?{query}")
+        address_in(f"/queue/a?{query}")

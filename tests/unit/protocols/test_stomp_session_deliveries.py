@@ -288,7 +288,7 @@ def test_a_misspelt_header_is_warned_about() -> None:
     peer.subscribe("/queue/q", **{"activemq.prefetchsize": "1"}, receipt="r")
     assert peer.receipts() == ["r"]
     assert peer.link.warnings == [
-        "SUBSCRIBE has an unknown header 'activemq.prefetchsize'; known is activemq.prefetchSize"
+        "SUBSCRIBE has 'activemq.prefetchsize': unknown option (did you mean 'activemq.prefetchSize'?)"
     ]
 
 

@@ -2,101 +2,269 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import Any
+
 import pytest
 
-from engine.destination import QUEUE, TOPIC
+from config.destination_options import parse_destination
+from config.model import NO_DEFAULTS, ConnectionDefaults
+from engine.consumer import CLIENT
 from engine.errors import InvalidOption
-from protocols.stomp.subscribe_options import subscription_options
+from engine.options import SubscribeOptions
+from protocols.stomp.subscribe_options import Asked, durable_name, subscribe_options
+
+
+def asked(
+    headers: dict[str, str],
+    query: str = "",
+    *,
+    is_topic: bool = False,
+    is_strict: bool = True,
+    defaults: ConnectionDefaults = NO_DEFAULTS,
+) -> Asked:
+    uri = parse_destination(f"d?{query}" if query else "d").consumer
+    return subscribe_options(headers, uri, CLIENT, "s1", is_topic, defaults, is_strict)
+
+
+def options(headers: dict[str, str], query: str = "", **others: Any) -> SubscribeOptions:
+    result = asked(headers, query, **others)
+    assert result.warnings == ()
+    return result.options
+
+
+def default_values(**values: object) -> ConnectionDefaults:
+    return ConnectionDefaults(MappingProxyType({name.replace("__", "."): value for name, value in values.items()}))
+
+
+def test_nothing_asked_for() -> None:
+    assert options({"destination": "/queue/d", "id": "s1", "ack": "client", "receipt": "r"}) == SubscribeOptions(
+        CLIENT, name="s1"
+    )
+
+
+ONE_FIELD = [
+    ({"activemq.prefetchSize": " 5 "}, "prefetch", 5),
+    ({"activemq.prefetchSize": "0"}, "prefetch", 0),
+    ({"prefetch-count": "9"}, "prefetch", 9),
+    ({"prefetch-count": "0"}, "prefetch", 2**31 - 1),
+    ({"prefetch-count": "9", "activemq.prefetchSize": "3"}, "prefetch", 3),
+    ({"selector": "a > 1"}, "selector", "a > 1"),
+    ({"selector": "a > 1", "activemq.selector": "b = 2"}, "selector", "b = 2"),
+    ({"activemq.exclusive": "True"}, "is_exclusive", True),
+    ({"activemq.noLocal": "true"}, "is_no_local", True),
+    ({"no-local": "True"}, "is_no_local", True),
+    ({"no-local": "true", "activemq.noLocal": "false"}, "is_no_local", False),
+    ({"browser": "true"}, "is_browser", True),
+    ({"activemq.browser": "true"}, "is_browser", True),
+    ({"activemq.retroactive": "true"}, "is_retroactive", True),
+    ({"activemq.priority": "-128"}, "priority", -128),
+    ({"x-priority": "5"}, "priority", 5),
+    ({"x-priority": "5", "activemq.priority": "9"}, "priority", 9),
+    ({"activemq.maximumPendingMessageLimit": "10"}, "pending_limit", 10),
+    ({"consumer-window-size": "-1"}, "window_bytes", -1),
+    ({"consumer-window-size": "0"}, "window_bytes", 0),
+    ({"consumer-window-size": "10", "activemq.windowSize": "20"}, "window_bytes", 20),
+    ({"activemq.maxRate": "50"}, "rate", 50),
+    ({"activemq.maximumRedeliveries": "3"}, "redelivery", {"maximum_redeliveries": 3}),
+    ({"activemq.redeliveryPolicy.maximumRedeliveries": "3"}, "redelivery", {"maximum_redeliveries": 3}),
+    (
+        {"activemq.initialRedeliveryDelay": "500", "activemq.redeliveryDelay": "2000"},
+        "redelivery",
+        {"initial_redelivery_delay_ms": 500, "redelivery_delay_ms": 2_000, "delays_rollback": True},
+    ),
+    (
+        {
+            "activemq.useExponentialBackOff": "true",
+            "activemq.backOffMultiplier": "2.5",
+            "activemq.maximumRedeliveryDelay": "60000",
+        },
+        "redelivery",
+        {"use_exponential_back_off": True, "back_off_multiplier": 2.5, "maximum_redelivery_delay_ms": 60_000},
+    ),
+    (
+        {"activemq.useCollisionAvoidance": "TRUE", "activemq.collisionAvoidancePercent": "20"},
+        "redelivery",
+        {"use_collision_avoidance": True, "collision_avoidance_percent": 20.0},
+    ),
+    ({"activemq.collisionAvoidanceFactor": "0.2"}, "redelivery", {"collision_avoidance_percent": 20.0}),
+]
+
+
+@pytest.mark.parametrize(("headers", "field", "value"), ONE_FIELD)
+def test_each_header(headers: dict[str, str], field: str, value: object) -> None:
+    found = options(headers)
+    assert getattr(found, field) == value
+    names = [name for name in SubscribeOptions.__dataclass_fields__ if name != field]
+    plain = SubscribeOptions(CLIENT, name="s1")
+    assert [getattr(found, name) for name in names] == [getattr(plain, name) for name in names]
 
 
 @pytest.mark.parametrize(
-    ("headers", "options", "prefetch"),
+    ("headers", "query", "field", "value"),
     [
-        ({}, {}, None),
-        ({"activemq.prefetchSize": " 5 "}, {}, 5),
-        ({}, {"consumer.prefetchSize": "7"}, 7),
-        ({"activemq.prefetchSize": "5"}, {"consumer.prefetchSize": "7"}, 5),
-        ({"activemq.prefetchSize": "0"}, {}, 0),
+        ({}, "consumer.prefetchSize=7", "prefetch", 7),
+        ({"activemq.prefetchSize": "5"}, "consumer.prefetchSize=7", "prefetch", 5),
+        ({"prefetch-count": "5"}, "consumer.prefetchSize=7", "prefetch", 5),
+        ({}, "consumer.selector=a%3D1", "selector", "a=1"),
+        ({"selector": "b=2"}, "consumer.selector=a%3D1", "selector", "b=2"),
+        ({}, "consumer.exclusive=true", "is_exclusive", True),
+        ({"activemq.exclusive": "false"}, "consumer.exclusive=true", "is_exclusive", False),
+        ({"activemq.noLocal": "false"}, "consumer.noLocal=true", "is_no_local", False),
+        ({"browser": "false"}, "consumer.browser=true", "is_browser", False),
+        ({}, "consumer.browser=true", "is_browser", True),
+        ({"activemq.priority": "1"}, "consumer.priority=2", "priority", 1),
+        ({"consumer-window-size": "10"}, "consumer.windowSize=20", "window_bytes", 10),
+        (
+            {"activemq.maximumRedeliveries": "3"},
+            "consumer.maximumRedeliveries=9&consumer.redeliveryDelay=5",
+            "redelivery",
+            {"maximum_redeliveries": 3, "redelivery_delay_ms": 5, "delays_rollback": True},
+        ),
     ],
 )
-def test_where_the_prefetch_comes_from(headers: dict[str, str], options: dict[str, str], prefetch: int | None) -> None:
-    assert subscription_options(headers, options, QUEUE, is_strict=True) == (prefetch, [])
+def test_headers_stand_above_the_destination_s_options(
+    headers: dict[str, str], query: str, field: str, value: object
+) -> None:
+    assert getattr(options(headers, query), field) == value
 
 
 @pytest.mark.parametrize(
-    ("headers", "options"),
-    [({"activemq.prefetchSize": "-1"}, {}), ({"activemq.prefetchSize": ""}, {}), ({}, {"consumer.prefetchSize": "x"})],
-)
-def test_a_prefetch_that_makes_no_sense(headers: dict[str, str], options: dict[str, str]) -> None:
-    with pytest.raises(InvalidOption, match="allowed is a whole number from 0"):
-        subscription_options(headers, options, QUEUE, is_strict=False)
-
-
-@pytest.mark.parametrize(
-    "headers",
+    ("headers", "query", "is_topic", "expected"),
     [
-        {"selector": "a = 1"},
-        {"activemq.subscriptionName": "d"},
-        {"durable-subscription-name": "d"},
-        {"durable-subscriber-name": "d"},
-        {"browser": "true"},
-        {"activemq.exclusive": "True"},
-        {"activemq.noLocal": "1"},
-        {"activemq.retroactive": "true"},
+        ({}, "", False, 1),
+        ({}, "", True, 2),
+        ({"activemq.subscriptionName": "n"}, "", True, 3),
+        ({"browser": "true"}, "", False, 4),
+        ({"activemq.prefetchSize": "9"}, "", False, 9),
+        ({}, "consumer.prefetchSize=8", True, 8),
     ],
 )
-def test_what_is_not_done_yet_is_refused_rather_than_ignored(headers: dict[str, str]) -> None:
-    with pytest.raises(InvalidOption, match="is not supported by this version"):
-        subscription_options(headers, {}, QUEUE, is_strict=False)
+def test_the_connection_s_defaults_stand_lowest(
+    headers: dict[str, str], query: str, is_topic: bool, expected: int
+) -> None:
+    defaults = default_values(
+        prefetch__queue_prefetch=1,
+        prefetch__topic_prefetch=2,
+        prefetch__durable_topic_prefetch=3,
+        prefetch__queue_browser_prefetch=4,
+    )
+    assert options(headers, query, is_topic=is_topic, defaults=defaults).prefetch == expected
 
 
-@pytest.mark.parametrize("name", ["browser", "activemq.exclusive", "activemq.noLocal", "activemq.retroactive"])
-def test_the_same_switched_off_is_nothing(name: str) -> None:
-    assert subscription_options({name: "false"}, {}, QUEUE, is_strict=True) == (None, [])
+def test_what_else_a_connection_may_say() -> None:
+    defaults = default_values(
+        redelivery__maximum_redeliveries=1,
+        redelivery__redelivery_delay_ms=2,
+        flow__consumer_window_size_bytes=3,
+        flow__consumer_max_rate_per_second=4,
+    )
+    found = options({"activemq.maximumRedeliveries": "7"}, defaults=defaults)
+    assert found.redelivery == {"maximum_redeliveries": 7, "redelivery_delay_ms": 2}
+    assert (found.window_bytes, found.rate) == (3, 4)
+    assert options({"consumer-window-size": "9", "activemq.maxRate": "8"}, defaults=defaults).window_bytes == 9
 
 
-def test_hints_without_effect_are_taken() -> None:
-    headers = {"activemq.dispatchAsync": "false", "activemq.subcriptionName": "x", "activemq.priority": "3"}
-    assert subscription_options(headers, {}, QUEUE, is_strict=True) == (None, [])
-
-
-def test_misspelt_headers_are_warned_about_or_refused() -> None:
-    headers = {"activemq.prefetchsize": "1"}
-    prefetch, warnings = subscription_options(headers, {}, QUEUE, is_strict=False)
-    assert prefetch is None
-    assert warnings == ["SUBSCRIBE has an unknown header 'activemq.prefetchsize'; known is activemq.prefetchSize"]
-    with pytest.raises(InvalidOption, match=r"unknown header 'activemq\.prefetchsize'"):
-        subscription_options(headers, {}, QUEUE, is_strict=True)
+def test_defaults_of_topics_are_not_for_queues() -> None:
+    defaults = ConnectionDefaults(is_exclusive=True, is_retroactive=True, maximum_pending_message_limit=5)
+    on_queue = options({}, defaults=defaults)
+    assert (on_queue.is_exclusive, on_queue.is_retroactive, on_queue.pending_limit) == (True, False, 0)
+    on_topic = options({}, is_topic=True, defaults=defaults)
+    assert (on_topic.is_retroactive, on_topic.pending_limit) == (True, 5)
+    off = {"activemq.exclusive": "false", "activemq.retroactive": "false", "activemq.maximumPendingMessageLimit": "2"}
+    refused = options(off, is_topic=True, defaults=defaults)
+    assert (refused.is_exclusive, refused.is_retroactive, refused.pending_limit) == (False, False, 2)
 
 
 @pytest.mark.parametrize(
-    ("headers", "prefetch"),
+    ("headers", "name", "is_durable", "is_shared"),
     [
-        ({"prefetch-count": "9"}, 9),
-        ({"prefetch-count": "9", "activemq.prefetchSize": "3"}, 3),
-        ({"prefetch-count": "0"}, 2**31 - 1),
+        ({"activemq.subscriptionName": "n"}, "n", True, False),
+        ({"durable-subscription-name": "n"}, "n", True, False),
+        ({"durable-subscriber-name": "n"}, "n", True, False),
+        # stomp-php in its ActiveMQ mode sends both.
+        ({"activemq.subscriptionName": "client", "durable-subscriber-name": "s1"}, "client", True, False),
+        ({"durable": "true", "destination": "/topic/d"}, "/topic/d:s1", True, True),
+        ({"persistent": "true", "auto-delete": "false", "destination": "/topic/d"}, "/topic/d:s1", True, True),
+        ({"durable": "true", "x-queue-name": "q"}, "q", True, True),
+        ({"durable": "true", "auto-delete": "true"}, "", False, False),
+        ({"x-queue-name": "q"}, "q", False, True),
+        ({"shared-subscription-name": "n"}, "n", False, True),
+        ({"shared-subscription-name": "n", "durable": "true"}, "n", True, True),
     ],
 )
-def test_rabbitmq_s_prefetch(headers: dict[str, str], prefetch: int) -> None:
-    assert subscription_options(headers, {}, QUEUE, is_strict=True) == (prefetch, [])
+def test_named_subscriptions(headers: dict[str, str], name: str, is_durable: bool, is_shared: bool) -> None:
+    found = options(headers, is_topic=True)
+    assert (found.subscription, found.is_durable, found.is_shared) == (name, is_durable, is_shared)
 
 
-@pytest.mark.parametrize("headers", [{"durable": "true"}, {"auto-delete": "false"}])
-def test_rabbitmq_s_durable_subscription_is_refused_on_topics_only(headers: dict[str, str]) -> None:
-    with pytest.raises(InvalidOption, match="is not supported by this version"):
-        subscription_options(headers, {}, TOPIC, is_strict=False)
-    assert subscription_options(headers, {}, QUEUE, is_strict=True) == (None, [])
+def test_a_name_in_the_destination() -> None:
+    found = options({}, "consumer.subscriptionName=n", is_topic=True)
+    assert (found.subscription, found.is_durable) == ("n", True)
 
 
-@pytest.mark.parametrize("name", ["consumer.prefetchSize", "consumer-window-size"])
-def test_a_prefetch_that_would_have_no_effect_is_warned_about(name: str) -> None:
-    _, warnings = subscription_options({name: "1"}, {}, QUEUE, is_strict=False)
-    assert warnings == [f"SUBSCRIBE has an unknown header {name!r}; known is activemq.prefetchSize"]
+def test_rabbitmq_s_headers_of_queues_ask_for_nothing_on_queues() -> None:
+    headers = {"durable": "true", "auto-delete": "false", "persistent": "true", "x-queue-name": "q"}
+    assert options(headers) == SubscribeOptions(CLIENT, name="s1")
+
+
+def test_kept_by_rabbitmq_but_not_in_a_log() -> None:
+    with pytest.raises(InvalidOption, match="auto-delete:false needs durable:true"):
+        options({"auto-delete": "false"}, is_topic=True)
+
+
+def test_durable_name() -> None:
+    assert durable_name({"durable-subscriber-name": "b", "activemq.subscriptionName": ""}) == "b"
+    assert durable_name({"id": "s"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ({"activemq.prefetchSize": "-1"}, r"activemq\.prefetchSize: '-1'"),
+        ({"activemq.prefetchSize": ""}, r"activemq\.prefetchSize: ''"),
+        ({"prefetch-count": "many"}, "prefetch-count is 'many'"),
+        ({"activemq.exclusive": "perhaps"}, r"activemq\.exclusive: 'perhaps', allowed is true or false"),
+        ({"activemq.priority": "200"}, r"activemq\.priority: '200'"),
+        ({"x-priority": "high"}, "x-priority: 'high'"),
+        ({"consumer-window-size": "10k"}, "consumer-window-size: '10k'"),
+        ({"browser": "yes please"}, "browser is 'yes please'; allowed are true and false"),
+        ({"activemq.maximumRedeliveries": "-2"}, r"activemq\.maximumRedeliveries: '-2'"),
+        ({"activemq.collisionAvoidanceFactor": "3"}, r"activemq\.collisionAvoidanceFactor: '3'"),
+    ],
+)
+def test_values_that_make_no_sense(headers: dict[str, str], reason: str) -> None:
+    with pytest.raises(InvalidOption, match=reason):
+        asked(headers, is_strict=False)
+
+
+def test_hints_without_effect_are_taken_without_a_word() -> None:
+    headers = {"activemq.dispatchAsync": "false", "activemq.subcriptionName": "x", "transformation": "jms-xml"}
+    assert options(headers) == SubscribeOptions(CLIENT, name="s1")
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        (
+            "activemq.prefetchsize",
+            "SUBSCRIBE has 'activemq.prefetchsize': unknown option (did you mean 'activemq.prefetchSize'?)",
+        ),
+        ("consumer.prefetchSize", "SUBSCRIBE has a header 'consumer.prefetchSize' that has no effect here"),
+        ("x-message-ttl", "SUBSCRIBE has a header 'x-message-ttl' that has no effect here"),
+    ],
+)
+def test_headers_in_vain_are_warned_about_or_refused(name: str, warning: str) -> None:
+    result = asked({name: "1"}, is_strict=False)
+    assert (result.options, result.warnings) == (SubscribeOptions(CLIENT, name="s1"), (warning,))
+    with pytest.raises(InvalidOption) as caught:
+        asked({name: "1"}, is_strict=True)
+    assert str(caught.value) == warning
 
 
 def test_a_warning_is_one_short_line_and_there_are_few_of_them() -> None:
     headers = {f"activemq.x\n2026-01-01 forged{number}{'y' * 500}": "1" for number in range(100)}
-    _, warnings = subscription_options(headers, {}, QUEUE, is_strict=False)
+    warnings = asked(headers, is_strict=False).warnings
     assert len(warnings) == 4
-    assert warnings[-1] == "SUBSCRIBE has 97 more unknown headers"
+    assert warnings[-1] == "SUBSCRIBE has 97 more headers that have no effect here"
     assert all("\n" not in text and len(text) < 200 for text in warnings)
