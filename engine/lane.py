@@ -300,7 +300,7 @@ class Lane:
     def load(self, next_offset: int, messages: list[Message]) -> list[Delivery]:
         """Take a page; return the deliveries of it in order, without those settled before the store was opened.
 
-        The caller adds those that need not wait with ``append_loaded``.
+        The caller adds those that need not wait with ``append_loaded``, or all of them with ``append_all``.
         """
         deliveries: list[Delivery] = []
         settled = self.settled
@@ -338,6 +338,13 @@ class Lane:
         while volatile and volatile[0].position < delivery.position:
             self._move_up(volatile.popleft())
         self._append(delivery)
+
+    def append_all(self, deliveries: list[Delivery]) -> None:
+        """Put a page behind what is ready, in a lane where nothing waited for it and nothing of it has to wait."""
+        if deliveries:
+            self.ready_bytes += sum([delivery.message.size for delivery in deliveries])
+            self.ready.extend(deliveries)
+            self.queue.mask |= self.bit
 
     def catch_up(self) -> None:
         """Once nothing is left on disk, take all that waited behind it."""

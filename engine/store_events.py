@@ -69,19 +69,25 @@ class StoreEvents(StoreListener, TimerTarget):
                 self._ask_again_later(queue)
             return
         lane.is_loading = False
-        for delivery in lane.load(next_offset, messages):
-            if delivery.message.expires_ms:
+        deliveries = lane.load(next_offset, messages)
+        for delivery in deliveries:
+            message = delivery.message
+            if message.expires_ms:
                 queue.has_expiring = True
-            if delivery.message.group_hash:
+            if message.group_hash:
                 queue.has_groups = queue.is_choosy = True
-            known = lane.attempts.pop(delivery.message.queue_offset, None)
-            if known is not None:
-                delivery.history = restored(known, broker.store)
-            if known is not None and known.due_ms > broker.wall_ms:
-                broker.redelivery.restore_wait(delivery, known.due_ms)
-            else:
-                lane.append_loaded(delivery)
-        lane.catch_up()
+        if lane.attempts or lane.volatile:
+            for delivery in deliveries:
+                known = lane.attempts.pop(delivery.message.queue_offset, None)
+                if known is not None:
+                    delivery.history = restored(known, broker.store)
+                if known is not None and known.due_ms > broker.wall_ms:
+                    broker.redelivery.restore_wait(delivery, known.due_ms)
+                else:
+                    lane.append_loaded(delivery)
+            lane.catch_up()
+        else:
+            lane.append_all(deliveries)
         if wanted > 0:
             queue.mark_dirty()
         else:

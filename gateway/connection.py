@@ -106,11 +106,13 @@ class Connection(asyncio.Protocol, Link, Flushable):
 
     def data_received(self, data: bytes) -> None:
         session = self._session
-        if session is None or self._engine_loop.is_failed:
+        engine_loop = self._engine_loop
+        if session is None or engine_loop.is_failed:
             return
-        self._engine_loop.open_turn()
+        if not engine_loop.is_open:
+            engine_loop.open_turn()
         try:
-            session.receive_data(data, self._engine_loop.now_ms)
+            session.receive_data(data, engine_loop.now_ms)
         except Exception:
             self._fail("receiving")
 
@@ -177,8 +179,10 @@ class Connection(asyncio.Protocol, Link, Flushable):
             self._fail("ending a turn")
 
     def touch(self) -> None:
-        self._engine_loop.touched.append(self)
-        self._engine_loop.open_turn()
+        engine_loop = self._engine_loop
+        engine_loop.touched.append(self)
+        if not engine_loop.is_open:
+            engine_loop.open_turn()
 
     def authenticate(self, login: str, passcode: str) -> None:
         self._host.check_credentials(self, login, passcode)

@@ -54,7 +54,7 @@ class Flushable(ABC):
 class EngineLoop(JobSink):
     """Turns: from the first input after the last turn to the end of the event loop's current round.
 
-    now_ms: monotonic time of this turn's beginning.
+    now_ms: monotonic time of this turn's beginning.  is_open: a turn has begun; who calls often looks before it calls.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, store: Store, clock: Clock) -> None:
@@ -64,7 +64,7 @@ class EngineLoop(JobSink):
         self.now_ms = clock.monotonic_ms()
         self.touched: list[Flushable] = []
         self._loop = loop
-        self._is_open = False
+        self.is_open = False
         self._is_sync_armed = False
         self.failed = asyncio.Event()
         self.is_failed = False  # the same, for those who look often
@@ -72,9 +72,9 @@ class EngineLoop(JobSink):
 
     def open_turn(self) -> None:
         """Call before each input; the first of a turn takes the time."""
-        if self._is_open or self.is_failed:
+        if self.is_open or self.is_failed:
             return
-        self._is_open = True
+        self.is_open = True
         self.now_ms = self.clock.monotonic_ms()
         self.broker.begin_turn()
         self._loop.call_soon(self.end_turn)
@@ -110,7 +110,7 @@ class EngineLoop(JobSink):
         broker = self.broker
         store = self.store
         offset = broker.end_turn()
-        self._is_open = False  # who was touched up to here leaves with this turn
+        self.is_open = False  # who was touched up to here leaves with this turn
         confirmed_offset = store.confirmed_offset()
         touched = self.touched
         if touched:

@@ -38,6 +38,10 @@ class SettledEntries:
         pages = self._pages
         page = first >> PAGE_SHIFT
         last_page = (end - 1) >> PAGE_SHIFT
+        if page == last_page and count < PAGE_ENTRIES:  # what nearly all are, in half the time
+            bits = pages.get(page, 0) | ((1 << count) - 1) << (first & PAGE_MASK)
+            pages[page] = FULL_PAGE if bits == FULL_PAGE else bits
+            return
         while page <= last_page:
             low = max(first - (page << PAGE_SHIFT), 0)
             high = min(end - (page << PAGE_SHIFT), PAGE_ENTRIES)

@@ -148,8 +148,9 @@ class StompSession(ProtocolConnection):
             self.broker.output_drained(self)
 
     def is_finished(self) -> bool:
-        is_done = self.state == ENDING and self.confirmations.is_idle() and not self.out
-        return is_done or self.ending.is_over(self.now_ms)
+        if self.state != ENDING:
+            return False
+        return (self.confirmations.is_idle() and not self.out) or self.ending.is_over(self.now_ms)
 
     def authenticated(self, is_allowed: bool) -> None:
         if self.state != AUTHENTICATING:
