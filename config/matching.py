@@ -7,7 +7,7 @@ for ``>``.
 All entries that match are merged field by field, also within ``redelivery`` and ``prefetch``: for each field the most
 specific entry that sets it wins.  More specific is, in this order: an exact name; fewer wildcards from the left (the
 first element that differs decides: a literal before ``*`` before ``>``); the longer literal prefix; the entry that
-stands later in the file.
+stands later in the file.  Of a group of entries (ActiveMQ's policyEntries) only the most specific one takes part.
 """
 
 from __future__ import annotations
@@ -98,12 +98,15 @@ class AddressEntry:
     """What one entry of ``addresses`` sets: dotted attribute path of AddressSettings -> value.
 
     sources: the same paths -> where the value stands (``file:line``).
+    group: of the entries of one group that match a destination, only the most specific one applies; empty: every one
+    does.  ActiveMQ's policyEntries are such a group.
     """
 
     pattern: Pattern
     kinds: int
     values: Mapping[str, object]
     sources: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +176,6 @@ class AddressMatcher:
 
     def _matching(self, kind: int, name: str) -> list[AddressEntry]:
         elements = tuple(name.split("."))
-        return [entry for entry in self._entries if entry.kinds & kind and entry.pattern.matches(elements)]
+        found = [entry for entry in self._entries if entry.kinds & kind and entry.pattern.matches(elements)]
+        last_of_group = {entry.group: entry for entry in found if entry.group}
+        return [entry for entry in found if not entry.group or last_of_group[entry.group] is entry]

@@ -200,7 +200,7 @@ class DeadLetterPolicy:
     destination_per_durable_subscriber: bool = False
     # Whether an expired message without an expiry_address goes here; ActiveMQ's way, kept for imported activemq.xml.
     process_expired: bool = False
-    process_non_persistent: bool = True  # ActiveMQ drops these; imported activemq.xml does, too
+    process_non_persistent: bool = True  # ActiveMQ drops these unless told otherwise
     expiration_ms: int = 0  # of the dead letter; 0: never
     send_to_dla_on_no_route: bool = False  # what no queue and no subscription takes
 

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import dataclasses
+from typing import Final
 
-from config.sources import yaml
+from config.model import Listeners
+from config.sources import activemq, yaml
 from config.sources.document import Document
+from config.sources.xml import Element, XmlError, parse
 
-Format = Literal["penstock.yaml"]
+LISTENERS: Final = tuple(field.name for field in dataclasses.fields(Listeners))
 
 _BYTE_ORDER_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def read(source: str, content: bytes) -> Document:
     """Return what ``content`` says.  source: the name of the file, for texts."""
-    return yaml.read(source, content)
+    if not is_xml(content):
+        return yaml.read(source, content)
+    try:
+        root = parse(source, content)
+    except XmlError as error:
+        return Document(source, problems=[error.problem])
+    return _read_xml(source, root)
+
+
+def is_xml(content: bytes) -> bool:
+    for mark in _BYTE_ORDER_MARKS:
+        content = content.removeprefix(mark)
+    return content[:1_000].replace(b"\x00", b"").lstrip().startswith(b"<")
+
+
+def _read_xml(source: str, root: Element) -> Document:
+    if root.name in ("beans", "broker"):
+        return activemq.read(source, root, LISTENERS)
+    document = Document(source)
+    document.report(
+        root.line,
+        root.name,
+        "is no configuration that is read here; allowed are <beans> or <broker> of activemq.xml, <configuration> of "
+        "HornetQ or Artemis, and YAML",
+    )
+    return document

@@ -1,0 +1,74 @@
+"""How the readers of XML take one option by its table: set what it says, note it, or report it, with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from config.options import Option, OptionError, Table, unknown_option
+from config.sources.document import Document
+from config.sources.xml import Element
+
+PLACEHOLDER = "${"
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the options of one element set: dotted attribute path -> value, and -> ``file:line``."""
+
+    values: dict[str, object] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def set(self, path: str, value: object, source: str) -> None:
+        self.values[path] = value
+        self.sources[path] = source
+
+    def update(self, other: Taken) -> None:
+        self.values.update(other.values)
+        self.sources.update(other.sources)
+
+
+def take(document: Document, known: Table, element: str, name: str, text: str, line: int) -> Taken:
+    """Return what one option sets; a problem or a note goes to the document."""
+    taken = Taken()
+    option = known.get(name)
+    if option is None:
+        document.report(line, element, str(unknown_option(name, known)))
+        return taken
+    if option.status == "honoured" and PLACEHOLDER in text:
+        document.report(
+            line, element, f"{name}: {text!r} is a placeholder, which is not resolved here; write the value"
+        )
+        return taken
+    try:
+        values = option.values(text)
+    except OptionError as error:
+        document.report(line, element, str(error))
+        return taken
+    note(document, option, element, line)
+    for path, value in values.items():
+        taken.set(path, value, document.place(line))
+    return taken
+
+
+def take_attributes(document: Document, known: Table, element: Element, passed_over: Collection[str] = ()) -> Taken:
+    """Return what all attributes of ``element`` set, but for those that the caller reads itself."""
+    taken = Taken()
+    for name, text in element.attributes.items():
+        if name not in passed_over:
+            taken.update(take(document, known, element.name, name, text, element.line_of(name)))
+    return taken
+
+
+def take_children(document: Document, known: Table, element: Element, passed_over: Collection[str] = ()) -> Taken:
+    """Return what all children of ``element`` set by their texts, but for those that the caller reads itself."""
+    taken = Taken()
+    for child in element.children:
+        if child.name not in passed_over:
+            taken.update(take(document, known, element.name, child.name, child.text.strip(), child.line))
+    return taken
+
+
+def note(document: Document, option: Option, element: str, line: int) -> None:
+    if option.status == "listed":
+        document.note(line, element, f"{option.name} has no effect: {option.text}")

@@ -1,0 +1,538 @@
+"""activemq.xml: what becomes what, what is noted by line, and what keeps a file from being used."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.loader import merged
+from config.matching import BOTH, QUEUE, TOPIC, AddressMatcher
+from config.model import Endpoint, NamedDestination, VirtualTopic
+from config.options import Option
+from config.permissions import PermissionMap
+from config.policies import AddressSettings
+from config.scram import Verifier
+from config.sources import activemq_options as options
+from config.sources.detect import read
+from config.sources.document import Document
+
+
+def document_of(inner: str) -> Document:
+    """Read a broker with ``inner`` from the third line on."""
+    text = (
+        '<beans xmlns="http://www.springframework.org/schema/beans">\n'
+        f'<broker xmlns="http://activemq.apache.org/schema/core">\n{inner}\n</broker></beans>\n'
+    )
+    return read("activemq.xml", text.encode())
+
+
+def policies(inner: str) -> Document:
+    return document_of(
+        f"<destinationPolicy><policyMap><policyEntries>{inner}</policyEntries></policyMap></destinationPolicy>"
+    )
+
+
+def plugins(inner: str) -> Document:
+    return document_of(f"<plugins>{inner}</plugins>")
+
+
+def settings(document: Document, name: str, kind: int = QUEUE) -> AddressSettings:
+    assert document.problems == []
+    return AddressMatcher(document.addresses).settings_for(kind, name)
+
+
+def problems(document: Document) -> list[str]:
+    return [str(problem) for problem in document.problems]
+
+
+def notes(document: Document) -> list[str]:
+    return [str(note) for note in document.notes]
+
+
+STOCK = """<beans>
+  <bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"/>
+  <broker brokerName="localhost" dataDirectory="${activemq.data}" schedulerSupport="true">
+    <destinationPolicy>
+      <policyMap>
+        <policyEntries>
+          <policyEntry topic=">">
+            <pendingMessageLimitStrategy>
+              <constantPendingMessageLimitStrategy limit="1000"/>
+            </pendingMessageLimitStrategy>
+          </policyEntry>
+        </policyEntries>
+      </policyMap>
+    </destinationPolicy>
+    <managementContext><managementContext createConnector="false"/></managementContext>
+    <persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>
+    <systemUsage>
+      <systemUsage>
+        <memoryUsage><memoryUsage percentOfJvmHeap="70"/></memoryUsage>
+        <storeUsage><storeUsage limit="100 gb"/></storeUsage>
+        <tempUsage><tempUsage limit="50 gb"/></tempUsage>
+      </systemUsage>
+    </systemUsage>
+    <transportConnectors>
+      <transportConnector name="openwire" uri="tcp://127.0.0.1:61616?maximumConnections=1000"/>
+      <transportConnector name="stomp" uri="stomp://127.0.0.1:61613?maximumConnections=1000&amp;wireFormat.maxFrameSize=104857600"/>
+      <transportConnector name="mqtt" uri="mqtt://127.0.0.1:1883"/>
+    </transportConnectors>
+    <shutdownHooks><bean class="org.apache.activemq.hooks.SpringContextHook"/></shutdownHooks>
+  </broker>
+  <import resource="jetty.xml"/>
+</beans>
+"""
+
+
+def test_a_file_as_it_is_shipped_can_be_used() -> None:
+    document = read("activemq.xml", STOCK.encode())
+    assert problems(document) == []
+    pending = settings(document, "prices", TOPIC).pending
+    assert (pending.strategy, pending.limit) == ("constant", 1000)
+    assert settings(document, "orders").pending.strategy == "none"
+    config = merged([document])
+    assert str(config.listeners.stomp) == "tcp://127.0.0.1:61613"
+    assert (config.stomp.limits.connections, config.stomp.limits.body_bytes) == (1000, 104857600)
+    assert config.sources["listeners.stomp"] == "activemq.xml:26"
+    told = notes(document)
+    assert any(note.startswith("activemq.xml:25: transportConnector: 'tcp://127.0.0.1:61616") for note in told)
+    assert any(note.startswith("activemq.xml:27: transportConnector: 'mqtt://") for note in told)
+    assert any(note.startswith("activemq.xml:16: broker: persistenceAdapter has no effect") for note in told)
+    assert "activemq.xml:2: bean: of Spring, which is not run here" in told
+    assert "activemq.xml:31: import: of Spring, which is not run here" in told
+    assert any("dataDirectory has no effect" in note for note in told)
+
+
+def test_what_the_file_leaves_unset_takes_penstocks_defaults() -> None:
+    expected = AddressSettings()
+    found = settings(policies('<policyEntry queue=">"/>'), "a")
+    assert found.dead_letters.process_non_persistent is True  # ActiveMQ's default drops these
+    assert found.dead_letters.process_expired is True  # ActiveMQ's way, which drops nothing
+    assert found.full == expected.full
+    assert found.redelivery == expected.redelivery
+
+
+def test_exactly_one_policy_entry_applies() -> None:
+    document = policies(
+        '<policyEntry queue=">" queuePrefetch="5" memoryLimit="1mb"/><policyEntry queue="a.>" useCache="false"/>'
+    )
+    assert settings(document, "b").prefetch.queue_prefetch == 5
+    assert settings(document, "a.b").prefetch.queue_prefetch == 1000
+    assert settings(document, "a.b").full.max_size_bytes == -1
+
+
+def test_other_files_merge_with_the_one_entry() -> None:
+    document = policies('<policyEntry queue="a.>" queuePrefetch="5"/>')
+    other = read("p.yaml", b"addresses: [{match: a.b, nack: requeue}, {match: '>', log-non-persistent: true}]")
+    found = AddressMatcher(merged([document, other]).addresses).settings_for(QUEUE, "a.b")
+    assert (found.prefetch.queue_prefetch, found.nack, found.log_non_persistent) == (5, "requeue", True)
+
+
+def test_a_default_entry_gives_way_to_every_other() -> None:
+    document = document_of(
+        "<destinationPolicy><policyMap><defaultEntry><policyEntry queuePrefetch='5'/></defaultEntry>"
+        "<policyEntries><policyEntry queue='a'/></policyEntries></policyMap></destinationPolicy>"
+    )
+    assert settings(document, "b").prefetch.queue_prefetch == 5
+    assert settings(document, "a").prefetch.queue_prefetch == 1000
+
+
+def test_a_composite_name_is_each_of_its_parts() -> None:
+    document = policies('<policyEntry queue="a, b.*" queuePrefetch="5"/>')
+    assert [settings(document, name).prefetch.queue_prefetch for name in ("a", "b.c", "c")] == [5, 5, 1000]
+
+
+def test_an_entry_may_name_its_destination_inside() -> None:
+    document = policies(
+        "<policyEntry topicPrefetch='5'><destination><topic physicalName='a'/></destination></policyEntry>"
+    )
+    assert settings(document, "a", TOPIC).prefetch.topic_prefetch == 5
+
+
+def test_values_know_their_lines() -> None:
+    document = policies('\n<policyEntry queue="a"\n  queuePrefetch="5"\n  prioritizedMessages="false"/>')
+    entry = document.addresses[-1]
+    assert entry.sources["prefetch.queue_prefetch"] == "activemq.xml:5"
+    assert entry.sources["queue.prioritized_messages"] == "activemq.xml:6"
+
+
+@pytest.mark.parametrize(
+    ("usage", "attributes", "policy", "timeout_ms"),
+    [
+        ("", "", "BLOCK", 0),
+        ("", 'producerFlowControl="true"', "BLOCK", 0),
+        ("", 'producerFlowControl="false"', "PAGE", 0),
+        ('sendFailIfNoSpace="true"', "", "FAIL", 0),
+        ('sendFailIfNoSpace="true"', 'producerFlowControl="false"', "PAGE", 0),
+        ('sendFailIfNoSpaceAfterTimeout="3000"', "", "BLOCK", 3000),
+        ('sendFailIfNoSpaceAfterTimeout="3000"', 'sendFailIfNoSpaceAfterTimeout="10"', "BLOCK", 10),
+        ("", 'sendFailIfNoSpace="true"', "FAIL", 0),
+    ],
+)
+def test_what_a_full_destination_does(usage: str, attributes: str, policy: str, timeout_ms: int) -> None:
+    document = document_of(
+        f"<destinationPolicy><policyMap><policyEntries><policyEntry queue='a' memoryLimit='10 mb' {attributes}/>"
+        "</policyEntries></policyMap></destinationPolicy>"
+        f"<systemUsage><systemUsage {usage}/></systemUsage>"
+    )
+    full = settings(document, "a").full
+    assert (full.max_size_bytes, full.address_full_policy) == (10 * 1024**2, policy)
+    assert full.block_timeout_ms == timeout_ms
+
+
+def test_a_shared_dead_letter_queue_of_another_name() -> None:
+    document = policies(
+        '<policyEntry queue="a"><deadLetterStrategy><sharedDeadLetterStrategy processExpired="false" '
+        'expiration="60000">'
+        '<deadLetterQueue><queue physicalName="DLQ.a"/></deadLetterQueue>'
+        "</sharedDeadLetterStrategy></deadLetterStrategy></policyEntry>"
+    )
+    found = settings(document, "a")
+    assert found.dead_letter_destination(False, "a", None) == (False, "DLQ.a")
+    assert found.expiry_destination(False, "a", None) is None
+    assert found.dead_letters.expiration_ms == 60000
+
+
+def test_individual_dead_letter_queues() -> None:
+    document = policies(
+        '<policyEntry queue=">"><deadLetterStrategy><individualDeadLetterStrategy queuePrefix="DLQ." '
+        'useQueueForQueueMessages="true" processNonPersistent="false"/></deadLetterStrategy></policyEntry>'
+    )
+    found = settings(document, "a")
+    assert found.dead_letter_destination(False, "a", None) == (False, "DLQ.a")
+    assert found.expiry_destination(False, "a", None) == (False, "DLQ.a")
+    assert found.dead_letters.process_non_persistent is False
+
+
+def test_discarded_dead_letters() -> None:
+    document = policies("<policyEntry queue='a'><deadLetterStrategy><discarding/></deadLetterStrategy></policyEntry>")
+    assert settings(document, "a").dead_letter_destination(False, "a", None) is None
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ('<abortSlowConsumerStrategy maxSlowDuration="5000" abortConnection="true"/>', ("slow", 5000, True, 30000)),
+        ('<abortSlowAckConsumerStrategy maxTimeSinceLastAck="7000"/>', ("slow-ack", 30000, False, 7000)),
+    ],
+)
+def test_slow_consumers(strategy: str, expected: tuple[str, int, bool, int]) -> None:
+    document = policies(f"<policyEntry queue='a'><slowConsumerStrategy>{strategy}</slowConsumerStrategy></policyEntry>")
+    slow = settings(document, "a").slow_consumers
+    found = (slow.abort, slow.max_slow_duration_ms, slow.abort_connection, slow.max_time_since_last_ack_ms)
+    assert found == expected
+
+
+def test_pending_messages_and_eviction() -> None:
+    document = policies(
+        "<policyEntry topic='a'><pendingMessageLimitStrategy><prefetchRatePendingMessageLimitStrategy "
+        "multiplier='2.5'/>"
+        "</pendingMessageLimitStrategy><messageEvictionStrategy>"
+        "<uniquePropertyMessageEvictionStrategy propertyName='symbol'/></messageEvictionStrategy></policyEntry>"
+    )
+    pending = settings(document, "a", TOPIC).pending
+    assert (pending.strategy, pending.multiplier) == ("prefetch-rate", 2.5)
+    assert (pending.eviction, pending.eviction_property) == ("unique-property", "symbol")
+
+
+@pytest.mark.parametrize(
+    ("policy", "count", "time_ms"),
+    [
+        ('<fixedCountSubscriptionRecoveryPolicy maximumSize="3"/>', 3, -1),
+        ('<timedSubscriptionRecoveryPolicy recoverDuration="60000"/>', -1, 60000),
+        ("<lastImageSubscriptionRecoveryPolicy/>", 1, -1),
+        ("<noSubscriptionRecoveryPolicy/>", 0, -1),
+    ],
+)
+def test_retroactive_consumers(policy: str, count: int, time_ms: int) -> None:
+    document = policies(
+        f"<policyEntry topic='a'><subscriptionRecoveryPolicy>{policy}</subscriptionRecoveryPolicy></policyEntry>"
+    )
+    retroactive = settings(document, "a", TOPIC).retroactive
+    assert (retroactive.recovery_message_count, retroactive.recovery_time_ms) == (count, time_ms)
+
+
+def test_redelivery_of_the_plugin() -> None:
+    document = plugins(
+        "<redeliveryPlugin fallbackToDeadLetter='true'><redeliveryPolicyMap><redeliveryPolicyMap>"
+        "<redeliveryPolicyEntries><redeliveryPolicy queue='a.>' maximumRedeliveries='2' redeliveryDelay='3000'/>"
+        "</redeliveryPolicyEntries><defaultEntry><redeliveryPolicy maximumRedeliveries='9' "
+        "useExponentialBackOff='true'/>"
+        "</defaultEntry></redeliveryPolicyMap></redeliveryPolicyMap></redeliveryPlugin>"
+    )
+    one, other = settings(document, "a.b").redelivery, settings(document, "b").redelivery
+    assert (one.maximum_redeliveries, one.redelivery_delay_ms, one.use_exponential_back_off) == (2, 3000, False)
+    assert (other.maximum_redeliveries, other.redelivery_delay_ms, other.use_exponential_back_off) == (9, 1000, True)
+    assert one.delays_rollback
+    assert not other.delays_rollback
+
+
+def test_users_become_verifiers() -> None:
+    document = plugins(
+        "<simpleAuthenticationPlugin><users>"
+        "<authenticationUser username='system' password='manager' groups='users, admins'/>"
+        "</users></simpleAuthenticationPlugin>"
+    )
+    config = merged([document])
+    assert [Verifier.parse(text).proves("manager") for text in config.users["system"]] == [True, True]
+    assert config.groups["system"] == frozenset({"users", "admins"})
+    assert config.sources["users.system"] == "activemq.xml:3"
+    assert "manager" not in repr(config)
+    assert "manager" not in repr(document)
+
+
+def test_permissions_of_all_matching_entries_add_up() -> None:
+    document = plugins(
+        "<authorizationPlugin><map><authorizationMap><authorizationEntries>"
+        "<authorizationEntry queue='>' read='admins' write='admins' admin='admins'/>"
+        "<authorizationEntry queue='USERS.>' read='users' write='users'/>"
+        "<authorizationEntry topic='ActiveMQ.Advisory.>' read='*' write='*' admin='*'/>"
+        "</authorizationEntries></authorizationMap></map></authorizationPlugin>"
+    )
+    assert problems(document) == []
+    permissions = PermissionMap(document.permissions)
+    assert permissions.groups_for("read", QUEUE, "USERS.a") == frozenset({"admins", "users"})
+    assert permissions.groups_for("create", QUEUE, "USERS.a") == frozenset({"admins"})
+    assert permissions.groups_for("delete", QUEUE, "b") == frozenset({"admins"})
+    assert permissions.groups_for("read", TOPIC, "a") == frozenset()
+    assert permissions.allows("write", TOPIC, "ActiveMQ.Advisory.Connection", frozenset())
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ("<map><cachedLDAPAuthorizationMap/></map>", "cachedLDAPAuthorizationMap: cannot be enforced here"),
+        ("<map><authorizationMap groupClass='x'/></map>", "authorizationMap: cannot be enforced here"),
+        (
+            "<map><authorizationMap><tempDestinationAuthorizationEntry>"
+            "<tempDestinationAuthorizationEntry read='a' write='a' admin='a'/></tempDestinationAuthorizationEntry>"
+            "</authorizationMap></map>",
+            "tempDestinationAuthorizationEntry: cannot be enforced: whoever may log in",
+        ),
+        (
+            "<map><authorizationMap><authorizationEntries><authorizationEntry read='a'/></authorizationEntries>"
+            "</authorizationMap></map>",
+            "names neither a queue nor a topic, so it cannot be enforced",
+        ),
+        (
+            "<map><authorizationMap><authorizationEntries><authorizationEntry tempQueue='true' read='a'/>"
+            "</authorizationEntries></authorizationMap></map>",
+            "tempQueue cannot be enforced; allowed are queue, topic, read, write, admin",
+        ),
+        (
+            "<map><authorizationMap><authorizationEntries><authorizationEntry queue='a' read='${x}'/>"
+            "</authorizationEntries></authorizationMap></map>",
+            "read: '${x}' is a placeholder",
+        ),
+        ("", "has no authorizationEntry that could be enforced"),
+    ],
+)
+def test_an_acl_that_cannot_be_enforced_refuses_the_file(inner: str, said: str) -> None:
+    document = plugins(f"<authorizationPlugin>{inner}</authorizationPlugin>")
+    assert any(said in problem for problem in problems(document))
+
+
+def test_temporary_destinations_for_everybody_are_what_is_here() -> None:
+    document = plugins(
+        "<authorizationPlugin><map><authorizationMap><authorizationEntries><authorizationEntry queue='>' read='a'/>"
+        "</authorizationEntries><tempDestinationAuthorizationEntry><tempDestinationAuthorizationEntry read='*' "
+        "write='*' "
+        "admin='*'/></tempDestinationAuthorizationEntry></authorizationMap></map></authorizationPlugin>"
+    )
+    assert problems(document) == []
+
+
+@pytest.mark.parametrize("name", ["jaasAuthenticationPlugin", "jaasCertificateAuthenticationPlugin"])
+def test_users_that_cannot_be_taken_over_refuse_the_file(name: str) -> None:
+    (problem,) = problems(plugins(f"<{name} configuration='activemq'/>"))
+    assert "without them everybody could log in" in problem
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "username='${user}' password='secret'",
+        "username='a' password='${secret}'",
+        "username='a' password='ENC(secret)'",
+        "username='a' password=''",
+        "username='a:b' password='secret'",
+        "username='a' password='secret' role='x'",
+    ],
+)
+def test_a_user_that_cannot_be_taken_refuses_the_file(attributes: str) -> None:
+    document = plugins(
+        f"<simpleAuthenticationPlugin><users><authenticationUser {attributes}/></users></simpleAuthenticationPlugin>"
+    )
+    (problem,) = problems(document)
+    assert problem.startswith("activemq.xml:3: ")
+    assert "secret" not in problem
+
+
+def test_destinations_and_virtual_topics() -> None:
+    document = document_of(
+        "<destinations><queue physicalName='a'/><topic physicalName='b'/></destinations>"
+        "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>"
+        "<virtualTopic name='V.>' prefix='C.*.' selectorAware='true' local='true'/><compositeQueue name='x'/>"
+        "</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors>"
+    )
+    assert problems(document) == []
+    assert document.destinations == [NamedDestination(QUEUE, "a"), NamedDestination(TOPIC, "b")]
+    assert document.virtual_topics == [VirtualTopic("V.>", "C.*.", True)]
+    assert any("compositeQueue: has no effect" in note for note in notes(document))
+
+
+def test_limits_of_the_system() -> None:
+    document = document_of(
+        "<systemUsage><systemUsage><memoryUsage><memoryUsage limit='512 mb'/></memoryUsage>"
+        "<storeUsage><storeUsage percentLimit='80' limit='1gb'/></storeUsage></systemUsage></systemUsage>"
+    )
+    config = merged([document])
+    assert (config.memory_limit_bytes, config.limits.max_disk_usage_percent) == (512 * 1024**2, 80)
+    assert config.sources["memory-limit-bytes"] == "activemq.xml:3"
+    assert any("storeUsage: limit has no effect: the disk is the limit" in note for note in notes(document))
+
+
+def test_plugins_for_every_destination() -> None:
+    document = plugins(
+        "<timeStampingBrokerPlugin zeroExpirationOverride='60000'/><discardingDLQBrokerPlugin dropAll='true'/>"
+    )
+    found = settings(document, "a")
+    assert found.expiry.effective_ms(0, 1000) == 61000
+    assert found.dead_letter_destination(False, "a", None) is None
+
+
+def test_no_advisories() -> None:
+    text = '<broker advisorySupport="false"/>'
+    assert merged([read("activemq.xml", text.encode())]).advisory_support is False
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("stomp+ssl://127.0.0.1:1", "there is no TLS here; nothing listens there"),
+        ("ws://127.0.0.1:1", "spoken here are"),
+    ],
+)
+def test_a_connector_that_is_not_spoken_is_noted(uri: str, said: str) -> None:
+    document = document_of(f"<transportConnectors><transportConnector uri='{uri}'/></transportConnectors>")
+    assert document.values == {}
+    assert problems(document) == []
+    assert any(said in note for note in notes(document))
+
+
+def test_the_first_connector_of_a_protocol_counts() -> None:
+    document = document_of(
+        "<transportConnectors><transportConnector uri='stomp://127.0.0.1:1'/>\n<transportConnector uri='stomp://127.0.0.1:2'/>"
+        "</transportConnectors>"
+    )
+    assert document.values["listeners.stomp"] == Endpoint("tcp", "127.0.0.1", 1)
+    assert any("line 3 says where stomp is spoken" in note for note in notes(document))
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (
+            policies("<policyEntry queue='a' memoryLimt='1'/>"),
+            "memoryLimt: unknown option (did you mean 'memoryLimit'?)",
+        ),
+        (policies("<policyEntry queue='a' memoryLimit='${x}'/>"), "memoryLimit: '${x}' is a placeholder"),
+        (policies("<policyEntry queue='a' queuePrefetch='x'/>"), "queuePrefetch: 'x', allowed is an integer"),
+        (policies("<policyEntry queue='a.>.b'/>"), "queue: 'a.>.b' has '>' or '#' before its end"),
+        (policies("<policyEntry queue='a*'/>"), "has a wildcard within the element"),
+        (policies("<policyEntry queue='${x}'/>"), "queue: '${x}' is a placeholder"),
+        (policies("<policyEntry queue='a'><deadLetterStrateg/></policyEntry>"), "did you mean 'deadLetterStrategy'"),
+        (
+            policies("<policyEntry queue='a'><deadLetterStrategy><mine/></deadLetterStrategy></policyEntry>"),
+            "deadLetterStrategy: mine: unknown option",
+        ),
+        (document_of("<destinationPolicies/>"), "broker: destinationPolicies: unknown option (did you mean"),
+        (plugins("<simpleAuthPlugin/>"), "plugins: simpleAuthPlugin: unknown option"),
+        (document_of("<messageAuthorizationPolicy/>"), "a class of yours decides who receives what"),
+        (
+            document_of("<transportConnectors><transportConnector uri='stomp://127.0.0.1'/></transportConnectors>"),
+            "'stomp://127.0.0.1' lacks a host or a port",
+        ),
+        (
+            document_of("<transportConnectors><transportConnector uri='stomp://h:1?x=1'/></transportConnectors>"),
+            "x: unknown option",
+        ),
+        (document_of("<destinations><queue physicalName='a.>'/></destinations>"), "queue: 'a.>', allowed is queue://"),
+    ],
+)
+def test_what_cannot_be_taken_is_told_with_its_line(document: Document, said: str) -> None:
+    (problem,) = problems(document)
+    assert problem.startswith("activemq.xml:3: ")
+    assert said in problem
+
+
+def test_a_file_without_a_broker() -> None:
+    (problem,) = problems(read("activemq.xml", b"<beans/>"))
+    assert problem == "activemq.xml:1: beans: has 0 elements broker, allowed is one"
+
+
+def test_xml_of_something_else() -> None:
+    (problem,) = problems(read("p.xml", b"<html/>"))
+    assert problem.startswith("p.xml:1: html: is no configuration that is read here")
+
+
+def test_xml_that_is_none() -> None:
+    (problem,) = problems(read("p.xml", b"<beans>"))
+    assert problem.startswith("p.xml:1: not XML: ")
+
+
+ATTRIBUTES = [
+    pytest.param(option, id=option.name)
+    for option in options.POLICY_ENTRY.values()
+    if option.name != "producerFlowControl"
+]
+
+
+@pytest.mark.parametrize("option", ATTRIBUTES)
+def test_every_attribute_of_a_policy_entry_is_taken_or_noted(option: Option) -> None:
+    document = policies(f"<policyEntry queue='a' {option.name}='{option.example or 'x'}'/>")
+    assert problems(document) == []
+    if option.status == "honoured":
+        values = dict(option.values(option.example))
+        assert {path: document.addresses[-1].values[path] for path in values} == values
+        assert document.addresses[-1].kinds == QUEUE
+    else:
+        assert f"activemq.xml:3: policyEntry: {option.name} has no effect: {option.text}" in notes(document)
+
+
+STRATEGY_OPTIONS = [
+    pytest.param(group, name, option, id=f"{name}-{option.name}")
+    for group, strategies in options.STRATEGIES.items()
+    for name, (known, _) in strategies.items()
+    for option in known.values()
+]
+
+
+@pytest.mark.parametrize(("group", "name", "option"), STRATEGY_OPTIONS)
+def test_every_attribute_of_a_strategy_is_taken_or_noted(group: str, name: str, option: Option) -> None:
+    document = policies(
+        f"<policyEntry queue='a'><{group}><{name} {option.name}='{option.example or 'x'}'/></{group}></policyEntry>"
+    )
+    assert problems(document) == []
+    if option.status == "honoured":
+        values = dict(option.values(option.example))
+        assert {path: document.addresses[-1].values[path] for path in values} == values
+    else:
+        assert f"activemq.xml:3: {name}: {option.name} has no effect: {option.text}" in notes(document)
+
+
+@pytest.mark.parametrize("option", [option for option in options.BROKER_CHILDREN.values() if option.status == "listed"])
+def test_every_child_of_the_broker_without_an_effect_is_noted(option: Option) -> None:
+    document = document_of(f"<{option.name}/>")
+    assert f"activemq.xml:3: broker: {option.name} has no effect: {option.text}" in notes(document)
+
+
+@pytest.mark.parametrize("option", [option for option in options.PLUGINS.values() if option.status != "honoured"])
+def test_every_other_plugin_is_noted_or_refused(option: Option) -> None:
+    document = plugins(f"<{option.name}/>")
+    told = problems(document) if option.status == "refused" else notes(document)
+    assert any(option.text in text for text in told)
+
+
+def test_the_base_entry_is_for_everything() -> None:
+    document = document_of("")
+    assert [(entry.pattern.text, entry.kinds) for entry in document.addresses] == [(">", BOTH)]
