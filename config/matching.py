@@ -38,6 +38,10 @@ CACHED_NAMES_MAX: Final = 10_000
 DELAYS_ROLLBACK: Final = "redelivery.delays_rollback"
 REDELIVERY_DELAYS: Final = frozenset({"redelivery.initial_redelivery_delay_ms", "redelivery.redelivery_delay_ms"})
 
+# Who sets one prefetch of queues means all messages: ActiveMQ has one.  Only who sets both tells them apart.
+QUEUE_PREFETCH: Final = "prefetch.queue_prefetch"
+NON_PERSISTENT_PREFETCH: Final = "prefetch.non_persistent_queue_prefetch"
+
 _LITERAL_RANK: Final = 0
 _ONE_RANK: Final = 1
 _REST_RANK: Final = 2
@@ -157,6 +161,8 @@ class AddressMatcher:
                 values.update(entry.values)
             if DELAYS_ROLLBACK not in values and not REDELIVERY_DELAYS.isdisjoint(values):
                 values[DELAYS_ROLLBACK] = True
+            if NON_PERSISTENT_PREFETCH not in values and QUEUE_PREFETCH in values:
+                values[NON_PERSISTENT_PREFETCH] = values[QUEUE_PREFETCH]
             settings = with_values(DEFAULT_ADDRESS_SETTINGS, values) if values else DEFAULT_ADDRESS_SETTINGS
             if len(self._cache) >= self._cached_names_max:
                 del self._cache[next(iter(self._cache))]

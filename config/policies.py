@@ -142,9 +142,10 @@ def clamp_prefetch(requested: int) -> int:
 class FlowPolicy:
     """Windows in bytes, and rates.  Terms: HornetQ connection factory."""
 
-    # Of messages in flight to one consumer; -1: no limit; 0: one message at a time, none read ahead.  A message larger
-    # than the window still goes out when nothing else is in flight.
-    consumer_window_size_bytes: int = 1 * MIB
+    # Of messages in flight to one consumer; -1: no limit; 0: one message at a time, none read ahead.  The last one may
+    # overshoot.  HornetQ's default of 1 MiB is of what its client has not looked at yet; ours is of what is not
+    # settled, and 1 MiB would stop a client for good that acknowledges a hundred larger messages at once.
+    consumer_window_size_bytes: int = 64 * MIB
     consumer_max_rate_per_second: int = UNLIMITED
     producer_window_size_bytes: int = 64 * KIB  # unconfirmed, of one producer at an address under BLOCK
     producer_max_rate_per_second: int = UNLIMITED

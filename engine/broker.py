@@ -10,7 +10,6 @@ from typing import Final
 
 from config.matching import AddressMatcher, with_values
 from config.permissions import Action, PermissionMap
-from config.policies import clamp_prefetch
 from engine import gates
 from engine.access import Access
 from engine.client import Client
@@ -19,7 +18,6 @@ from engine.delivery import IN_FLIGHT, READY, Delivery
 from engine.destination import QUEUE, TOPIC
 from engine.destinations import Destinations
 from engine.dispatch import Dispatcher
-from engine.errors import InvalidOption
 from engine.expiry import Expiry
 from engine.flow import Flow, GlobalLimits
 from engine.hand_overs import HandOvers
@@ -28,6 +26,7 @@ from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
 from engine.ports import Clock, Store, Timers
 from engine.queue import Queue
+from engine.rate import Rates
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
 from engine.selective import SelectiveDispatcher
@@ -36,7 +35,7 @@ from engine.selector.readers import PropertyReaders
 from engine.store_events import StoreEvents
 from engine.topic import Topic
 from engine.transaction import Transaction
-from engine.window import Window
+from engine.window import window_for
 
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
 UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
@@ -100,7 +99,7 @@ class Broker:
         self.access = Access(permissions or PermissionMap(()))
         self.flow = Flow(store, self.memory, clock, timers, limits)
         self.destinations = Destinations(store, addresses, self.flow.accounts, destinations_max)
-        self.dispatcher = Dispatcher(store, self.memory)
+        self.dispatcher = Dispatcher(store, self.memory, Rates(clock, timers))
         self.dispatcher.wall_ms = self.wall_ms
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
@@ -198,21 +197,10 @@ class Broker:
         Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
         ask for the next message; InvalidSelector.
         """
-        policy = destination.settings.prefetch
-        prefetch = options.prefetch
-        if prefetch is None:
-            prefetch = policy.topic_prefetch if destination.kind == TOPIC else policy.queue_prefetch
-        if prefetch < 0:
-            raise InvalidOption(f"prefetchSize is {prefetch}; allowed is 0 (one at a time, on demand) and above")
-        if prefetch == 0 and options.ack_mode == AUTO:
-            raise InvalidOption(
-                "prefetchSize 0 is pull: the next message comes after the last was acknowledged, and ack mode auto "
-                "acknowledges nothing; use ack client or client-individual, or a prefetchSize of 1 and above"
-            )
+        window = window_for(destination.settings, options, destination.kind == TOPIC, options.ack_mode == AUTO)
         selector = compile_selector(options.selector) if options.selector.strip() else None
         number = self._next_consumer
         self._next_consumer += 1
-        window = Window(clamp_prefetch(prefetch), policy.top_up == "half")
         if isinstance(destination, Topic):
             queue = Queue(
                 destination.destination_id,

@@ -95,7 +95,7 @@ class Consumer:
         if self.is_closed:
             return gates.CLOSED
         if self.window.is_full:
-            return gates.WINDOW_FULL
+            return self.window.gate
         if self.client.is_output_full:
             return gates.SOCKET_PAUSED
         if self.queue.selection is not None:
@@ -113,12 +113,8 @@ class Consumer:
         gate = self.gate()
         if gate == gates.OPEN:
             return ""
-        if gate == gates.WINDOW_FULL:
-            window = self.window
-            return (
-                f"{gates.GATE_NAMES[gate]}: {window.in_flight} of {window.limit} in flight, "
-                f"resumes at {window.resume_at}"
-            )
+        if self.window.is_full and gate != gates.CLOSED:
+            return f"{gates.GATE_NAMES[gate]}: {self.window.describe()}"
         if gate == gates.STORE_DAMAGED:
             return f"{gates.GATE_NAMES[gate]}: {self.queue.fault()}"
         if self.queue.selection is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from engine import gates
 from engine.consumer import AUTO, Consumer
 from engine.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
 from engine.destination import QUEUE
 from engine.memory import MemoryBudget
+from engine.message import Message
 from engine.ports import Store
 from engine.queue import Queue
+from engine.rate import Rates
 from engine.settlement import SettlementBatch
 
 
@@ -19,9 +22,9 @@ class Dispatcher:
     the write: else a crash could give its log offset, and so its id, to another message.
     """
 
-    __slots__ = ("store", "memory", "settling", "next_tag", "written_offset", "wall_ms", "expired")
+    __slots__ = ("store", "memory", "settling", "next_tag", "written_offset", "wall_ms", "expired", "rates")
 
-    def __init__(self, store: Store, memory: MemoryBudget) -> None:
+    def __init__(self, store: Store, memory: MemoryBudget, rates: Rates) -> None:
         self.store = store
         self.memory = memory
         self.settling: list[tuple[SettlementBatch, Consumer | None]] = []
@@ -29,6 +32,7 @@ class Dispatcher:
         self.written_offset = store.written_offset()
         self.wall_ms = 0
         self.expired: list[Delivery] = []
+        self.rates = rates
 
     def run(self, queue: Queue) -> None:
         """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
@@ -54,6 +58,11 @@ class Dispatcher:
             if message.log_offset >= self.written_offset and not self.write_up_to(message.log_offset):
                 lane.give_back([delivery])  # until the store has healed
                 break
+            if message.size > consumer.window.counted_above and not self.admits(consumer, message):
+                lane.give_back([delivery])
+                consumer.is_listed = False
+                rotation.popleft()
+                continue
             delivery.consumer = consumer
             queue.delivered_count += 1
             if consumer.ack_mode == AUTO:
@@ -77,6 +86,15 @@ class Dispatcher:
                 rotation.rotate(-1)
         if queue.consumers:
             self.ask_for_pages(queue)
+
+    def admits(self, consumer: Consumer, message: Message) -> bool:
+        """Ask a window that counts octets, kinds or a rate; one that refuses is full until it opens again."""
+        window = consumer.window
+        if window.admits(message, consumer.ack_mode == AUTO, self.rates.now_ms()):
+            return True
+        if window.gate == gates.RATE and window.bucket is not None:
+            self.rates.wait(consumer, window.bucket.refill_ms)
+        return False
 
     def write_up_to(self, log_offset: int) -> bool:
         """Have the batch written with the first message of it that is to be handed over; say whether it was."""
@@ -118,15 +136,22 @@ class Dispatcher:
         consumer.acknowledged_count += 1
         queue = delivery.lane.queue
         if was_in_flight:
-            self.free_place(consumer, queue)
+            self.free_place(consumer, queue, delivery.message.size)
+        else:
+            self.free_held_place(consumer, queue, delivery.message.size)
         if queue.selection is not None:
             queue.selection.left(delivery)
         self._gone(delivery, consumer, queue)
 
-    def free_place(self, consumer: Consumer, queue: Queue) -> None:
+    def free_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
         """Give one place of the window back."""
         queue.in_flight_count -= 1
-        if consumer.window.give_back():
+        if consumer.window.give_back(size_bytes):
+            queue.list_consumer(consumer)
+
+    def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
+        """Give back the place of what a transaction held, if it kept it (use-prefetch-extension: false)."""
+        if not queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(size_bytes):
             queue.list_consumer(consumer)
 
     def _gone(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:

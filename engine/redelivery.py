@@ -194,7 +194,9 @@ class Redelivery(TimerTarget):
         if delivery.tag > consumer.furthest_tag:
             consumer.furthest_tag = delivery.tag
         if delivery.state == IN_FLIGHT:
-            self.broker.dispatcher.free_place(consumer, delivery.lane.queue)
+            self.broker.dispatcher.free_place(consumer, delivery.lane.queue, delivery.message.size)
+        else:
+            self.broker.dispatcher.free_held_place(consumer, delivery.lane.queue, delivery.message.size)
         delivery.is_redelivered = True
         if delivery.lane.queue.selection is not None:
             delivery.lane.queue.selection.left(delivery)

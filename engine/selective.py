@@ -146,6 +146,10 @@ class SelectiveDispatcher(TimerTarget):
                 continue
             if message.log_offset >= dispatcher.written_offset and not dispatcher.write_up_to(message.log_offset):
                 break  # until the store has healed
+            if message.size > consumer.window.counted_above and not dispatcher.admits(consumer, message):
+                consumer.is_listed = False
+                rotation.popleft()
+                continue
             lane.take(delivery)
             group = None
             if message.group_hash:

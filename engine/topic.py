@@ -60,7 +60,11 @@ class Topic:
         for queue in self.subscriptions.values():
             if is_direct and queue.rotation and not queue.mask:
                 consumer = queue.rotation[0]
-                if consumer.ack_mode == AUTO and not consumer.client.is_output_full:
+                if (
+                    consumer.ack_mode == AUTO
+                    and not consumer.client.is_output_full
+                    and message.size <= consumer.window.counted_above
+                ):
                     consumer.client.deliver_settled(consumer, message, False, 1)
                     queue.enqueued_count += 1
                     queue.delivered_count += 1

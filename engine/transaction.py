@@ -26,7 +26,8 @@ class Transaction:
     """Sends, acknowledgements and refusals of one client, in the order they were made.
 
     An acknowledged delivery is HELD: its place in the window is free, so that a transaction may be larger than the
-    window (ActiveMQ prefetchExtension), and it stays in the consumer's ledger until COMMIT.
+    window (ActiveMQ prefetchExtension; not with use-prefetch-extension false), and it stays in the consumer's ledger
+    until COMMIT.
     """
 
     __slots__ = ("client", "name", "limits", "sends", "accepted", "refused", "action_count", "size_bytes")
@@ -75,7 +76,8 @@ class Transaction:
             assert consumer is not None, "a held delivery is with a consumer"
             if not consumer.is_closed:
                 delivery.state = advance(delivery.state, UNHOLD)
-                consumer.window.retake()
+                if delivery.lane.queue.settings.prefetch.use_prefetch_extension:
+                    consumer.window.retake(delivery.message.size)
                 delivery.lane.queue.in_flight_count += 1
                 if consumer.window.is_full:
                     delivery.lane.queue.unlist_consumer(consumer)
@@ -92,7 +94,7 @@ class Transaction:
             consumer.furthest_tag = delivery.tag
         queue = delivery.lane.queue
         queue.in_flight_count -= 1
-        if consumer.window.give_back():
+        if queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(delivery.message.size):
             queue.list_consumer(consumer)
 
     def _count(self, actions: int, size_bytes: int) -> None:

@@ -138,3 +138,11 @@ def test_a_rollback_does_not_wait_where_that_is_switched_off() -> None:
         AddressEntry(Pattern.parse(">"), BOTH, {"redelivery.delays_rollback": False}),
     )
     assert not AddressMatcher(entries).settings_for(QUEUE, "a").redelivery.delays_rollback
+
+
+def test_one_prefetch_of_queues_is_of_all_messages_unless_both_are_set() -> None:
+    one = AddressEntry(Pattern.parse("a"), QUEUE, {"prefetch.queue_prefetch": 6})
+    other = AddressEntry(Pattern.parse(">"), QUEUE, {"prefetch.non_persistent_queue_prefetch": 5})
+    assert AddressMatcher([one]).settings_for(QUEUE, "a").prefetch.non_persistent_queue_prefetch == 6
+    assert AddressMatcher([one, other]).settings_for(QUEUE, "a").prefetch.non_persistent_queue_prefetch == 5
+    assert AddressMatcher([other]).settings_for(QUEUE, "a").prefetch.queue_prefetch == 1_000
