@@ -15,6 +15,7 @@ from engine.ports import FILE_LANE, Clock, Job, Workers
 from engine.store import format as layout
 from engine.store.files import File, Files
 from engine.store.segment import NEW_SUFFIX, PREPARED_SUFFIX, SUFFIX, Segment, make_segment_file, segment_name
+from engine.store.snapshot import encode_snapshot
 from engine.store.state import EntryBlock, Lane, StoreState
 
 MESSAGE: Final = layout.MESSAGE
@@ -288,7 +289,7 @@ class CommitLog:
         self._cut_chunk()
         base = self.limit
         self.closings.append(Closing(base, self.state.close_entries()))
-        snapshot = self.state.snapshot(self.sequence)
+        snapshot = encode_snapshot(self.state, self.sequence)
         capacity = layout.padded(layout.RECORD_HEADER_BYTES + len(snapshot)) + room
         segment = self._prepared
         self._prepared = None

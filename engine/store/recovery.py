@@ -30,7 +30,8 @@ from engine.store.segment import (
     load_segment,
     segment_name,
 )
-from engine.store.state import Lane, StoreState, load_snapshot
+from engine.store.snapshot import load_snapshot
+from engine.store.state import Lane, StoreState
 
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES

@@ -23,7 +23,8 @@ from engine.store.files import File, Files, read_fully
 from engine.store.headers import Checkpoint
 from engine.store.recovery_report import LogRange, RecoveryReport
 from engine.store.segment import Segment, records_limit
-from engine.store.state import Lane, StoreState, compact_json, load_snapshot
+from engine.store.snapshot import load_snapshot
+from engine.store.state import Lane, StoreState, compact_json
 
 READ_BYTES: Final = 4 << 20
 ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond these to the disk on its way

@@ -21,7 +21,8 @@ from engine.store.group_commit import GroupCommit
 from engine.store.open_files import ForgetJob, OpenFiles
 from engine.store.segment import Segment
 from engine.store.settings import StoreSettings
-from engine.store.state import StoreState, load_snapshot
+from engine.store.snapshot import load_snapshot
+from engine.store.state import StoreState
 
 NOT_AGREED: Final = -1
 

@@ -19,11 +19,11 @@ class SettledEntries:
     PAGE_ENTRIES, which go as soon as the cursor has passed them.
     """
 
-    __slots__ = ("cursor", "_pages")
+    __slots__ = ("cursor", "pages")
 
     def __init__(self, cursor: int) -> None:
         self.cursor = cursor
-        self._pages: dict[int, int] = {}
+        self.pages: dict[int, int] = {}
 
     def add(self, first: int, count: int) -> None:
         """Put ``count`` entries from ``first`` on into the set; those already in it stay."""
@@ -32,10 +32,10 @@ class SettledEntries:
         if first <= cursor:
             if end > cursor:
                 self.cursor = end
-                if self._pages:
+                if self.pages:
                     self._pass_pages(cursor)
             return
-        pages = self._pages
+        pages = self.pages
         page = first >> PAGE_SHIFT
         last_page = (end - 1) >> PAGE_SHIFT
         if page == last_page and count < PAGE_ENTRIES:  # what nearly all are, in half the time
@@ -51,7 +51,7 @@ class SettledEntries:
 
     def _pass_pages(self, old_cursor: int) -> None:
         """Move the cursor over the bits it has reached, and drop the pages below it."""
-        pages = self._pages
+        pages = self.pages
         cursor = self.cursor
         page = cursor >> PAGE_SHIFT
         for passed in [number for number in pages if number < page]:
@@ -71,15 +71,15 @@ class SettledEntries:
 
     def contains(self, entry: int) -> bool:
         """Return whether ``entry`` is in the set."""
-        return entry < self.cursor or bool(self._pages.get(entry >> PAGE_SHIFT, 0) >> (entry & PAGE_MASK) & 1)
+        return entry < self.cursor or bool(self.pages.get(entry >> PAGE_SHIFT, 0) >> (entry & PAGE_MASK) & 1)
 
     def runs(self) -> list[tuple[int, int]]:
         """Return (first, count) of everything above the cursor, ascending, with gaps in between."""
         runs: list[tuple[int, int]] = []
         first = end = -1
-        for page in sorted(self._pages):
+        for page in sorted(self.pages):
             base = page << PAGE_SHIFT
-            bits = self._pages[page]
+            bits = self.pages[page]
             if base < self.cursor:  # bits that the cursor has passed stay until the page goes
                 bits >>= self.cursor - base
                 base = self.cursor

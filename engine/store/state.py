@@ -68,10 +68,8 @@ class Lane(Progress):
         self.closing: list[EntryBlock] = []
         self.kept_first = 0
 
-    def close_entries(self) -> EntryBlock | None:
+    def close_entries(self) -> EntryBlock:
         """Hand the entries collected so far over to the disk."""
-        if not self.entries:
-            return None
         block = EntryBlock(self.destination_id, self.priority, self.entries_first, self.entries)
         self.closing.append(block)
         self.entries = bytearray()
@@ -86,16 +84,39 @@ class Lane(Progress):
 
 
 class Destination:
-    """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions."""
+    """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
 
-    __slots__ = ("destination_id", "kind", "name", "lanes", "holders")
+    head, fragment, fragment_at, fragment_bytes: for snapshot.py.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "kind",
+        "name",
+        "lanes",
+        "holders",
+        "head",
+        "fragment",
+        "fragment_at",
+        "fragment_bytes",
+    )
 
     def __init__(self, destination_id: int, kind: int, name: str) -> None:
         self.destination_id = destination_id
-        self.kind = kind
-        self.name = name
         self.lanes: list[Lane] = []
         self.holders = Holders()
+        self.rename(kind, name)
+
+    def rename(self, kind: int, name: str) -> None:
+        """Take a name, in place of one that only stood for the number."""
+        self.kind = kind
+        self.name = name
+        # Made once, for the snapshots: JSON of a name takes longer than all the rest of a destination.
+        text = json.dumps(name, ensure_ascii=False)
+        self.head = f'{{"id":{self.destination_id},"kind":{kind},"name":{text},"live_bytes":'
+        self.fragment = ""
+        self.fragment_at = -1
+        self.fragment_bytes = 0
 
     def live_bytes(self) -> int:
         """Return what its messages that are not settled add up to."""
@@ -160,8 +181,7 @@ class StoreState:
         if known is None:
             self.destinations[destination_id] = Destination(destination_id, kind, name)
         else:
-            known.kind = kind
-            known.name = name
+            known.rename(kind, name)
             for lane in known.lanes:
                 lane.is_topic = kind == TOPIC
         self._numbers[(kind, name)] = destination_id
@@ -199,7 +219,7 @@ class StoreState:
 
     def close_entries(self) -> list[EntryBlock]:
         """Hand the entries of all lanes over to the disk, as a segment ends."""
-        blocks = [block for lane in self.all_lanes() if (block := lane.close_entries()) is not None]
+        blocks = [lane.close_entries() for lane in self.all_lanes() if lane.entries]
         for key in self._closed_lanes:
             del self.lanes[key]
         self._closed_lanes.clear()
@@ -230,6 +250,8 @@ class StoreState:
             for member in topic.holders.members:
                 del self.subscriptions[member.number]
             topic.holders.members.clear()
+            for lane in topic.lanes:
+                lane.live_bytes = 0
         elif subscription.is_finished():
             self._forget(subscription)
 
@@ -293,27 +315,27 @@ class StoreState:
         if number in self.consumers:
             self._closed_consumers.add(number)
             if len(self._closed_consumers) > self._closed_consumers_limit:
-                self._forget_consumers()
+                self.forget_consumers()
                 self._closed_consumers_limit = max(CLOSED_CONSUMERS_MAX, 2 * len(self._closed_consumers))
 
     def close_consumers(self) -> None:
         """Note that the gateway they belonged to is gone."""
         self._closed_consumers.update(self.consumers)
-        self._forget_consumers()
+        self.forget_consumers()
 
     def consumer_description(self, number: int) -> dict[str, str]:
         """Return how a consumer was described, {} if that is not known any more."""
         described: dict[str, Any] = json.loads(self.consumers.get(number, "{}"))
         return {name: str(value) for name, value in described.items() if name not in ("id", "destination")}
 
-    def _forget_consumers(self) -> None:
+    def forget_consumers(self) -> None:
         """Forget the closed consumers that no failed attempt names."""
         named: set[int] = set()
-        progresses: list[Progress] = [*self.lanes.values()]
-        for subscription in self.subscriptions.values():
-            progresses += subscription.lanes.values()
-        for progress in progresses:
-            if progress.attempts:
+        if self._closed_consumers:
+            progresses: list[Progress] = [lane for lane in self.lanes.values() if lane.attempts]
+            for subscription in self.subscriptions.values():
+                progresses += subscription.lanes.values()
+            for progress in progresses:
                 named.update([attempts.consumer_id for attempts in progress.attempts.values()])
         for number in self._closed_consumers - named:
             del self.consumers[number]
@@ -339,68 +361,10 @@ class StoreState:
         description = dict(subscription.description)
         return DestinationState(number, SUBSCRIPTION, subscription.name, lanes, 0, subscription.topic_id, description)
 
-    def snapshot(self, sequence: int) -> bytes:
-        """Return the payload of a snapshot record with that sequence; layout: format.py."""
-        self._forget_consumers()
-        # Put together by hand: with tens of thousands of queues a tree of objects for json to walk takes too long.
-        destinations = ",".join(
-            [_describe(destination) for _, destination in sorted(self.destinations.items(), key=_number)]
-        )
-        subscriptions = ",".join([_describe_subscription(each) for each in self.subscriptions.values()])
-        consumers = ",".join(self.consumers.values())
-        return (
-            f'{{"sequence":{sequence},"next_consumer":{self.next_consumer},"next_destination":{self.next_destination},'
-            f'"system_tail":{self.system.tail},"destinations":[{destinations}],"subscriptions":[{subscriptions}],'
-            f'"consumers":[{consumers}]}}'
-        ).encode()
-
-
-def load_snapshot(payload: bytes) -> StoreState:
-    """Return the state that a snapshot describes.
-
-    Raises: KeyError, TypeError, ValueError for one that is not built as it should be.
-    """
-    described: dict[str, Any] = json.loads(payload)
-    state = StoreState()
-    state.next_consumer = int(described["next_consumer"])
-    state.system = Lane(SYSTEM_QUEUE, 0, True, int(described["system_tail"]), 0)
-    for destination in described["destinations"]:
-        number = int(destination["id"])
-        state.add_destination(number, int(destination["kind"]), str(destination["name"]))
-        for known in destination["lanes"]:
-            lane = state.open_lane(number, int(known["priority"]))
-            lane.tail = lane.entries_first = int(known["tail"])
-            _load_progress(lane, known)
-        if lanes := state.destinations[number].lanes:
-            lanes[0].live_bytes = int(destination["live_bytes"])
-    for known in described["subscriptions"]:
-        subscription = Subscription(int(known["id"]), int(known["topic"]), str(known["name"]), known["description"])
-        for progress in known["lanes"]:
-            own = SubscriptionLane(0, int(progress["counted_from"]))
-            own.end = int(progress["end"])
-            _load_progress(own, progress)
-            subscription.lanes[int(progress["priority"])] = own
-        subscription.is_closing = bool(known["is_closing"])
-        state.destinations[subscription.topic_id].holders.members.append(subscription)
-        state.subscriptions[subscription.number] = subscription
-    for known in described["consumers"]:
-        state.add_consumer(int(known["id"]), compact_json(known))
-    state.next_destination = int(described["next_destination"])
-    return state
-
 
 def compact_json(described: dict[str, Any]) -> str:
     """Return JSON as it stands in the log."""
     return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
-
-
-def _load_progress(progress: Progress, known: dict[str, Any]) -> None:
-    progress.settled.add(0, int(known["cursor"]))
-    for first, count in known["settled"]:
-        progress.settled.add(int(first), int(count))
-    for entry, *attempts in known["attempts"]:
-        count, due_ms, first_ms, last_ms, cause, consumer_id = map(int, attempts)
-        progress.attempts[int(entry)] = Attempts(count, due_ms, first_ms, last_ms, cause, consumer_id)
 
 
 def _queue_lane(lane: Lane) -> LaneState:
@@ -411,60 +375,6 @@ def _queue_lane(lane: Lane) -> LaneState:
 
 def _lane_state(priority: int, tail: int, progress: Progress) -> LaneState:
     return LaneState(priority, tail, progress.settled.cursor, progress.settled.runs(), dict(progress.attempts))
-
-
-def _describe(destination: Destination) -> str:
-    # A lane whose first message is about to follow is not there yet: a torn tail may take that message.
-    lanes = ",".join([_describe_lane(lane) for lane in destination.lanes if lane.tail])
-    name = json.dumps(destination.name, ensure_ascii=False)
-    return (
-        f'{{"id":{destination.destination_id},"kind":{destination.kind},"name":{name},'
-        f'"live_bytes":{destination.live_bytes()},"lanes":[{lanes}]}}'
-    )
-
-
-def _describe_lane(lane: Lane) -> str:
-    if lane.is_topic:
-        progress = f'"cursor":{lane.tail},"settled":[],"attempts":[]'
-    else:
-        progress = _describe_progress(lane)
-    return f'{{"priority":{lane.priority},"tail":{lane.tail},{progress}}}'
-
-
-def _describe_subscription(subscription: Subscription) -> str:
-    lanes = ",".join(
-        [
-            f'{{"priority":{priority},"counted_from":{lane.counted_from},"end":{lane.end},{_describe_progress(lane)}}}'
-            for priority, lane in sorted(subscription.lanes.items())
-        ]
-    )
-    name = json.dumps(subscription.name, ensure_ascii=False)
-    return (
-        f'{{"id":{subscription.number},"topic":{subscription.topic_id},"name":{name},'
-        f'"description":{compact_json(subscription.description)},'
-        f'"is_closing":{"true" if subscription.is_closing else "false"},"lanes":[{lanes}]}}'
-    )
-
-
-def _describe_progress(progress: Progress) -> str:
-    settled = ",".join([f"[{first},{count}]" for first, count in progress.settled.runs()])
-    attempts = ""
-    if progress.attempts:
-        attempts = ",".join(
-            [
-                f"[{entry},{known.count},{known.due_ms},{known.first_ms},{known.last_ms},{known.cause},{known.consumer_id}]"
-                for entry, known in sorted(progress.attempts.items(), key=_entry)
-            ]
-        )
-    return f'"cursor":{progress.settled.cursor},"settled":[{settled}],"attempts":[{attempts}]'
-
-
-def _number(item: tuple[int, Destination]) -> int:
-    return item[0]
-
-
-def _entry(item: tuple[int, Attempts]) -> int:
-    return item[0]
 
 
 def _priority(lane: Lane) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.destination import TOPIC
+from engine.destination import QUEUE, TOPIC
 from engine.message import Message
 from engine.ports import DestinationState, Range, Store, StoreListener
 from tests.support.world_bodies import Violation, read_body
@@ -371,6 +371,7 @@ def census(store: Store, workers: VirtualWorkers) -> Image:
     store.attach(listener)
     for destination in store.recovered():
         image.destinations[destination.destination_id] = (destination.kind, destination.name)
+        live_bytes = 0
         for found in destination.lanes:
             if not found.tail:
                 continue
@@ -392,9 +393,12 @@ def census(store: Store, workers: VirtualWorkers) -> Image:
                 for message in listener.messages:
                     if message.queue_offset in settled:
                         continue
+                    live_bytes += message.size
                     known = found.attempts.get(message.queue_offset)
                     attempts, due_ms = (0, 0) if known is None else (known.count, known.due_ms)
                     lane.waiting[message.queue_offset] = Waiting(
                         read_body(message.body), message.log_offset, attempts, due_ms
                     )
+        if destination.kind == QUEUE and live_bytes != destination.live_bytes:
+            raise Violation(f"{destination.name} has {destination.live_bytes} live bytes, {live_bytes} wait there")
     return image

@@ -38,17 +38,17 @@ def test_it_is_the_set_of_what_was_added(ranges: list[tuple[int, int]], start: i
         assert settled.contains(entry) == (entry in expected)
 
 
-def test_pages_go_once_the_cursor_has_passed() -> None:
+def testpages_go_once_the_cursor_has_passed() -> None:
     settled = SettledEntries(0)
     settled.add(1, 3 * PAGE_ENTRIES)
-    assert len(settled._pages) == 4
-    assert settled._pages[1] is FULL_PAGE
+    assert len(settled.pages) == 4
+    assert settled.pages[1] is FULL_PAGE
     settled.add(0, 1)
     assert settled.cursor == 3 * PAGE_ENTRIES + 1
-    assert set(settled._pages) <= {3}
+    assert set(settled.pages) <= {3}
 
 
-def test_a_leap_of_the_cursor_takes_the_pages_below_along() -> None:
+def test_a_leap_of_the_cursor_takes_thepages_below_along() -> None:
     settled = SettledEntries(0)
     settled.add(10, 1)
     settled.add(PAGE_ENTRIES + 10, 1)
