@@ -63,6 +63,9 @@ class CountForgotten(Bug):
                     found.kind,
                     found.name,
                     [LaneState(lane.priority, lane.tail, lane.cursor, lane.settled, {}) for lane in found.lanes],
+                    found.live_bytes,
+                    found.topic_id,
+                    found.description,
                 )
                 for found in self.inner.recovered()
             ]
