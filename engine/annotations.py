@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})
+_UNESCAPES: Final = {"\\\\": "\\", "\\r": "\r", "\\n": "\n", "\\c": ":"}
+_ESCAPED: Final = re.compile(r"\\[\\rnc]")
 
 
 def annotation(name: str, value: str) -> bytes:
     """Return one line."""
     return f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}\n".encode()
+
+
+def split_annotations(lines: bytes) -> list[tuple[str, str]]:
+    """Return (name, value) of each line, in order."""
+    found: list[tuple[str, str]] = []
+    for line in lines.decode().split("\n"):
+        if line:
+            name, _, value = line.partition(":")
+            found.append((_unescaped(name), _unescaped(value)))
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: _UNESCAPES[match[0]], text) if "\\" in text else text

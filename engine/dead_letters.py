@@ -11,14 +11,13 @@ from engine.annotations import annotation
 from engine.delivery import EXHAUST, Delivery, advance
 from engine.destination import QUEUE
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
-from engine.ports import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED, Range
+from engine.ports import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
 from engine.queue import Queue
+from engine.relocation import relocate
 from engine.topic import Topic
 
 if TYPE_CHECKING:
     from engine.broker import Broker
-
-DELIVERY_COUNT_MAX = 65_535  # that a record of the log can hold
 
 
 class DeadLetters:
@@ -98,38 +97,9 @@ class DeadLetters:
         return destinations.own_topic(name) if is_topic else destinations.own_queue(name)
 
     def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
-        """Append the message to its target and settle it where it was, both or neither."""
-        broker = self.broker
-        queue = delivery.lane.queue
-        message = delivery.message
-        is_stored = queue.is_logged and message.queue_offset >= 0
-        moved: Message | None = None
-        # Records of their own, before the batch: a client's description may be longer than any room kept for it.
-        record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
-        reserve = broker.store.settlement_bytes(1)
         target = self._target(place)
-        if target is not None:
-            moved = self._moved(delivery, target, cause, text, delivery.failed_attempts)
-            reserve += broker.store.record_bytes(moved)
-        broker.begin_batch(reserve)
-        if moved is not None:
-            broker.store.append(moved)
-        if is_stored:
-            attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
-            ranges = [Range(message.priority, message.queue_offset, 1, attempts, message.size)]
-            broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
-        broker.commit_batch()
-        queue.depth -= 1
-        if not is_stored:
-            broker.memory.release(message)
-        elif queue.account is not None:
-            queue.account.leave(message.size)
-        if moved is not None:
-            if isinstance(target, Queue):
-                target.enqueue(moved)
-                target.mark_dirty()
-            elif target is not None:
-                target.publish(moved, broker.memory)
+        moved = None if target is None else self._moved(delivery, target, cause, text, delivery.failed_attempts)
+        relocate(self.broker, delivery, target, moved, outcome, cause)
 
     def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str, attempts: int) -> Message:
         """Return the new message: persistent, without its expiry, with origin and history in annotations."""

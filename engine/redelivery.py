@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
 from engine.consumer import Consumer
-from engine.dead_letters import DELIVERY_COUNT_MAX, DeadLetters
+from engine.dead_letters import DeadLetters
 from engine.delivery import DELAYED, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
 from engine.failures import FailureHistory, consumer_words
 from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, Range, TimerTarget
 from engine.queue import Queue
 from engine.refusal import Refusal
+from engine.relocation import DELIVERY_COUNT_MAX
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -66,7 +67,7 @@ class Redelivery(TimerTarget):
         queue = delivery.lane.queue
         mode = refusal.mode or queue.settings.nack
         consumer = delivery.consumer
-        self._leave(delivery)
+        self.leave(delivery)
         if not queue.is_logged and consumer is not None and consumer.is_closed:
             self.broker.memory.release(delivery.message)  # refused in a transaction; the topic subscription has ended
             return
@@ -186,7 +187,7 @@ class Redelivery(TimerTarget):
         policy = self.policy_of(delivery)
         return policy.jittered_ms(policy.delay_ms(max(1, delivery.failed_attempts)), self._random_unit())
 
-    def _leave(self, delivery: Delivery) -> None:
+    def leave(self, delivery: Delivery) -> None:
         """Take a delivery out of its consumer's hands."""
         consumer = delivery.consumer
         assert consumer is not None, "a refused delivery is with a consumer"

@@ -112,7 +112,7 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters)
-        web = await _listen(config, listener, source, broker, security)
+        web = await _listen(config, listener, source, engine_loop, security)
         _tune_garbage_collection()
         _announce({"stomp": str(listener.endpoint), "http": str(web.endpoint)}, config, json_output)
         if not await _stopped_by_fault(stopping, engine_loop.failed):
@@ -131,18 +131,21 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
 
 
 async def _listen(
-    config: ServerConfig, listener: StompListener, source: StatsSource, broker: Broker, security: Security
+    config: ServerConfig, listener: StompListener, source: StatsSource, engine_loop: EngineLoop, security: Security
 ) -> HttpServer:
     """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
+    from gateway.live_retries import LiveRetries
     from gateway.live_why import LiveWhy
     from gateway.web.server import HttpServer
 
+    broker = engine_loop.broker
     why = LiveWhy(broker, broker.destinations.addresses, config.data_directory)
+    retries = LiveRetries(broker, engine_loop)
     name, endpoint = "stomp", config.listeners.stomp
     try:
         await listener.bind()
         name, endpoint = "http", config.listeners.http
-        web = await HttpServer.start(endpoint, source, why, security)
+        web = await HttpServer.start(endpoint, source, why, retries, security)
         name, endpoint = "stomp", config.listeners.stomp
         await listener.accept()
     except OSError as error:

@@ -14,7 +14,7 @@ from engine.annotations import annotation
 from engine.destination import QUEUE, uri
 from engine.errors import RangeGone, StoreError
 from engine.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT
-from engine.ports import CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
+from engine.ports import CAUSE_NAMES, CAUSE_RETRIED, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
 from engine.store import format as layout
 from engine.store.reader import Record, Segment, StoreReader, entry_files, scan_piece
 
@@ -201,6 +201,7 @@ def _event(
     if attempts is None:
         return None
     is_settlement = record.type == layout.SETTLEMENT
+    is_moving = is_settlement and (outcome in _MOVING or cause == CAUSE_RETRIED)
     return Event(
         SETTLED if is_settlement else FAILED,
         record.store_time_ms,
@@ -211,7 +212,7 @@ def _event(
         attempts,
         due_ms,
         consumers.get(consumer_id, {}),
-        _moved_to(reader, record, message_id) if is_settlement and outcome in _MOVING else "",
+        _moved_to(reader, record, message_id) if is_moving else "",
     )
 
 
@@ -226,14 +227,14 @@ def _attempts_of(record: Record, entry: tuple[int, int]) -> int | None:
 
 def _moved_to(reader: StoreReader, settlement: Record, message_id: str) -> str:
     """Return the id of the message that took the place of this one, "" for none: both are one batch in the log."""
-    origin = annotation("originalMessageId", message_id)
+    origins = [annotation(name, message_id) for name in ("originalMessageId", "dlqRetriedMessageId")]
     segment = _segment_of(reader, settlement.offset)
     moved = ""
     for record in scan_piece(segment, segment.base, settlement.offset):
-        if record.type == layout.MESSAGE and record.flags & IN_TRANSACTION and record.flags & DEAD_LETTER:
+        if record.type == layout.MESSAGE and record.flags & IN_TRANSACTION:
             size = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)[0]
             added = bytes(record.data[layout.MESSAGE_HEAD_BYTES : layout.MESSAGE_HEAD_BYTES + size])
-            if origin in added:
+            if any(origin in added for origin in origins):
                 moved = f"ID:{reader.store_id}-{record.offset}"
     return moved
 

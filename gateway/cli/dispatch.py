@@ -24,6 +24,7 @@ MODULES: Final = {
     "receive": "gateway.cli.receive",
     "stat": "gateway.cli.stat",
     "why": "gateway.cli.why",
+    "retry": "gateway.cli.retry",
     "export": "gateway.cli.export",
     "demo": "gateway.cli.demo",
 }

@@ -20,8 +20,10 @@ class HttpError(Exception):
         self.status = status
 
 
-def fetch(url: str, path: str, authorization: str | None) -> dict[str, Any]:
-    """Return the JSON object at ``path``.  Raises: HttpError."""
+def fetch(
+    url: str, path: str, authorization: str | None, method: str = "GET", body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the JSON object that answers.  Raises: HttpError."""
     import http.client
     import urllib.error
     import urllib.request
@@ -32,7 +34,8 @@ def fetch(url: str, path: str, authorization: str | None) -> dict[str, Any]:
     # Without the proxies of the environment: a gateway is asked directly.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        request = urllib.request.Request(f"{base}{path}")
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{base}{path}", data, method=method)
         if authorization is not None:
             request.add_header("Authorization", authorization)
         with opener.open(request, timeout=ANSWER_TIME_S) as response:

@@ -21,6 +21,7 @@ from engine.stats import BrokerStats
 from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.rates import RateSampler
+from gateway.web.retry import RetryRoutes, RetrySource
 from gateway.web.source import StatsSource
 from gateway.web.why import WhyRoutes, WhySource
 
@@ -34,7 +35,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def create_app(
-    source: StatsSource, why: WhySource, security: Security, configured_host: str = "localhost"
+    source: StatsSource,
+    why: WhySource,
+    retries: RetrySource,
+    security: Security,
+    configured_host: str = "localhost",
 ) -> web.Application:
     """Return the application.  configured_host: what the listener was told to bind; a valid ``Host`` besides IPs."""
     api = _Api(source, security, configured_host)
@@ -43,6 +48,7 @@ def create_app(
     application.router.add_get("/metrics", api.metrics)
     application.router.add_get("/api/stat", api.stat)
     WhyRoutes(why).add_to(application.router)
+    RetryRoutes(retries).add_to(application.router)
     application.cleanup_ctx.append(api.sampling)
     return application
 

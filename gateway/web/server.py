@@ -9,6 +9,7 @@ from aiohttp import web
 from config.model import Endpoint
 from gateway.security import Security
 from gateway.web.api import create_app
+from gateway.web.retry import RetrySource
 from gateway.web.source import StatsSource
 from gateway.web.why import WhySource
 
@@ -24,10 +25,12 @@ class HttpServer:
         self.endpoint = endpoint
 
     @classmethod
-    async def start(cls, endpoint: Endpoint, source: StatsSource, why: WhySource, security: Security) -> HttpServer:
+    async def start(
+        cls, endpoint: Endpoint, source: StatsSource, why: WhySource, retries: RetrySource, security: Security
+    ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
         runner = web.AppRunner(
-            create_app(source, why, security, endpoint.host), access_log=None, shutdown_timeout=STOP_TIME_S
+            create_app(source, why, retries, security, endpoint.host), access_log=None, shutdown_timeout=STOP_TIME_S
         )
         await runner.setup()
         try:

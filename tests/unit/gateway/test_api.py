@@ -14,12 +14,14 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.model import Endpoint, ServerConfig
 from config.scram import hash_password
+from engine.errors import InvalidSelector
 from engine.stats import BrokerStats
 from engine.store.biography import UnknownMessage
 from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.api import create_app, stat_document
 from gateway.web.rates import Rates, RateSampler
+from gateway.web.retry import RetrySource
 from gateway.web.server import HttpServer
 from gateway.web.source import StatsSource
 from gateway.web.why import Answer, WhySource
@@ -61,12 +63,34 @@ class Knowing(WhySource):
         return Answer(["message ID:s-3: sent"], {"events": []})
 
 
+class Retrying(RetrySource):
+    """Knows the queue ``dead``; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, int, int]] = []
+        self.is_stopped = False
+
+    def start(self, queue: str, selector: str, rate: int, limit: int) -> int:
+        if queue != "dead":
+            raise LookupError(f"no queue {queue!r}")
+        if selector == "bad":
+            raise InvalidSelector("selector 'bad': nothing to compare")
+        self.asked.append((queue, selector, rate, limit))
+        return len(self.asked)
+
+    def status(self, number: int) -> dict[str, object] | None:
+        return {"moved": 3, "done": self.is_stopped} if 0 < number <= len(self.asked) else None
+
+    def stop(self, number: int) -> None:
+        self.is_stopped = True
+
+
 @asynccontextmanager
 async def serving(
     stats: BrokerStats | None = None, security: Security = OPEN, host: str = "localhost"
 ) -> AsyncIterator[Callable[..., Awaitable[ClientResponse]]]:
     application = create_app(
-        Fixed(stats if stats is not None else broker(destination("orders"))), Knowing(), security, host
+        Fixed(stats if stats is not None else broker(destination("orders"))), Knowing(), Retrying(), security, host
     )
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         yield client.get
@@ -204,7 +228,7 @@ async def test_origin_must_be_our_own(origin: str, status: int) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
-    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), Knowing(), OPEN)
+    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), Knowing(), Retrying(), OPEN)
     assert server.endpoint.port > 0
     async with ClientSession() as session, session.get(f"{server.endpoint}/healthz") as response:
         assert response.status == 200
@@ -212,10 +236,10 @@ async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
 
 
 async def test_a_port_in_use_is_an_error_of_the_start() -> None:
-    first = await HttpServer.start(Endpoint("http", "127.0.0.1", 0), Fixed(broker()), Knowing(), OPEN)
+    first = await HttpServer.start(Endpoint("http", "127.0.0.1", 0), Fixed(broker()), Knowing(), Retrying(), OPEN)
     try:
         with pytest.raises(OSError, match="address already in use"):
-            await HttpServer.start(first.endpoint, Fixed(broker()), Knowing(), OPEN)
+            await HttpServer.start(first.endpoint, Fixed(broker()), Knowing(), Retrying(), OPEN)
     finally:
         await first.stop()
 
@@ -266,7 +290,7 @@ def test_the_document_is_json() -> None:
 async def test_health_after_a_fault_of_the_gateway_itself() -> None:
     source = Fixed(broker())
     source.is_failed = True
-    async with TestClient(TestServer(create_app(source, Knowing(), OPEN), host="127.0.0.1")) as client:
+    async with TestClient(TestServer(create_app(source, Knowing(), Retrying(), OPEN), host="127.0.0.1")) as client:
         response = await client.get("/healthz")
         assert (response.status, await response.text()) == (503, "unavailable: the gateway failed and stops\n")
 
@@ -288,3 +312,43 @@ async def test_why(path: str, status: int, expected: str) -> None:
         response = await get(path)
         assert response.status == status
         assert expected in await response.text()
+
+
+async def test_a_retry_is_started_told_of_and_stopped() -> None:
+    retries = Retrying()
+    application = create_app(Fixed(broker()), Knowing(), retries, OPEN)
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        response = await client.post("/api/retry", json={"queue": "dead", "filter": "a = 1", "rate": 5})
+        assert (response.status, await response.json()) == (201, {"retry": 1, "moved": 3, "done": False})
+        assert retries.asked == [("dead", "a = 1", 5, 0)]
+        assert (await (await client.get("/api/retry/1")).json())["moved"] == 3
+        assert (await (await client.delete("/api/retry/1")).json())["done"] is True
+        assert (await client.get("/api/retry/9")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "expected"),
+    [
+        ("x", 400, "no JSON object with a text 'queue'"),
+        ("{}", 400, "no JSON object with a text 'queue'"),
+        ('{"queue": "dead", "speed": 1}', 400, "'speed' is not known; allowed are queue, filter, rate, limit"),
+        ('{"queue": "dead", "rate": -1}', 400, "'rate' is -1; allowed is a whole number from 0"),
+        ('{"queue": "dead", "limit": true}', 400, "'limit' is True"),
+        ('{"queue": "dead", "filter": 1}', 400, "'filter' is no text"),
+        ('{"queue": "dead", "filter": "bad"}', 400, "selector 'bad': nothing to compare"),
+        ('{"queue": "other"}', 404, "no queue 'other'"),
+    ],
+)
+async def test_what_is_wrong_with_a_retry_is_said(body: str, status: int, expected: str) -> None:
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), OPEN)
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        response = await client.post("/api/retry", data=body)
+        assert response.status == status
+        assert expected in await response.text()
+
+
+async def test_a_foreign_page_cannot_start_a_retry() -> None:
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), OPEN)
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        response = await client.post("/api/retry", json={"queue": "dead"}, headers={"Origin": "http://evil.example"})
+        assert response.status == 403

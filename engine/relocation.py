@@ -1,0 +1,52 @@
+"""The move of one message to another destination: appended there and settled where it was, both or neither."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.delivery import Delivery
+from engine.message import Message
+from engine.ports import Range
+from engine.queue import Queue
+from engine.topic import Topic
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+DELIVERY_COUNT_MAX: Final = 65_535  # that a record of the log can hold
+
+
+def relocate(
+    broker: Broker, delivery: Delivery, target: Queue | Topic | None, moved: Message | None, outcome: int, cause: int
+) -> None:
+    """Settle ``delivery``, which is GONE already, and append ``moved`` to ``target``; None for both just settles it.
+
+    The engine's own moves wait for no gate (design.md section 4).
+    """
+    queue = delivery.lane.queue
+    message = delivery.message
+    is_stored = queue.is_logged and message.queue_offset >= 0
+    # Records of their own, before the batch: a client's description may be longer than any room kept for it.
+    record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
+    reserve = broker.store.settlement_bytes(1)
+    if moved is not None:
+        reserve += broker.store.record_bytes(moved)
+    broker.begin_batch(reserve)
+    if moved is not None:
+        broker.store.append(moved)
+    if is_stored:
+        attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
+        ranges = [Range(message.priority, message.queue_offset, 1, attempts, message.size)]
+        broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
+    broker.commit_batch()
+    queue.depth -= 1
+    if not is_stored:
+        broker.memory.release(message)
+    elif queue.account is not None:
+        queue.account.leave(message.size)
+    if moved is not None:
+        if isinstance(target, Queue):
+            target.enqueue(moved)
+            target.mark_dirty()
+        elif target is not None:
+            target.publish(moved, broker.memory)

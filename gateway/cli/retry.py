@@ -1,0 +1,85 @@
+"""``penstock retry``: dead letters go back to where they came from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from time import sleep
+from typing import TYPE_CHECKING, Final
+
+from gateway.cli import exit_codes
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.parsers import PasswordNeeded, add_user_argument
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+DEFAULT_QUEUE: Final = "ActiveMQ.DLQ"
+POLL_INTERVAL_S: Final = 0.2
+BAD_REQUEST: Final = (400, 404)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "retry",
+        help="send dead letters back to their original destinations",
+        description=(
+            "Send the messages of a dead-letter queue back to where each came from: all, one, or those that a JMS "
+            "selector matches.  What arrives in the queue meanwhile is left."
+        ),
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("queue", nargs="?", default=DEFAULT_QUEUE, help="the dead-letter queue (default: %(default)s)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--id", metavar="MESSAGE-ID", help="only this message")
+    which.add_argument("--filter", metavar="SELECTOR", default="", help="only what this JMS selector matches")
+    parser.add_argument("--rate", metavar="N", type=_count, default=0, help="messages a second at most")
+    parser.add_argument("--limit", metavar="N", type=_count, default=0, help="messages in all")
+    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
+    add_user_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    selector = arguments.filter
+    if arguments.id is not None:
+        quoted = arguments.id.replace("'", "''")
+        selector = f"JMSMessageID = '{quoted}'"
+    asked = {"queue": arguments.queue, "filter": selector, "rate": arguments.rate, "limit": arguments.limit}
+    try:
+        authorization = authorization_of(arguments.user)
+        status = fetch(arguments.http, "/api/retry", authorization, "POST", asked)
+        path = f"/api/retry/{status['retry']}"
+        try:
+            while not status["done"]:
+                sleep(POLL_INTERVAL_S)
+                status = fetch(arguments.http, path, authorization)
+        except KeyboardInterrupt:
+            status = fetch(arguments.http, path, authorization, "DELETE")
+    except PasswordNeeded as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except HttpError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.FAILED if error.status in BAD_REQUEST else exit_codes.UNREACHABLE
+    if arguments.json:
+        print(json.dumps(status))
+    else:
+        print(f"{status['moved']} messages of {status['queue']} went back to where they came from")
+        if status["skipped"]:
+            print(f"{status['skipped']} name no original destination and were left")
+    if status["failure"]:
+        print(f"penstock: ended early: {status['failure']}", file=sys.stderr)
+        return exit_codes.FAILED
+    if arguments.id is not None and status["moved"] == 0:
+        print(f"penstock: {arguments.queue} has no message {arguments.id} that could go back", file=sys.stderr)
+        return exit_codes.FAILED
+    return exit_codes.OK
+
+
+def _count(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at most 9 digits")
