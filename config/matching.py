@@ -6,8 +6,9 @@ for ``>``.
 
 All entries that match are merged field by field, also within ``redelivery`` and ``prefetch``: for each field the most
 specific entry that sets it wins.  More specific is, in this order: an exact name; fewer wildcards from the left (the
-first element that differs decides: a literal before ``*`` before ``>``); the longer literal prefix; the entry that
-stands later in the file.  Of a group of entries (ActiveMQ's policyEntries) only the most specific one takes part.
+first element that differs decides: a literal before ``*`` before ``>``); the longer literal prefix; an entry for queues
+or for topics only; the entry that stands later in the file.  Of a group of entries (ActiveMQ's policyEntries) only the
+most specific one takes part.
 """
 
 from __future__ import annotations
@@ -97,6 +98,11 @@ class Pattern:
         return (*(-_RANKS.get(element, _LITERAL_RANK) for element in self.elements), _LITERAL_RANK)
 
 
+def precedence(pattern: Pattern, kinds: int) -> tuple[bool, tuple[int, ...], bool]:
+    """Return a key by which the more specific of two entries for one destination sorts later."""
+    return pattern.is_exact, pattern.specificity(), kinds != BOTH
+
+
 @dataclass(frozen=True, slots=True)
 class AddressEntry:
     """What one entry of ``addresses`` sets: dotted attribute path of AddressSettings -> value.
@@ -143,7 +149,7 @@ class AddressMatcher:
 
     def __init__(self, entries: Iterable[AddressEntry], cached_names_max: int = CACHED_NAMES_MAX) -> None:
         # sorted() is stable: of two equally specific entries the later one stays later, and wins.
-        self._entries = sorted(entries, key=lambda entry: (entry.pattern.is_exact, entry.pattern.specificity()))
+        self._entries = sorted(entries, key=lambda entry: precedence(entry.pattern, entry.kinds))
         self._cached_names_max = cached_names_max
         self._cache: dict[tuple[int, str], AddressSettings] = {}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from config.matching import CACHED_NAMES_MAX, Pattern
+from config.matching import CACHED_NAMES_MAX, Pattern, precedence
 
 Action = Literal["read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe"]
 
@@ -50,7 +50,7 @@ class PermissionMap:
 
     def __init__(self, entries: Iterable[Permission]) -> None:
         # Most specific first; of two equally specific entries the later one, as for address settings.
-        ordered = sorted(entries, key=lambda entry: (entry.pattern.is_exact, entry.pattern.specificity()))
+        ordered = sorted(entries, key=lambda entry: precedence(entry.pattern, entry.kinds))
         self._entries = tuple(reversed(ordered))
         self._cache: dict[tuple[Action, int, str], frozenset[str]] = {}
 

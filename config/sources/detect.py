@@ -6,7 +6,7 @@ import dataclasses
 from typing import Final
 
 from config.model import Listeners
-from config.sources import activemq, yaml
+from config.sources import activemq, artemis, hornetq, yaml
 from config.sources.document import Document
 from config.sources.xml import Element, XmlError, parse
 
@@ -35,6 +35,9 @@ def is_xml(content: bytes) -> bool:
 def _read_xml(source: str, root: Element) -> Document:
     if root.name in ("beans", "broker"):
         return activemq.read(source, root, LISTENERS)
+    if root.name == "configuration":
+        is_hornetq = hornetq.is_hornetq(root)
+        return hornetq.read(source, root, LISTENERS) if is_hornetq else artemis.read(source, root, LISTENERS)
     document = Document(source)
     document.report(
         root.line,

@@ -146,3 +146,22 @@ def test_one_prefetch_of_queues_is_of_all_messages_unless_both_are_set() -> None
     assert AddressMatcher([one]).settings_for(QUEUE, "a").prefetch.non_persistent_queue_prefetch == 6
     assert AddressMatcher([one, other]).settings_for(QUEUE, "a").prefetch.non_persistent_queue_prefetch == 5
     assert AddressMatcher([other]).settings_for(QUEUE, "a").prefetch.queue_prefetch == 1_000
+
+
+def test_an_entry_for_one_kind_stands_above_one_for_both() -> None:
+    entries = (
+        AddressEntry(Pattern.parse(">"), TOPIC, {"nack": "requeue"}),
+        AddressEntry(Pattern.parse(">"), BOTH, {"nack": "dead-letter"}),
+    )
+    matcher = AddressMatcher(entries)
+    assert [matcher.settings_for(kind, "a").nack for kind in (QUEUE, TOPIC)] == ["dead-letter", "requeue"]
+
+
+def test_of_a_group_only_the_most_specific_entry_takes_part() -> None:
+    entries = (
+        AddressEntry(Pattern.parse("a.>"), BOTH, {"nack": "requeue"}, group="g"),
+        AddressEntry(Pattern.parse(">"), BOTH, {"blame": "all", "nack": "dead-letter"}, group="g"),
+        AddressEntry(Pattern.parse(">"), BOTH, {"log_non_persistent": True}),
+    )
+    settings = AddressMatcher(entries).settings_for(QUEUE, "a.b")
+    assert (settings.nack, settings.blame, settings.log_non_persistent) == ("requeue", "acked+1", True)

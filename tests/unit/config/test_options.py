@@ -17,7 +17,7 @@ from config.options import (
     table,
     unknown_option,
 )
-from config.sources import activemq_options, uri
+from config.sources import activemq_options, artemis_options, uri
 from config.values import Boolean, Integer
 
 TABLES: dict[str, Table] = {
@@ -28,6 +28,7 @@ TABLES: dict[str, Table] = {
     "uri": uri.OPTIONS,
     "failover": uri.FAILOVER,
     **activemq_options.tables(),
+    **artemis_options.tables(),
 }
 ALL = [pytest.param(option, id=f"{name}-{option.name}") for name, known in TABLES.items() for option in known.values()]
 
