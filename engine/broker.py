@@ -410,6 +410,8 @@ class Broker:
     # -- the steps
 
     def _accept(self, destination: Queue | Topic, message: Message) -> None:
+        if destination.intake is not None:
+            destination.intake.stamp(message, self.wall_ms)
         if message.flags & PERSISTENT or destination.settings.log_non_persistent:
             self.store.append(message)
             if isinstance(destination, Queue):

@@ -17,6 +17,7 @@ from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
 from engine.ports import Clock, Store, Timers, TimerTarget
 from engine.queue import Queue
+from engine.rate import TokenBucket
 from engine.topic import Topic
 from engine.transaction import Transaction
 
@@ -50,7 +51,8 @@ class Flow(TimerTarget):
     parked: client number -> (gate, URI) of what it waits for -> how it waits.
     retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
     all the time.
-    deadlines: timer key -> a wait that must not last beyond it.
+    deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
+    buckets: client number -> URI -> what it may still send there in this second.
     """
 
     __slots__ = (
@@ -65,6 +67,7 @@ class Flow(TimerTarget):
         "retrying",
         "deadlines",
         "next_deadline",
+        "buckets",
     )
 
     def __init__(self, store: Store, memory: MemoryBudget, clock: Clock, timers: Timers, limits: GlobalLimits) -> None:
@@ -79,6 +82,7 @@ class Flow(TimerTarget):
         self.retrying: dict[tuple[int, str], Wait] = {}
         self.deadlines: dict[int, Wait] = {}
         self.next_deadline = 1
+        self.buckets: dict[int, dict[str, TokenBucket]] = {}
 
     # -- asking
 
@@ -99,6 +103,21 @@ class Flow(TimerTarget):
                 (gates.ADDRESS_FULL, destination.uri()), None
             )  # one got through: the next waits for itself
         return gate
+
+    def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
+        """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
+
+        Source: HornetQ producer-max-rate.  It parks, it never drops; what a transaction sends is not reckoned.
+        """
+        intake = destination.intake
+        if intake is None or intake.rate <= 0:
+            return gates.OPEN
+        buckets = self.buckets.setdefault(client.client_number, {})
+        bucket = buckets.get(destination.uri())
+        if bucket is None:
+            bucket = TokenBucket(intake.rate)
+            buckets[destination.uri()] = bucket
+        return gates.OPEN if bucket.take(self.clock.monotonic_ms()) else gates.RATE
 
     def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
@@ -182,13 +201,14 @@ class Flow(TimerTarget):
         wait = Wait(client, gate, destination, self.clock.monotonic_ms())
         waits[key] = wait
         account = destination.account
-        if gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
-            self.deadlines[self.next_deadline] = wait
-            self.timers.call_at(wait.since_ms + account.timeout_ms, self, self.next_deadline)
-            self.next_deadline += 1
+        if gate == gates.RATE:
+            self._call_at(self.buckets[client.client_number][destination.uri()].refill_ms, wait)
+        elif gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
+            self._call_at(wait.since_ms + account.timeout_ms, wait)
 
     def forget(self, client: Client) -> None:
         """A connection is gone, and so is what it waited for."""
+        self.buckets.pop(client.client_number, None)
         waits = self.parked.pop(client.client_number, None)
         if waits and self.deadlines:
             self.deadlines = {key: wait for key, wait in self.deadlines.items() if wait.client is not client}
@@ -213,9 +233,13 @@ class Flow(TimerTarget):
             return
         uri = wait.destination.uri()
         account = wait.destination.account
-        parked = self.parked.get(wait.client.client_number, {})
-        if account is None or parked.get((wait.gate, uri)) is not wait:
+        number = wait.client.client_number
+        if self.parked.get(number, {}).get((wait.gate, uri)) is not wait:
             return
+        if wait.gate == gates.RATE:
+            self._admit(number)
+            return
+        assert account is not None, "only a limit of the address has a deadline"
         wait.client.waited_too_long(
             uri,
             AddressFull(
@@ -238,6 +262,9 @@ class Flow(TimerTarget):
         """Return the gate, what is used of which limit, and who holds the messages."""
         name = gates.GATE_NAMES[wait.gate]
         account = wait.destination.account
+        intake = wait.destination.intake
+        if wait.gate == gates.RATE and intake is not None:
+            return f"{name}: {wait.destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
         if wait.gate != gates.ADDRESS_FULL or account is None:
             return f"{name}: {wait.destination.uri()}"
         return f"{name}: {account.describe()}; {_who_holds(wait.destination)}"
@@ -279,15 +306,22 @@ class Flow(TimerTarget):
             return self.store.is_accepting()
         if wait.gate == gates.MEMORY:
             return not self.is_memory_shut
+        if wait.gate == gates.RATE:
+            return False  # its timer admits
         account = wait.destination.account
         return account is None or not account.is_shut
+
+    def _call_at(self, when_ms: int, wait: Wait) -> None:
+        self.deadlines[self.next_deadline] = wait
+        self.timers.call_at(when_ms, self, self.next_deadline)
+        self.next_deadline += 1
 
     def _admit(self, client_number: int) -> None:
         """Let a client send again what it has parked; what finds its gate shut still is parked again at once."""
         waits = self.parked.pop(client_number, None)
         if not waits:
             return
-        self.retrying = waits
+        self.retrying = {key: wait for key, wait in waits.items() if wait.gate != gates.RATE}  # each second is another
         next(iter(waits.values())).client.admit()
         self.retrying = {}
 

@@ -10,6 +10,7 @@ from engine.accounts import Account
 from engine.consumer import Consumer
 from engine.destination import uri
 from engine.lane import Lane
+from engine.intake import intake_for
 from engine.message import Message
 from engine.ports import CAUSE_EXPIRED, EXPIRED
 from engine.settlement import SettlementBatch
@@ -25,7 +26,7 @@ class Queue:
 
     is_logged: settlements go to the log; False for the queue of a topic subscription, which only memory holds.
     subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
-    account: what it holds against its limits, None where it has none.
+    account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
     one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
     dispatch at the end of this turn.
@@ -39,6 +40,7 @@ class Queue:
         "name",
         "settings",
         "account",
+        "intake",
         "is_logged",
         "lanes",
         "used_lanes",
@@ -79,6 +81,7 @@ class Queue:
         self.name = name
         self.settings = settings
         self.account: Account | None = None
+        self.intake = intake_for(settings)
         self.is_logged = is_logged
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
         self.used_lanes: list[Lane] = []

@@ -7,6 +7,7 @@ from engine.accounts import Account
 from engine.consumer import AUTO
 from engine.destination import TOPIC, uri
 from engine.memory import MemoryBudget
+from engine.intake import intake_for
 from engine.message import Message
 from engine.queue import Queue
 
@@ -24,6 +25,7 @@ class Topic:
         "name",
         "settings",
         "account",
+        "intake",
         "subscriptions",
         "enqueued_count",
         "delivered_count",
@@ -39,6 +41,7 @@ class Topic:
         self.name = name
         self.settings = settings
         self.account: Account | None = None
+        self.intake = intake_for(settings)
         self.subscriptions: dict[int, Queue] = {}
         self.enqueued_count = 0
         self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves

@@ -411,7 +411,9 @@ class StompSession(ProtocolConnection):
             self._park(frame, destination, gates.OPEN)
             return
         else:
-            gate = self.broker.send(destination, message)
+            gate = gates.OPEN if destination.intake is None else self.broker.flow.rate_refusal(self, destination)
+            if gate == gates.OPEN:
+                gate = self.broker.send(destination, message)
             if gate != gates.OPEN:
                 self._park(frame, destination, gate)
                 return
