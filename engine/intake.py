@@ -7,7 +7,7 @@ from engine.message import Message
 
 
 class Intake:
-    """expiry: when messages expire beyond what their producers say.  rate: messages a second of one producer, -1: any."""
+    """expiry: when messages expire, beyond what producers say.  rate: messages a second of a producer, -1: any."""
 
     __slots__ = ("expiry", "rate")
 

@@ -9,8 +9,8 @@ from config.policies import AddressSettings
 from engine.accounts import Account
 from engine.consumer import Consumer
 from engine.destination import uri
-from engine.lane import Lane
 from engine.intake import intake_for
+from engine.lane import Lane
 from engine.message import Message
 from engine.ports import CAUSE_EXPIRED, EXPIRED
 from engine.settlement import SettlementBatch

@@ -6,8 +6,8 @@ from config.policies import AddressSettings
 from engine.accounts import Account
 from engine.consumer import AUTO
 from engine.destination import TOPIC, uri
-from engine.memory import MemoryBudget
 from engine.intake import intake_for
+from engine.memory import MemoryBudget
 from engine.message import Message
 from engine.queue import Queue
 
