@@ -7,7 +7,7 @@ from typing import Final
 
 from config.model import ServerConfig, VirtualTopic
 from config.policies import DEFAULT_ADDRESS_SETTINGS
-from config.schema import ADDRESS, GRANTS, SERVER, Leaf, Tree
+from config.schema import ADDRESS, GRANTS, GROUP_KEY, SERVER, UNITES_KEY, Leaf, Tree
 from config.values import AddressPattern, Destination, GroupName, JsonSchema, QueuePrefix, Verifier
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -22,7 +22,8 @@ def build() -> JsonSchema:
     properties["permissions"] = _list_of(_permission())
     properties["virtual-topics"] = _list_of(_virtual_topic())
     properties["destinations"] = _list_of(Destination().json_schema())
-    properties["addresses"] = _list_of(_entry(_properties(ADDRESS, DEFAULT_ADDRESS_SETTINGS)))
+    group = GroupName().json_schema()
+    properties["addresses"] = _list_of(_entry({GROUP_KEY: group, **_properties(ADDRESS, DEFAULT_ADDRESS_SETTINGS)}))
     return {"$schema": DIALECT, "title": "penstock.yaml", **_object(properties)}
 
 
@@ -70,7 +71,7 @@ def _names() -> JsonSchema:
 
 
 def _permission() -> JsonSchema:
-    return _entry({key: _names() for key in GRANTS})
+    return _entry({UNITES_KEY: {"type": "boolean", "default": False}, **{key: _names() for key in GRANTS}})
 
 
 def _virtual_topic() -> JsonSchema:

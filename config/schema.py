@@ -236,6 +236,8 @@ SERVER: Final[Tree] = {
 # What stands beside SERVER in a file and is no single value.
 LISTS: Final = ("users", "permissions", "virtual-topics", "destinations", "addresses")
 ENTRY_KEYS: Final = ("match", "kind")
+GROUP_KEY: Final = "group"
+UNITES_KEY: Final = "unites"
 USER_KEYS: Final = ("verifiers", "groups")
 VIRTUAL_TOPIC_KEYS: Final = ("match", "prefix", "selective")
 
@@ -251,7 +253,8 @@ GRANTS: Final[Mapping[str, tuple[Action, ...]]] = {
     "subscribe-durable": ("subscribe-durable",),
     "unsubscribe": ("unsubscribe",),
 }
-PERMISSION_KEYS: Final = (*ENTRY_KEYS, *GRANTS)
+PERMISSION_KEYS: Final = (*ENTRY_KEYS, UNITES_KEY, *GRANTS)
+ADDRESS_KEYS: Final = (*ENTRY_KEYS, GROUP_KEY, *ADDRESS)
 
 
 class UnknownKey(ValueError):

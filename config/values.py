@@ -317,7 +317,7 @@ class GroupName(Kind):
 
     @property
     def allowed(self) -> str:
-        return "the name of a group, 1 to 255 printable characters; '*' is everybody"
+        return "the name of a group, 1 to 255 printable characters; '*' is everybody in permissions"
 
     def parse(self, text: str) -> str:
         if not text or len(text) > 255 or not text.isprintable() or "," in text:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from config.destination_options import with_delays
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, InvalidPattern, Pattern
-from config.model import ConnectionDefaults, Endpoint
 from config.options import OptionError, unknown_option
 from config.permissions import Action, Permission
 from config.schema import SERVER, leaves
@@ -23,6 +20,7 @@ from config.sources import artemis_options as options
 from config.sources.artemis_options import QUEUE_PREFIX, TOPIC_PREFIX
 from config.sources.document import Document
 from config.sources.taking import PLACEHOLDER, Taken, take, take_attributes, take_children
+from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
 from config.values import Destination
 
@@ -258,12 +256,12 @@ class CoreReader:
             document.report(acceptor.line, "acceptor", f"{address!r}, allowed is tcp://HOST:PORT")
             return
         prefix = "server."
-        settings = {path: value for path, value in taken.values.items() if not path.startswith(prefix)}
         limits = {path.removeprefix(prefix): value for path, value in taken.values.items() if path.startswith(prefix)}
-        defaults = ConnectionDefaults(MappingProxyType(with_delays(settings)), MappingProxyType(taken.sources))
-        scheme = "tcp" if listener == "stomp" else listener
-        document.values[f"listeners.{listener}"] = Endpoint(
-            scheme, parts.hostname, parts.port, "", defaults if settings else ConnectionDefaults()
+        window = taken.values.get("flow.consumer_window_size_bytes")
+        query = "" if window is None else f"?consumerWindowSize={window}"
+        uri = f"tcp://{parts.netloc}{query}"
+        document.values[f"listeners.{listener}"] = parse_endpoint(
+            uri, ("tcp",), "tcp" if listener == "stomp" else listener
         )
         document.sources[f"listeners.{listener}"] = document.place(acceptor.line)
         for path, value in limits.items():

@@ -55,6 +55,11 @@ OPTIONS: Final = table(
     *all_listed("a consumer's outcome comes with each disposition", REDELIVERY_PREFIX + "outcome"),
     honoured("jms.nonBlockingRedelivery", Boolean(), "false", "redelivery.non_blocking_redelivery"),
     honoured("jms.producerWindowSize", Integer(1, 2**30), "65536", "flow.producer_window_size_bytes"),
+    # As Artemis' clients spell them.
+    honoured("consumerWindowSize", Integer(0, 2**30, unlimited=True), "0", "flow.consumer_window_size_bytes"),
+    honoured("consumerMaxRate", Integer(1, 10_000_000, unlimited=True), "100", "flow.consumer_max_rate_per_second"),
+    honoured("producerWindowSize", Integer(1, 2**30, unlimited=True), "65536", "flow.producer_window_size_bytes"),
+    honoured("producerMaxRate", Integer(1, 10_000_000, unlimited=True), "100", "flow.producer_max_rate_per_second"),
     honoured("jms.clientID", Text("a client id", 255), "billing", "client_id"),
     honoured("jms.useRetroactiveConsumer", Boolean(), "true", "is_retroactive"),
     honoured("jms.exclusiveConsumer", Boolean(), "true", "is_exclusive"),

@@ -7,7 +7,7 @@ were written, so that ``off`` or ``010`` mean what our own kinds of value say an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import yaml
 
@@ -16,11 +16,14 @@ from config.model import VirtualTopic
 from config.permissions import Action, Permission
 from config.schema import (
     ADDRESS,
+    ADDRESS_KEYS,
     ENTRY_KEYS,
     GRANTS,
+    GROUP_KEY,
     LISTS,
     PERMISSION_KEYS,
     SERVER,
+    UNITES_KEY,
     USER_KEYS,
     VIRTUAL_TOPIC_KEYS,
     Leaf,
@@ -44,6 +47,8 @@ from config.values import (
 # The same nodes from libyaml and from pure Python; the former is faster and not always there.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL_TAG: Final = "tag:yaml.org,2002:null"
+T = TypeVar("T")
+
 _KIND_BITS: Final = {"queue": QUEUE, "topic": TOPIC, "both": BOTH}
 
 
@@ -195,18 +200,22 @@ class _Reader:
         pattern: Pattern | None = None
         kinds = BOTH
         grants: dict[Action, frozenset[str]] = {}
+        unites = False
         sources: dict[str, str] = {}
         problem_count = len(self.document.problems)
         for key, inner in self._entries(node, element, PERMISSION_KEYS):
             if key in ENTRY_KEYS:
                 pattern, kinds = self._matching(key, inner, f"{element}.{key}", pattern, kinds)
                 continue
+            if key == UNITES_KEY:
+                unites = self._value_or(inner, f"{element}.{key}", Boolean(), False)
+                continue
             groups = self._groups(inner, f"{element}.{key}")
             for action in GRANTS[key]:
                 grants[action] = groups
                 sources[action] = self._place(inner)
         if pattern is not None:
-            self.document.permissions.append(Permission(pattern, kinds, grants, False, sources))
+            self.document.permissions.append(Permission(pattern, kinds, grants, unites, sources))
         elif len(self.document.problems) == problem_count:
             self._report(node, element, "lacks 'match', the name or pattern that the entry is for")
 
@@ -243,15 +252,18 @@ class _Reader:
         values: dict[str, object] = {}
         sources: dict[str, str] = {}
         problem_count = len(self.document.problems)
-        for key, inner in self._entries(node, element, (*ENTRY_KEYS, *ADDRESS)):
+        group = ""
+        for key, inner in self._entries(node, element, ADDRESS_KEYS):
             inner_element = f"{element}.{key}"
             if key in ENTRY_KEYS:
                 pattern, kinds = self._matching(key, inner, inner_element, pattern, kinds)
+            elif key == GROUP_KEY:
+                group = self._value_or(inner, inner_element, GroupName(), "")
             else:
                 self._read_one(inner_element, inner, ADDRESS[key], values, sources, key)
         if pattern is not None:
             by_path = {_path_of(key): place for key, place in sources.items()}
-            self.document.addresses.append(AddressEntry(pattern, kinds, values, by_path))
+            self.document.addresses.append(AddressEntry(pattern, kinds, values, by_path, group))
         elif len(self.document.problems) == problem_count:
             self._report(node, element, "lacks 'match', the name or pattern that the entry is for")
 
@@ -294,6 +306,16 @@ class _Reader:
                 self._report(key_node, inner_element, str(unknown_key(key, accepted)))
                 continue
             yield key, value_node
+
+    def _value_or(self, node: yaml.Node, element: str, kind: Kind, otherwise: T) -> T:
+        """Return the value, or ``otherwise`` after reporting what is wrong with it."""
+        try:
+            value = self._value(node, kind)
+        except ValueError as error:
+            self._report(node, element, str(error))
+            return otherwise
+        assert isinstance(value, type(otherwise)), f"{kind} gave {type(value)}"
+        return value
 
     def _value(self, node: yaml.Node, kind: Kind) -> object:
         if not isinstance(node, yaml.ScalarNode):

@@ -40,12 +40,20 @@ def add_parser(subparsers: Subparsers) -> None:
         help="YAML, activemq.xml, HornetQ's or Artemis' XML; of several, later ones stand over earlier ones",
     )
     what.add_argument("--json-schema", action="store_true", help="print the JSON schema of penstock.yaml, for editors")
+    what.add_argument(
+        "--options", action="store_true", help="print which options of other brokers are honoured, as Markdown"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.json_schema:
         print(json.dumps(json_schema.build(), indent=2))
+        return exit_codes.OK
+    if arguments.options:
+        from config import compatibility
+
+        print(compatibility.build(), end="")
         return exit_codes.OK
     config = load_config(arguments.files)
     refuse_open_listeners(config)

@@ -247,3 +247,15 @@ def test_the_other_spelling_of_the_jitter() -> None:
     (entry,) = read_text("addresses: [{match: a, redelivery: {collision-avoidance-factor: 0.15}}]").addresses
     assert entry.values == {"redelivery.collision_avoidance_percent": 15.0}
     assert entry.sources == {"redelivery.collision_avoidance_percent": "p.yaml:1"}
+
+
+def test_groups_of_entries_and_united_permissions() -> None:
+    document = read_text("addresses: [{match: a, group: g}]\npermissions: [{match: a, unites: true, read: x}]")
+    assert document.problems == []
+    assert document.addresses[0].group == "g"
+    assert document.permissions[0].unites is True
+
+
+def test_bad_groups_and_unions() -> None:
+    assert problems("addresses: [{match: a, group: ''}]") != []
+    assert problems("permissions: [{match: a, unites: maybe}]") != []

@@ -1,0 +1,59 @@
+"""docs/compatibility.md: every option of every dialect, and what becomes of it.  Written from the tables themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from config import destination_options
+from config.options import Table
+from config.sources import activemq_options, artemis_options, uri
+
+INTRODUCTION: Final = """\
+# What becomes of other brokers' options
+
+Written from the tables that the files are read by: `penstock check-config --options > docs/compatibility.md`.
+
+- **honoured**: sets the attribute named, or does what the text says; [configuration.md](configuration.md) has the keys.
+- **listed**: the file is taken, the option has no effect; `penstock check-config` and `penstock lint` show the text and
+  its line, `penstock run` logs both at start.
+- **refused**: the file is not taken, because running without it would not be safe.
+
+An option that stands in no table is refused, with the nearest one that does; only elements of HornetQ's and Artemis'
+core that stand in no table are listed. What a file leaves unset takes Penstock's default, never another broker's:
+`penstock lint` lists where these differ.
+"""
+
+
+def build() -> str:
+    """Return the page."""
+    parts = [INTRODUCTION]
+    for title, tables in _dialects():
+        parts.append(f"\n## {title}\n")
+        for element, known in tables.items():
+            parts.append(f"\n### {element}\n\n| option | | what it does, or why nothing |\n|---|---|---|\n")
+            parts.extend(
+                f"| `{option.name}` | {option.status} | {option.text.replace('|', '/')} |\n"
+                for option in known.values()
+            )
+    return "".join(parts)
+
+
+def _dialects() -> Iterator[tuple[str, Mapping[str, Table]]]:
+    prefix = destination_options.CONSUMER_PREFIX
+    yield (
+        "Options of a destination and of SUBSCRIBE",
+        {
+            f"`{prefix}NAME` behind a destination's `?`, `activemq.NAME` in SUBSCRIBE": destination_options.CONSUMER,
+            f"`{destination_options.PRODUCER_PREFIX}NAME` behind a destination's `?`": destination_options.PRODUCER,
+        },
+    )
+    yield (
+        "Connection URIs, of listeners and of the command-line clients",
+        {"behind the `?`": uri.OPTIONS, "behind `failover:(...)?`": uri.FAILOVER},
+    )
+    yield "activemq.xml", {f"`{element}`": known for element, known in activemq_options.tables().items() if known}
+    yield (
+        "HornetQ and Artemis: hornetq-configuration.xml, hornetq-jms.xml, hornetq-users.xml, broker.xml",
+        {f"`{element}`": known for element, known in artemis_options.tables().items()},
+    )

@@ -1,0 +1,21 @@
+"""docs/compatibility.md is what the tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from config.compatibility import build
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_page_is_current() -> None:
+    """To renew it: ``penstock check-config --options > docs/compatibility.md``."""
+    assert (ROOT / "docs" / "compatibility.md").read_text() == build()
+
+
+def test_every_kind_of_option_is_there() -> None:
+    text = build()
+    assert "| `consumer-window-size` | honoured | `flow.consumer_window_size_bytes` |" in text
+    assert "| `jaasAuthenticationPlugin` | refused | users of this kind" in text
+    assert "| `enableAudit` | listed | duplicates are not looked for |" in text
