@@ -10,30 +10,37 @@ import pyarrow.compute as pc
 
 from engine.destination import KIND_NAMES, TOPIC, uri
 from engine.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
+from engine.ports import CAUSE_NAMES, CAUSE_NONE
 from engine.store import format as layout
 from engine.store.reader import DestinationInfo
 from spark_bridge import headers
 from spark_bridge.arrays import from_numpy, strings
 from spark_bridge.records import Block, Int64s
 from spark_bridge.schema import ARROW_SCHEMA, TIMESTAMP
-from spark_bridge.settlements import PENDING, PUBLISHED, STATE_NAMES, Settled
+from spark_bridge.settlements import CAUSE_SHIFT, OUTCOME_MASK, PENDING, PUBLISHED, STATE_NAMES, Settled
+from spark_bridge.subscriptions import Subscriber, subscription_states
 
 DAY_MS: Final = 86_400_000
+CAUSES: Final = [CAUSE_NAMES.get(cause, str(cause)) for cause in range(256)]
 YEAR_10000_MS: Final = 253_402_300_800_000  # Parquet readers stop before it; an expiry may say anything
 
 
 def record_batch(
-    block: Block, store_id: str, destinations: dict[int, DestinationInfo], settled: dict[int, Settled]
+    block: Block,
+    store_id: str,
+    destinations: dict[int, DestinationInfo],
+    settled: dict[int, Settled],
+    subscribers: dict[int, list[Subscriber]],
 ) -> pa.RecordBatch:
     """Return one row per record of ``block``.
 
-    settled: by lane, see ``settlements.by_lane``.
+    settled: by lane, see ``settlements.by_lane``.  subscribers: durable subscriptions by topic.
     """
-    count = len(block.positions)
     flags = block.u16(10)
     numbers, which = np.unique(block.u32(12), return_inverse=True)
     infos = [destinations[number] for number in numbers.tolist()]
     rows = from_numpy(which)
+    is_topic = np.array([info.kind == TOPIC for info in infos], dtype=np.bool_)[which]
     log_offsets = from_numpy(block.i64(16))
     queue_offsets = block.i64(72)
     store_times = block.i64(32)
@@ -42,6 +49,9 @@ def record_batch(
     prefix, nothing = strings([f"ID:{store_id}-", ""])
     blocks, bodies = _cut(block)
     mapped, named = headers.parse(blocks)
+    topics = block.u32(12)
+    states = _states(topics, is_topic, priorities, queue_offsets, settled)
+    causes = states >> CAUSE_SHIFT
     values = {
         "destination": strings([uri(info.kind, info.name) for info in infos]).take(rows),
         "destination_kind": strings([KIND_NAMES[info.kind] for info in infos]).take(rows),
@@ -60,9 +70,10 @@ def record_batch(
         "headers": mapped,
         "body": bodies,
         "body_text": _texts(bodies, flags & TEXT != 0),
-        "delivery_state": _states(block.u32(12), infos, which, priorities, queue_offsets, settled),
+        "delivery_state": strings(STATE_NAMES).take(from_numpy(states & OUTCOME_MASK)),
+        "delivery_cause": strings(CAUSES).take(from_numpy(causes, causes == CAUSE_NONE)),
         "dead_letter": from_numpy(flags & DEAD_LETTER != 0),
-        "subscription_states": pa.nulls(count, ARROW_SCHEMA.field("subscription_states").type),
+        "subscription_states": subscription_states(topics, is_topic, priorities, queue_offsets, subscribers, settled),
     }
     return pa.RecordBatch.from_arrays([values[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
 
@@ -114,19 +125,17 @@ def _text(body: bytes) -> str | None:
 
 def _states(
     numbers: Int64s,
-    infos: list[DestinationInfo],
-    which: Int64s,
+    is_topic: np.ndarray[Any, np.dtype[np.bool_]],
     priorities: np.ndarray[Any, np.dtype[np.uint8]],
     queue_offsets: Int64s,
     settled: dict[int, Settled],
-) -> pa.Array:
-    codes = np.full(len(numbers), PENDING, dtype=np.uint8)
+) -> Int64s:
+    states = np.full(len(numbers), PENDING, dtype=np.int64)
     lanes = (numbers << layout.LANE_SHIFT) + priorities
     for lane in np.unique(lanes).tolist():
         ranges = settled.get(lane)
         if ranges is not None:
             rows = np.flatnonzero(lanes == lane)
-            codes[rows] = ranges.states(queue_offsets[rows])
-    is_topic = np.array([info.kind == TOPIC for info in infos], dtype=np.bool_)
-    codes[is_topic[which]] = PUBLISHED
-    return strings(STATE_NAMES).take(from_numpy(codes))
+            states[rows] = ranges.states(queue_offsets[rows])
+    states[is_topic] = PUBLISHED
+    return states

@@ -16,14 +16,17 @@ import pyarrow as pa
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
+from engine.store.catalog import Catalog, read_catalog
 from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, lanes, scan_piece
 from spark_bridge.columns import record_batch
 from spark_bridge.records import Block, Int64s, Piece, batches, check_block, lane_entries, read_block
 from spark_bridge.selection import Selection
 from spark_bridge.settlements import Ranges, Settled, by_lane, ranges_of
+from spark_bridge.subscriptions import Subscriber, label
 
 PARTITION_BYTES: Final = 64 * 1024 * 1024
 BATCH_ROWS: Final = 16_384
+SUBSCRIBERS_A_ROW: Final = 16  # with so many more subscriptions to one topic batches are half as large, and so on
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Plan:
     verify: bool
     destinations: dict[int, DestinationInfo]
     settled: dict[int, Settled]
+    subscribers: dict[int, list[Subscriber]]
     partitions: list[list[Piece]]
 
 
@@ -57,9 +61,12 @@ def make_plan(
     start = reader.first_offset if start is None else start
     stop = end.offset if stop is None else stop
     reader.check_range(start, stop)
-    chosen = {number: info for number, info in reader.destinations().items() if selection.matches(info.kind, info.name)}
-    pieces, tail_ranges = _cut(reader, start, stop, chosen, partition_bytes)
-    ranges = _settlements(reader, start, min(stop, reader.entries_offset), chosen, verify) + tail_ranges
+    catalog = read_catalog(reader, stop)
+    chosen = {number: info for number, info in catalog.destinations.items() if selection.matches(info.kind, info.name)}
+    subscribers = _subscribers(catalog, chosen)
+    settling = {*chosen, *(one.number for of_topic in subscribers.values() for one in of_topic)}
+    pieces, tail_ranges = _cut(reader, start, stop, settling, partition_bytes)
+    ranges = _settlements(reader, start, min(stop, reader.entries_offset), settling, verify) + tail_ranges
     return Plan(
         reader.directory,
         reader.store_id,
@@ -69,12 +76,25 @@ def make_plan(
         verify,
         chosen,
         by_lane(ranges),
+        subscribers,
         _partitions(pieces, partition_bytes),
     )
 
 
+def _subscribers(catalog: Catalog, chosen: dict[int, DestinationInfo]) -> dict[int, list[Subscriber]]:
+    """Return the durable subscriptions of the chosen topics."""
+    found: dict[int, list[Subscriber]] = {}
+    for info in catalog.subscriptions.values():
+        if info.topic_id in chosen:
+            of_topic = found.setdefault(info.topic_id, [])
+            taken = {one.label for one in of_topic}
+            text = label(info.description.get("client_id", ""), info.name, taken, info.number)
+            of_topic.append(Subscriber(info.number, text, info.starts))
+    return found
+
+
 def _cut(
-    reader: StoreReader, start: int, stop: int, chosen: dict[int, DestinationInfo], partition_bytes: int
+    reader: StoreReader, start: int, stop: int, settling: set[int], partition_bytes: int
 ) -> tuple[list[Piece], list[Ranges]]:
     """Return the pieces of the log in order, and the settlements found on the way through its tail."""
     pieces: list[Piece] = []
@@ -84,7 +104,7 @@ def _cut(
         for cut in range(low, high, partition_bytes):
             pieces.append(Piece(segment, cut, min(cut + partition_bytes, high), True))
     settlements: list[Record] = []
-    bounds = _bounds(reader, middle, stop, chosen, settlements, partition_bytes)
+    bounds = _bounds(reader, middle, stop, settling, settlements, partition_bytes)
     for segment, low, high in bounds:
         pieces.append(Piece(segment, low, high, False))
     return pieces, [_ranges_of_records(settlements)] if settlements else []
@@ -94,7 +114,7 @@ def _bounds(
     reader: StoreReader,
     start: int,
     stop: int,
-    chosen: dict[int, DestinationInfo],
+    settling: set[int],
     settlements: list[Record],
     partition_bytes: int,
 ) -> Iterator[tuple[Segment, int, int]]:
@@ -112,7 +132,7 @@ def _bounds(
             yield segment, low, record.offset
             low = record.offset
         high = record.end()
-        if record.type == layout.SETTLEMENT and record.destination_id in chosen:
+        if record.type == layout.SETTLEMENT and record.destination_id in settling:
             settlements.append(record)
     if segment is not None and high > low:
         yield segment, low, high
@@ -132,15 +152,13 @@ def _partitions(pieces: list[Piece], partition_bytes: int) -> list[list[Piece]]:
     return partitions
 
 
-def _settlements(
-    reader: StoreReader, start: int, stop: int, chosen: dict[int, DestinationInfo], verify: bool
-) -> list[Ranges]:
+def _settlements(reader: StoreReader, start: int, stop: int, settling: set[int], verify: bool) -> list[Ranges]:
     """Gather the settlement records from ``start`` to ``stop`` that the system queue lists.
 
     A settlement comes after its messages, so none below ``start`` can concern a message of this read.
     """
     found: list[Ranges] = []
-    numbers = np.array(sorted(chosen), dtype=np.uint32)
+    numbers = np.array(sorted(settling), dtype=np.uint32)
     for segment in reader.segments:
         low, high = max(start, segment.base), min(stop, segment.limit)
         if low >= high:
@@ -163,12 +181,15 @@ def _ranges_of_records(records: list[Record]) -> Ranges:
 
 def read_pieces(plan: Plan, pieces: list[Piece], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Yield the messages of one partition in the order of the log."""
+    # Each subscription adds an element to the maps of its topic's messages.
+    most = max((len(of_topic) for of_topic in plan.subscribers.values()), default=0)
+    batch_rows = max(1, batch_rows // (1 + most // SUBSCRIBERS_A_ROW))
     for piece in pieces:
         offsets, sizes = _indexed(plan, piece) if piece.has_entries else _scanned(plan, piece)
         for batch in batches(offsets, sizes, batch_rows):
             block = read_block(piece.segment, offsets[batch], sizes[batch])
             check_block(block, piece.segment, offsets[batch], layout.MESSAGE, plan.verify)
-            yield record_batch(block, plan.store_id, plan.destinations, plan.settled)
+            yield record_batch(block, plan.store_id, plan.destinations, plan.settled, plan.subscribers)
 
 
 def _indexed(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:

@@ -34,8 +34,19 @@ COLUMNS: Final[tuple[tuple[str, pa.DataType, str, str], ...]] = (
         "string",
         "`pending`, `acknowledged`, `dead-lettered`, `expired`, `dropped`; of a topic's message `published`",
     ),
+    (
+        "delivery_cause",
+        pa.string(),
+        "string",
+        "why it is in that state; null if nothing is to say",
+    ),
     ("dead_letter", pa.bool_(), "boolean", "moved here by the gateway after failed deliveries"),
-    ("subscription_states", TEXT_MAP, "map<string,string>", "by durable subscription; null for now"),
+    (
+        "subscription_states",
+        TEXT_MAP,
+        "map<string,string>",
+        "of a topic's message: by durable subscription; null for a queue's",
+    ),
 )
 
 ARROW_SCHEMA: Final = pa.schema([pa.field(name, arrow_type) for name, arrow_type, _, _ in COLUMNS])

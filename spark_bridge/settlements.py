@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from engine.ports import OUTCOME_NAMES
+from engine.ports import CAUSE_NAMES, CAUSE_NONE, OUTCOME_NAMES
 from engine.store import format as layout
-from spark_bridge.records import Block, Int64s, Octets
+from spark_bridge.records import Block, Int64s
 
 PENDING: Final = 0
 PUBLISHED: Final = max(OUTCOME_NAMES) + 1
@@ -18,6 +18,15 @@ STATE_NAMES: Final = [
     *(OUTCOME_NAMES[outcome] for outcome in range(1, PUBLISHED)),
     "published",
 ]
+CAUSE_SHIFT: Final = 8  # a state is an outcome, and its cause above it
+OUTCOME_MASK: Final = (1 << CAUSE_SHIFT) - 1
+
+
+def state_text(state: int) -> str:
+    """Return a state in words: the outcome, and the cause if there is one."""
+    cause = state >> CAUSE_SHIFT
+    outcome = STATE_NAMES[state & OUTCOME_MASK]
+    return outcome if cause == CAUSE_NONE else f"{outcome}: {CAUSE_NAMES.get(cause, str(cause))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +35,25 @@ class Settled:
 
     firsts: Int64s
     ends: Int64s
-    outcomes: Octets
+    outcomes: Int64s
 
-    def states(self, queue_offsets: Int64s) -> Octets:
-        """Return the outcome of each message, PENDING where no range covers it."""
+    def states(self, queue_offsets: Int64s) -> Int64s:
+        """Return outcome and cause of each message, PENDING where no range covers it."""
         index = np.searchsorted(self.firsts, queue_offsets, side="right") - 1
         found = np.maximum(index, 0)
         is_covered = (index >= 0) & (queue_offsets < self.ends[found])
-        return np.where(is_covered, self.outcomes[found], PENDING).astype(np.uint8)
+        states: Int64s = np.where(is_covered, self.outcomes[found], PENDING)
+        return states
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Settled ranges in the order of the log."""
+    """Settled ranges in the order of the log; ``outcomes`` with their causes."""
 
     lanes: Int64s
     firsts: Int64s
     counts: Int64s
-    outcomes: Octets
+    outcomes: Int64s
 
 
 def ranges_of(block: Block) -> Ranges:
@@ -55,7 +65,8 @@ def ranges_of(block: Block) -> Ranges:
     head = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
     ranges = Block(block.octets, block.positions[record] + head + number * layout.RANGE_BYTES, block.sizes[record])
     lanes = (block.u32(12)[record] << layout.LANE_SHIFT) + ranges.u8(12)
-    return Ranges(lanes, ranges.i64(0), ranges.u32(8), block.u8(48)[record])
+    outcomes = block.u8(48).astype(np.int64) + (block.u8(49).astype(np.int64) << CAUSE_SHIFT)
+    return Ranges(lanes, ranges.i64(0), ranges.u32(8), outcomes[record])
 
 
 def by_lane(parts: list[Ranges]) -> dict[int, Settled]:
@@ -63,7 +74,7 @@ def by_lane(parts: list[Ranges]) -> dict[int, Settled]:
     lanes = _joined([part.lanes for part in parts], np.int64)
     firsts = _joined([part.firsts for part in parts], np.int64)
     ends = firsts + _joined([part.counts for part in parts], np.int64)
-    outcomes = _joined([part.outcomes for part in parts], np.uint8)
+    outcomes = _joined([part.outcomes for part in parts], np.int64)
     order = np.lexsort((firsts, lanes))
     lanes, firsts, ends, outcomes = lanes[order], firsts[order], ends[order], outcomes[order]
     settled: dict[int, Settled] = {}

@@ -18,6 +18,7 @@ WORKER_MODULES: Final = (
     "engine/message.py",
     "engine/ports.py",
     "engine/store/__init__.py",
+    "engine/store/catalog.py",
     "engine/store/format.py",
     "engine/store/headers.py",
     "engine/store/reader.py",
@@ -33,6 +34,7 @@ WORKER_MODULES: Final = (
     "spark_bridge/selection.py",
     "spark_bridge/settlements.py",
     "spark_bridge/source.py",
+    "spark_bridge/subscriptions.py",
     "spark_bridge/workers.py",
 )
 

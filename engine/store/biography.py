@@ -16,6 +16,7 @@ from engine.errors import RangeGone, StoreError
 from engine.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT
 from engine.ports import CAUSE_NAMES, CAUSE_RETRIED, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
 from engine.store import format as layout
+from engine.store.catalog import read_catalog
 from engine.store.reader import Record, Segment, StoreReader, entry_files, scan_piece
 
 SENT: Final = "sent"
@@ -153,7 +154,7 @@ def _segment_of(reader: StoreReader, offset: int) -> Segment:
 
 def _owners(reader: StoreReader, destination_id: int) -> dict[int, str]:
     """Return by number the destination itself and what else may settle its entries."""
-    info = reader.destinations().get(destination_id)
+    info = read_catalog(reader).destinations.get(destination_id)
     return {destination_id: uri(QUEUE, f"#{destination_id}") if info is None else uri(info.kind, info.name)}
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from crc32c import crc32c
 
@@ -28,7 +28,6 @@ CHECKPOINT_TRIES: Final = 20
 CHECKPOINT_WAIT_S: Final = 0.005
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 LOCK_TABLE: Final = "/proc/locks"
-KINDS: Final = {"queue": 1, "topic": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,6 @@ class StoreReader:
         self.checkpoint: Checkpoint | None
         self.segments: list[Segment]
         self._end: End | None = None
-        self._destinations: dict[int, DestinationInfo] | None = None
         self._load()
 
     def _load(self) -> None:
@@ -190,37 +188,6 @@ class StoreReader:
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
-
-    def destinations(self) -> dict[int, DestinationInfo]:
-        """Return every destination known at the end, by number."""
-        if self._destinations is None:
-            found: dict[int, DestinationInfo] = {}
-            end = self.end().offset
-            for record in self._metadata(end):
-                if record.type == layout.SNAPSHOT:
-                    listed = _json_payload(record)["destinations"]
-                elif record.type == layout.DESTINATION:
-                    listed = [_json_payload(record)]
-                else:
-                    continue
-                for described in listed:
-                    info = _destination(described)
-                    found.setdefault(info.destination_id, info)
-            self._destinations = found
-        return self._destinations
-
-    def _metadata(self, end: int) -> Iterator[Record]:
-        """Yield the snapshot of the segment where the consume queues end, and the records after it.
-
-        That snapshot tells of everything before it.  Continuations open with none: their predecessor's is older.
-        """
-        start = self.first_offset
-        for segment in self.segments:
-            # A segment that was sealed at its base, or is not used yet, holds no snapshot.
-            is_used = segment.base < min(segment.limit, end)
-            if is_used and not segment.is_continuation and segment.base <= self.entries_offset:
-                start = max(start, segment.base)
-        yield from self.scan(start, end, verify=False)
 
     def check_range(self, start: int, stop: int) -> None:
         """Raise RangeGone if any of ``start`` to ``stop`` has been dropped, ValueError if it is not there yet."""
@@ -487,15 +454,3 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _json_payload(record: Record) -> dict[str, Any]:
-    payload = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
-    if not isinstance(payload, dict):
-        raise StoreCorrupt(f"record at log offset {record.offset} holds no JSON object")
-    return payload
-
-
-def _destination(described: dict[str, Any]) -> DestinationInfo:
-    kind = described["kind"]
-    return DestinationInfo(int(described["id"]), KINDS[kind] if isinstance(kind, str) else int(kind), described["name"])

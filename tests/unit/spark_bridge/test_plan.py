@@ -75,6 +75,7 @@ def test_every_column(store: SampleStore) -> None:
         "body": "zwölf".encode(),
         "body_text": "zwölf",
         "delivery_state": "pending",
+        "delivery_cause": None,
         "dead_letter": False,
         "subscription_states": None,
     }

@@ -12,6 +12,7 @@ import pytest
 from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone, StoreCorrupt, StoreError
 from engine.store import format as layout
+from engine.store.catalog import read_catalog
 from engine.store.reader import DestinationInfo, StoreReader, is_held, read_checkpoint, scan_piece
 from tests.support.sample_store import SampleStore
 
@@ -173,7 +174,7 @@ def test_continuation_holds_what_its_predecessor_could_not(store: SampleStore) -
     reader = StoreReader(store.directory)
     assert [segment.is_continuation for segment in reader.segments] == [False, True]
     assert bodies(reader) == [b"before", b"after"]
-    assert reader.destinations() == {orders: DestinationInfo(orders, QUEUE, "orders")}
+    assert read_catalog(reader).destinations == {orders: DestinationInfo(orders, QUEUE, "orders")}
 
 
 def test_destinations_come_from_snapshots_and_later_records(store: SampleStore) -> None:
@@ -183,7 +184,7 @@ def test_destinations_come_from_snapshots_and_later_records(store: SampleStore) 
     prices = store.destination("prices", TOPIC)
     store.publish()
     reader = StoreReader(store.directory)
-    assert reader.destinations() == {
+    assert read_catalog(reader).destinations == {
         orders: DestinationInfo(orders, QUEUE, "orders.eu"),
         prices: DestinationInfo(prices, TOPIC, "prices"),
     }

@@ -11,24 +11,15 @@ from engine.destination import QUEUE, TOPIC
 from engine.message import PERSISTENT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store import format as layout
+from engine.store.catalog import read_catalog
 from engine.store.reader import StoreReader
 from engine.store.settings import StoreSettings
-from tests.support.faulty_files import FaultyFiles
+from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 
 
-def copy_to(directory: Path, files: FaultyFiles) -> StoreReader:
-    for path in files.paths():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(bytes(files.octets(path)))
-    locks = directory / "locks"
-    locks.write_text("")
-    return StoreReader(directory / "data", str(locks))
-
-
 def read_bodies(reader: StoreReader) -> dict[tuple[str, int], bytes]:
-    names = {number: info.name for number, info in reader.destinations().items()}
+    names = {number: info.name for number, info in read_catalog(reader).destinations.items()}
     found: dict[tuple[str, int], bytes] = {}
     for record in reader.scan(reader.first_offset, reader.end().offset):
         if record.type == layout.MESSAGE:
@@ -67,7 +58,10 @@ def test_a_reader_sees_what_the_store_keeps(tmp_path: Path, stop: str, is_broken
     reader = copy_to(tmp_path, home.files)
     assert read_bodies(reader) == expected
     assert reader.end().offset == home.store.append_offset()
-    assert {info.name: info.kind for info in reader.destinations().values()} == {"orders": QUEUE, "news": TOPIC}
+    assert {info.name: info.kind for info in read_catalog(reader).destinations.values()} == {
+        "orders": QUEUE,
+        "news": TOPIC,
+    }
     if is_broken:
         assert any(segment.is_continuation for segment in reader.segments)
 
@@ -105,4 +99,4 @@ def test_a_reader_begins_where_retention_left_off(tmp_path: Path) -> None:
     reader = copy_to(tmp_path, home.files)
     assert reader.first_offset > 0
     assert read_bodies(reader)
-    assert [info.name for info in reader.destinations().values()] == ["orders"]
+    assert [info.name for info in read_catalog(reader).destinations.values()] == ["orders"]

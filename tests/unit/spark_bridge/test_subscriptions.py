@@ -1,0 +1,97 @@
+"""The states of a topic's messages by durable subscription."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.destination import QUEUE, TOPIC
+from engine.ports import (
+    ACKNOWLEDGED,
+    CAUSE_EXHAUSTED,
+    CAUSE_NONE,
+    CAUSE_NOT_SELECTED,
+    CAUSE_PURGED,
+    DEAD_LETTERED,
+    DROPPED,
+    Range,
+)
+from engine.store.settings import StoreSettings
+from spark_bridge.plan import make_plan, read_pieces
+from spark_bridge.selection import parse
+from spark_bridge.subscriptions import label
+from tests.support.store_copy import copy_to
+from tests.support.store_home import FileHome
+
+
+def rows_of(home: FileHome, directory: Path, stop: int | None = None) -> list[dict[str, Any]]:
+    plan = make_plan(copy_to(directory, home.files), parse(">"), stop=stop)
+    return [row for pieces in plan.partitions for batch in read_pieces(plan, pieces, 7) for row in batch.to_pylist()]
+
+
+def states(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
+    return [dict(row["subscription_states"]) for row in rows if row["destination_kind"] == "topic"]
+
+
+@pytest.mark.parametrize("more", [0, 200], ids=["scanned", "listed"])
+def test_each_subscription_has_its_own_states(tmp_path: Path, more: int) -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192))
+    store = home.store
+    topic, queue = store.open_destination(TOPIC, "news"), store.open_destination(QUEUE, "orders")
+    mail = store.open_subscription(topic, "mail", {"client_id": "c1"})
+    home.send(topic, 3)
+    home.send(queue, 2)
+    late = store.open_subscription(topic, "late", {})
+    closed = store.open_subscription(topic, "closed", {"client_id": "c1"}, {4: 0})
+    home.send(topic, 2)
+    store.settle(mail, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2, 0, 0, [1, 1])])
+    store.settle_range(mail, 0, DROPPED, CAUSE_NOT_SELECTED, 4, 2, 1, 1)
+    store.settle_range(late, 0, DEAD_LETTERED, CAUSE_EXHAUSTED, 4, 4, 1, 1)
+    store.settle_range(closed, 0, ACKNOWLEDGED, CAUSE_NONE, 4, 3, 1, 1)
+    store.settle_range(queue, 0, DROPPED, CAUSE_PURGED, 4, 1, 1, 1)
+    before = store.append_offset()
+    store.close_destination(closed)
+    for _ in range(more // 10):
+        home.send(queue, 10)
+        home.flush()
+    home.flush()
+    rows = rows_of(home, tmp_path)
+    assert states(rows) == [
+        {"c1:mail": "acknowledged"},
+        {"c1:mail": "acknowledged"},
+        {"c1:mail": "dropped: not-selected"},
+        {"c1:mail": "pending", "late": "pending"},
+        {"c1:mail": "pending", "late": "dead-lettered: exhausted"},
+    ]
+    of_queue = [row for row in rows if row["destination_kind"] == "queue"][:2]
+    assert [row["subscription_states"] for row in of_queue] == [None, None]
+    assert [(row["delivery_state"], row["delivery_cause"]) for row in of_queue] == [
+        ("pending", None),
+        ("dropped", "purged"),
+    ]
+    assert {row["delivery_state"] for row in rows if row["destination_kind"] == "topic"} == {"published"}
+    if not more:
+        (tmp_path / "earlier").mkdir()
+        earlier = states(rows_of(home, tmp_path / "earlier", before))
+        assert [each.get("c1:closed") for each in earlier] == [
+            "pending",
+            "pending",
+            "pending",
+            "acknowledged",
+            "pending",
+        ]
+
+
+def test_a_topic_without_durable_subscriptions_has_empty_maps(tmp_path: Path) -> None:
+    home = FileHome()
+    home.send(home.store.open_destination(TOPIC, "news"), 2)
+    home.flush()
+    assert states(rows_of(home, tmp_path)) == [{}, {}]
+
+
+def test_labels() -> None:
+    assert label("c1", "mail", set(), 7) == "c1:mail"
+    assert label("", "mail", {"c1:mail"}, 7) == "mail"
+    assert label("", "mail", {"mail"}, 7) == "mail#7"
