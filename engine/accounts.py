@@ -48,6 +48,7 @@ class Account:
     or as many messages as the limit.
     is_full: a limit was reached, and what is held has not come down to ``resume_at`` it since.
     is_shut: so, and somebody waits or has been refused: newcomers wait, too.
+    is_topic: its messages are held by subscriptions, in memory also those that are in the log.
     dropped_count, failed_count: messages discarded, and sends refused with an error, since the start.
     """
 
@@ -62,6 +63,7 @@ class Account:
         "used_messages",
         "is_full",
         "is_shut",
+        "is_topic",
         "dropped_count",
         "failed_count",
         "accounts",
@@ -77,6 +79,7 @@ class Account:
         self.used_messages = 0
         self.is_full = False
         self.is_shut = False
+        self.is_topic = False
         self.dropped_count = 0
         self.failed_count = 0
 
@@ -186,13 +189,13 @@ class Accounts:
     def enter(self, message: Message) -> None:
         """Count a message that memory alone holds from now on."""
         account = self.by_id.get(message.destination_id)
-        if account is not None:
+        if account is not None and (message.queue_offset < 0 or account.is_topic):  # else a browser's, and counted
             account.enter(message.size)
 
     def leave(self, message: Message) -> None:
         """Take off a message that memory alone held."""
         account = self.by_id.get(message.destination_id)
-        if account is not None:
+        if account is not None and (message.queue_offset < 0 or account.is_topic):
             account.leave(message.size)
 
     def fill(self, account: Account) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from config.matching import AddressMatcher, with_values
+from config.matching import AddressMatcher
 from config.permissions import Action, PermissionMap
 from engine import gates
 from engine.access import Access
+from engine.browsing import Browsing
 from engine.client import Client
+from engine.composite import Composite, CompositeSource, Destination, Source, Target
 from engine.consumer import AUTO, CLIENT, Consumer
-from engine.delivery import IN_FLIGHT, READY, Delivery
-from engine.destination import QUEUE, TOPIC
+from engine.delivery import IN_FLIGHT, Delivery
+from engine.destination import QUEUE, TOPIC, is_topic
 from engine.destinations import Destinations
 from engine.dispatch import Dispatcher
+from engine.errors import DestinationInUse
 from engine.expiry import Expiry
 from engine.flow import Flow, GlobalLimits
 from engine.hand_overs import HandOvers
@@ -30,11 +33,13 @@ from engine.rate import Rates
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
 from engine.selective import SelectiveDispatcher
-from engine.selector.evaluate import compile_selector
 from engine.selector.readers import PropertyReaders
 from engine.store_events import StoreEvents
+from engine.subscribing import Subscribing
+from engine.subscriptions import Subscriptions
 from engine.topic import Topic
 from engine.transaction import Transaction
+from engine.wildcard import Wildcard, is_wildcard
 from engine.window import window_for
 
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
@@ -48,6 +53,7 @@ class Broker:
 
     destinations_max: queues and topics together that clients may make.
     permissions: what groups may do; none at all means everybody everything.
+    sender: number of the client whose input is being taken, 0 for the broker's own; it sets it before it sends.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
 
@@ -66,16 +72,17 @@ class Broker:
         "store_events",
         "hand_overs",
         "clients",
+        "sender",
         "readers",
         "selective",
+        "subscriptions",
+        "subscribing",
+        "browsing",
         "_next_client",
-        "_next_consumer",
         "_next_serial",
         "_batch_depth",
         "_unlogged_turns",
         "_is_settling_due",
-        "_id_prefix",
-        "_serial_prefix",
     )
 
     def __init__(
@@ -101,18 +108,19 @@ class Broker:
         self.destinations = Destinations(store, addresses, self.flow.accounts, destinations_max)
         self.dispatcher = Dispatcher(store, self.memory, Rates(clock, timers))
         self.dispatcher.wall_ms = self.wall_ms
+        self.sender = 0
+        self.readers = PropertyReaders(f"ID:{store.store_id()}-", f"ID:{store.store_id()}-{store.start_count()}-n")
+        self.selective = SelectiveDispatcher(self, self.readers)
+        self.subscriptions = Subscriptions(self)
+        self.subscribing = Subscribing(self)
+        self.browsing = Browsing(self)
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
         self.store_events = StoreEvents(self)
         self.hand_overs = HandOvers()
         self.hand_overs.sample(self.dispatcher.next_tag, self.wall_ms)
-        self._id_prefix = f"ID:{store.store_id()}-"
-        self._serial_prefix = f"ID:{store.store_id()}-{store.start_count()}-n"
-        self.readers = PropertyReaders(self._id_prefix, self._serial_prefix)
-        self.selective = SelectiveDispatcher(self, self.readers)
         self.clients: dict[int, Client] = {}
         self._next_client = 1
-        self._next_consumer = 1
         self._next_serial = 1
         self._batch_depth = 0
         self._unlogged_turns = 0
@@ -122,12 +130,12 @@ class Broker:
     def message_id(self, message: Message) -> str:
         """Return JMSMessageID: the same on every redelivery and in every protocol."""
         if message.log_offset >= 0:
-            return f"{self._id_prefix}{message.log_offset}"
-        return f"{self._serial_prefix}{message.serial}"
+            return f"{self.readers.id_prefix}{message.log_offset}"
+        return f"{self.readers.serial_prefix}{message.serial}"
 
     def id_prefixes(self) -> tuple[str, str]:
         """Return what stands before the log offset, and before the serial of a message that is not logged."""
-        return self._id_prefix, self._serial_prefix
+        return self.readers.id_prefix, self.readers.serial_prefix
 
     # -- connections
 
@@ -139,7 +147,10 @@ class Broker:
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of ``client``; its transactions must have been aborted before."""
         for consumer in list(client.consumers.values()):
-            self.unsubscribe(consumer, is_lost)
+            if not consumer.is_closed:
+                self.unsubscribe(consumer, is_lost)
+        for destination in self.destinations.owned.pop(client.client_number, []):
+            self.close_temporary(destination)
         self.flow.forget(client)
         self.clients.pop(client.client_number, None)
 
@@ -153,35 +164,40 @@ class Broker:
 
     # -- what a client names: the one door, where permissions are asked for
 
-    def target(self, client: Client, kind: int, name: str) -> Queue | Topic:
-        """Return what ``client`` may send to, made at its first mention.
+    def target(self, client: Client, kind: int, name: str) -> Target:
+        """Return what ``client`` may send to; a queue or topic is made at its first mention.
 
         Raises: AccessDenied, InvalidDestination, LimitReached.
         """
-        return self._named(client, "write", kind, name)
+        self._require(client, "write", kind, name)
+        return self.destinations.target(kind, name)
 
-    def source(self, client: Client, kind: int, name: str) -> Queue | Topic:
-        """Return what ``client`` may subscribe to, made at its first mention.
+    def source(self, client: Client, kind: int, name: str) -> Target | Wildcard:
+        """Return what ``client`` may subscribe to; a queue or topic is made at its first mention.
 
         Raises: AccessDenied, InvalidDestination, LimitReached.
         """
-        return self._named(client, "read", kind, name)
+        self._require(client, "read", kind, name)
+        return self.destinations.source(kind, name)
 
-    def _named(self, client: Client, action: Action, kind: int, name: str) -> Queue | Topic:
-        destinations = self.destinations
-        if not self.access.is_open:
-            self.access.require(client, action, kind, name)
-            if name not in (destinations.queues if kind == QUEUE else destinations.topics):
-                self.access.require(client, "create", kind, name)
-        return destinations.queue(name) if kind == QUEUE else destinations.topic(name)
+    def _require(self, client: Client, action: Action, kind: int, name: str) -> None:
+        if self.access.is_open or kind not in (QUEUE, TOPIC):
+            return  # of temporary destinations the owner alone receives, and everybody may answer
+        self.access.require(client, action, kind, name)
+        known = self.destinations.queues if kind == QUEUE else self.destinations.topics
+        if name not in known and not is_wildcard(name):
+            self.access.require(client, "create", kind, name)
 
     # -- sending
 
-    def send(self, destination: Queue | Topic, message: Message) -> int:
+    def send(self, destination: Destination, message: Message) -> int:
         """Accept ``message``, or return the gate that refuses it; a refused one may be sent again after ``admit``.
 
-        Raises: AddressFull where the address is full and its policy is to fail.
+        Raises: AddressFull where the address is full and its policy is to fail; InvalidDestination if it was sent to a
+        temporary destination that is gone.
         """
+        if destination.is_indirect is True:
+            return self._send_copies(destination, message)
         if self.flow.is_blocked:
             gate = self.flow.refusal(destination, message)
             if gate != gates.OPEN:
@@ -191,61 +207,48 @@ class Broker:
 
     # -- receiving
 
-    def subscribe(self, client: Client, destination: Queue | Topic, options: SubscribeOptions) -> Consumer:
+    def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
         """Add a consumer; it takes its first turn once ``start`` has been called for it.
 
         Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
-        ask for the next message; InvalidSelector.
+        ask for the next message; and what ``Subscribing.subscribe`` raises.
         """
-        window = window_for(destination.settings, options, destination.kind == TOPIC, options.ack_mode == AUTO)
-        selector = compile_selector(options.selector) if options.selector.strip() else None
-        number = self._next_consumer
-        self._next_consumer += 1
-        if isinstance(destination, Topic):
-            queue = Queue(
-                destination.destination_id,
-                TOPIC,
-                destination.name,
-                destination.settings,
-                False,
-                self.destinations.dirty_queues,
-            )
-            destination.add(number, queue)
+        first = source.parts[0] if isinstance(source, CompositeSource) else source
+        if isinstance(first, Wildcard):
+            settings = self.destinations.addresses.settings_for(first.kind, first.name)
         else:
-            queue = destination
-        consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
-        if options.redelivery:
-            consumer.redelivery = with_values(destination.settings.redelivery, options.redelivery)
-        queue.consumers[number] = consumer
-        client.consumers[number] = consumer
-        if isinstance(destination, Queue):
-            consumer.selector = selector
-            consumer.is_exclusive = options.is_exclusive
-            if queue.settings.queue.use_consumer_priority:
-                consumer.priority = options.priority
-            self.selective.added(consumer)
-        return consumer
+            settings = first.settings
+        window = window_for(settings, options, is_topic(first.kind), options.ack_mode == AUTO)
+        return self.subscribing.subscribe(client, source, options, window)
 
     def start(self, consumer: Consumer) -> None:
         """Let a new consumer take its first turn."""
-        consumer.queue.start_consumer(consumer)
+        self.subscribing.start(consumer)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""
-        queue = consumer.queue
-        queue.unlist_consumer(consumer)
-        queue.consumers.pop(consumer.consumer_id, None)
-        consumer.client.consumers.pop(consumer.consumer_id, None)
-        consumer.is_closed = True
-        consumer.is_started = False
-        if queue.kind == TOPIC:
-            self.destinations.topics[queue.name].remove(consumer.consumer_id)
-            self._forget(queue, consumer)
-        else:
-            self.redelivery.consumer_gone(consumer, is_lost)
-        self.selective.removed(consumer)
-        if consumer.batch.record_id:
-            self.store.close_consumer(consumer.batch.record_id)
+        self.subscribing.unsubscribe(consumer, is_lost)
+
+    # -- temporary destinations
+
+    def open_temporary(self, client: Client, kind: int) -> Queue | Topic:
+        """Make a destination that only ``client`` may receive from and that ends with it.
+
+        kind: engine.destination.TEMP_QUEUE or TEMP_TOPIC.  Raises: LimitReached.
+        """
+        return self.destinations.open_temporary(kind, client.client_number)
+
+    def close_temporary(self, destination: Queue | Topic) -> None:
+        """End a temporary destination; what waits in it is dropped.  Raises: DestinationInUse if it has consumers."""
+        assert destination.owner, f"{destination.uri()} is not temporary"
+        if isinstance(destination, Queue):
+            if destination.consumers:
+                raise DestinationInUse(f"{destination.uri()} has {len(destination.consumers)} consumers")
+            self.destinations.temporary_dropped_count += destination.depth
+            self.let_go(destination)
+        elif destination.subscriptions:
+            raise DestinationInUse(f"{destination.uri()} has {len(destination.subscriptions)} subscriptions")
+        self.destinations.remove(destination)
 
     # -- settling
 
@@ -291,6 +294,8 @@ class Broker:
                 self.record_of(delivery.consumer)
         self.begin_batch(self._commit_bytes(transaction))
         for destination, message in transaction.sends:
+            if destination.is_closed:
+                continue  # a temporary one may have gone since
             if not self.flow.is_blocked or not self.flow.discards(destination):
                 self._accept(destination, message)
         for delivery in transaction.accepted:
@@ -332,6 +337,7 @@ class Broker:
 
     def begin_turn(self) -> None:
         """Take the time; call it before the first input of a turn."""
+        self.sender = 0
         wall_ms = self.clock.wall_ms()
         if wall_ms > self.wall_ms:
             self.wall_ms = wall_ms
@@ -362,6 +368,8 @@ class Broker:
                     self.selective.run(queue)
                 else:
                     dispatcher.run(queue)
+            if self.browsing.consumers:
+                self.browsing.tell_ends()
             if dispatcher.expired:
                 expired = dispatcher.expired
                 dispatcher.expired = []
@@ -389,6 +397,9 @@ class Broker:
         store = self.store
         for batch, consumer in self.dispatcher.settling:
             if consumer is not None:
+                if consumer.queue.is_closed:
+                    batch.following = -1  # committed after its queue had ended
+                    continue
                 batch.record_id = self.record_of(consumer)
             batch.flush(store)
         self.dispatcher.settling.clear()
@@ -409,10 +420,10 @@ class Broker:
 
     # -- the steps
 
-    def _accept(self, destination: Queue | Topic, message: Message) -> None:
+    def _accept(self, destination: Target, message: Message) -> None:
         if destination.intake is not None:
             destination.intake.stamp(message, self.wall_ms)
-        if message.flags & PERSISTENT or destination.settings.log_non_persistent:
+        if destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent):
             self.store.append(message)
             if isinstance(destination, Queue):
                 destination.enqueue(message)
@@ -432,21 +443,59 @@ class Broker:
                     self.flow.is_blocked = True
                 return
         destination.publish(message, self.memory)
+        if destination.is_choosy:
+            self.subscriptions.offer(destination, message, self.sender)
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.flow.is_blocked = True
 
-    def _forget(self, queue: Queue, consumer: Consumer) -> None:
-        """Let go of all that a topic subscription held."""
+    def _send_copies(self, destination: Destination, message: Message) -> int:
+        """Send to all that ``destination`` stands for, or to none of them."""
+        sends: list[tuple[Target, Message]] = []
+        for target, copy in self.expand(destination, message):
+            gate = self.flow.refusal(target, copy)
+            if gate == gates.OPEN:
+                sends.append((target, copy))
+            elif gate != gates.DISCARDED:
+                return gate
+        reserve = sum(self.store.record_bytes(copy) for target, copy in sends if target.is_logged)
+        self.begin_batch(reserve)
+        for target, copy in sends:
+            self._accept(target, copy)
+        self.commit_batch()
+        return gates.OPEN
+
+    def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
+        """Return what sending ``message`` comes to: one message for each destination that it reaches.
+
+        Raises: InvalidDestination if one of them is a temporary destination that is gone.
+        """
+        if isinstance(destination, Composite):
+            found: list[tuple[Target, Message]] = []
+            for part in destination.parts:
+                found += self.expand(part, message.copy_to(part.destination_id))
+            return found
+        if destination.is_closed:
+            # Whoever sends has kept it from before; by its name it is there again, unless it was a temporary one.
+            destination = self.destinations.target(destination.kind, destination.name)
+            message.destination_id = destination.destination_id
+        found = [(destination, message)]
+        if isinstance(destination, Topic):
+            found += [(queue, message.copy_to(queue.destination_id)) for queue in destination.copies]
+        return found
+
+    def let_go(self, queue: Queue) -> None:
+        """Let go of all that waits in a queue that ends; what is in flight stays with whoever has it."""
+        if queue.selection is not None:
+            queue.selection.close()
+            queue.selection = None
         for lane in queue.used_lanes:
-            for delivery in list(lane.ready) + lane.returned + list(lane.volatile):
-                if delivery.state == READY:  # its place may still be there though a consumer has it
-                    self.memory.release(delivery.message)
-            lane.ready.clear()
-            lane.returned.clear()
-            lane.volatile.clear()
-        for delivery in consumer.ledger.values():
-            if delivery.state == IN_FLIGHT:
-                self.memory.release(delivery.message)
-        consumer.ledger.clear()
+            for delivery in lane.take_all():
+                self.release(delivery)
         self.redelivery.forget(queue)
         queue.mask = 0
+        queue.depth = queue.in_flight_count
+
+    def release(self, delivery: Delivery) -> None:
+        """Take the message of a delivery that is let go out of the memory budget, if it counts there."""
+        if delivery.lane.queue.is_in_memory(delivery.message):
+            self.memory.release(delivery.message)

@@ -59,3 +59,7 @@ class Client(ABC):
     @abstractmethod
     def describe(self) -> dict[str, str]:
         """Return who this is (address, client id, login), for consumer records and ``why``."""
+
+    def browse_ended(self, consumer: Consumer) -> None:
+        """A browser has shown all that waited when it began; nothing more comes."""
+        return None

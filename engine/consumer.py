@@ -10,12 +10,13 @@ from engine.client import Client
 from engine.delivery import Delivery
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE
 from engine.selector.evaluate import Selector
-from engine.settlement import SettlementBatch
+from engine.settlement import SettlementBatch, SubscriptionBatch
 from engine.window import Window
 
 if TYPE_CHECKING:
     from engine.queue import Queue
     from engine.selection import Seat
+    from engine.siblings import Siblings
 
 AUTO: Final = 0
 CLIENT: Final = 1  # an acknowledgement covers everything handed over before
@@ -33,6 +34,7 @@ class Consumer:
     redelivery: its own policy, None for the address's.
     selector: None takes everything.  priority: higher ones are served first.
     seat: what the queue's Selection knows of it, None where there is no Selection.
+    siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
     adapter: the protocol session's own object for this subscription, never looked at here.
     """
 
@@ -50,6 +52,7 @@ class Consumer:
         "acknowledged_count",
         "batch",
         "name",
+        "siblings",
         "adapter",
         "redelivery",
         "selector",
@@ -72,14 +75,34 @@ class Consumer:
         self.is_listed = False
         self.is_closed = False
         self.acknowledged_count = 0
-        self.batch = SettlementBatch(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
+        batch_class = SettlementBatch if queue.subscriber is None else SubscriptionBatch
+        self.batch = batch_class(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
         self.name = name
+        self.siblings: Siblings | None = None
         self.adapter: object = None
         self.redelivery: RedeliveryPolicy | None = None
         self.selector: Selector | None = None
         self.priority = 0
         self.is_exclusive = False
         self.seat: Seat | None = None
+
+    def take_held(self) -> list[Delivery]:
+        """Return what it holds, and hold it no more; siblings keep theirs."""
+        if self.siblings is None:
+            held = list(self.ledger.values())
+            self.ledger.clear()
+            return held
+        held = [delivery for delivery in self.ledger.values() if delivery.consumer is self]
+        for delivery in held:
+            del self.ledger[delivery.tag]
+        return held
+
+    def looked_at_tag(self) -> int:
+        """Return the tag up to which a lost client has looked at what it holds: one past its furthest answer."""
+        if self.siblings is not None:
+            return self.siblings.looked_at_tag
+        furthest = self.furthest_tag
+        return next((tag for tag in self.ledger if tag > furthest), furthest)
 
     def description(self) -> dict[str, str]:
         """Return who this is, as its metadata record in the log says it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.annotations import annotation
 from engine.delivery import EXHAUST, Delivery, advance
-from engine.destination import QUEUE
+from engine.destination import QUEUE, is_topic
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.ports import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
 from engine.queue import Queue
@@ -49,7 +49,7 @@ class DeadLetters:
         """Settle an expired message; it goes to the expiry destination where there is one."""
         queue = delivery.lane.queue
         text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
-        place = queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber)
+        place = queue.settings.expiry_destination(is_topic(queue.kind), queue.name, queue.subscriber)
         if place == (False, queue.name) and queue.kind == QUEUE:
             place = None  # it has expired where expired messages go
         if place is not None and not self._is_kept(delivery):
@@ -83,7 +83,7 @@ class DeadLetters:
         if not self._is_kept(delivery):
             return None
         queue = delivery.lane.queue
-        return queue.settings.dead_letter_destination(queue.kind != QUEUE, queue.name, queue.subscriber)
+        return queue.settings.dead_letter_destination(is_topic(queue.kind), queue.name, queue.subscriber)
 
     def _is_kept(self, delivery: Delivery) -> bool:
         policy = delivery.lane.queue.settings.dead_letters
@@ -92,9 +92,9 @@ class DeadLetters:
     def _target(self, place: tuple[bool, str] | None) -> Queue | Topic | None:
         if place is None:
             return None
-        is_topic, name = place
+        goes_to_topic, name = place
         destinations = self.broker.destinations
-        return destinations.own_topic(name) if is_topic else destinations.own_queue(name)
+        return destinations.own_topic(name) if goes_to_topic else destinations.own_queue(name)
 
     def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
         target = self._target(place)
@@ -126,7 +126,7 @@ class DeadLetters:
         message = delivery.message
         origin = delivery.lane.queue
         identity = self.broker.message_id(message)
-        prefix = "/queue/" if origin.kind == QUEUE else "/topic/"
+        prefix = "/topic/" if is_topic(origin.kind) else "/queue/"
         lines = [
             annotation("original-destination", prefix + origin.name),
             annotation("dlqDeliveryFailureCause", text),

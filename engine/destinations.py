@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from config.matching import AddressMatcher
 from engine.accounts import Accounts
-from engine.destination import NAME_MAX_BYTES, QUEUE, SUBSCRIPTION, TOPIC
+from engine.destination import (
+    ADVISORY_PREFIX,
+    QUEUE,
+    SUBSCRIPTION,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    check_name,
+    is_topic,
+    uri,
+)
 from engine.errors import InvalidDestination, LimitReached
 from engine.ports import Store
 from engine.queue import Queue
 from engine.topic import Topic
+from engine.wildcard import Wildcard, is_wildcard
+
+
+class DestinationWatcher(ABC):
+    """Who must know of destinations that come: wildcards, virtual topics, advisories."""
+
+    @abstractmethod
+    def destination_added(self, destination: Queue | Topic) -> None:
+        """It has just been made, and holds nothing yet."""
+
+    @abstractmethod
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        """It is known no more; what it held has been let go."""
 
 
 class Destinations:
@@ -17,9 +42,29 @@ class Destinations:
     count_max: queues and topics together that clients may make.
     accounts: of those that have a limit on what they hold.
     dirty_queues: queues to dispatch at the end of this turn; each queue knows this list.
+    temporaries: by name; their numbers, and those of advisory topics, are negative: no store knows them.
+    feeds: the queues of subscriptions and browsers, by the number of their feed.
+    owned: client -> its temporary destinations.  temporary_dropped_count: messages that went with such a one.
+    by_id: all of these, by the number that their messages carry.
     """
 
-    __slots__ = ("store", "addresses", "accounts", "count_max", "dirty_queues", "queues", "topics", "queues_by_id")
+    __slots__ = (
+        "store",
+        "addresses",
+        "accounts",
+        "count_max",
+        "dirty_queues",
+        "queues",
+        "topics",
+        "temporaries",
+        "feeds",
+        "owned",
+        "temporary_dropped_count",
+        "queues_by_id",
+        "by_id",
+        "watchers",
+        "_next_unlogged",
+    )
 
     def __init__(self, store: Store, addresses: AddressMatcher, accounts: Accounts, count_max: int) -> None:
         self.store = store
@@ -29,89 +74,184 @@ class Destinations:
         self.dirty_queues: list[Queue] = []
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
+        self.temporaries: dict[str, Queue | Topic] = {}
+        self.feeds: dict[int, Queue] = {}
+        self.owned: dict[int, list[Queue | Topic]] = {}
+        self.temporary_dropped_count = 0
         self.queues_by_id: dict[int, Queue] = {}
+        self.by_id: dict[int, Queue | Topic] = {}
+        self.watchers: list[DestinationWatcher] = []
+        self._next_unlogged = -1
         self._restore()
 
     def queue(self, name: str) -> Queue:
         """Return the queue ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
         queue = self.queues.get(name)
         if queue is None:
-            self._check_name(name)
-            self._check_count(name)
-            queue = self._add_queue(self.store.open_destination(QUEUE, name), name)
+            self._check_new(QUEUE, name)
+            queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
 
     def own_queue(self, name: str) -> Queue:
-        """Return the queue of a dead-letter or expiry address: it is made whatever the limit, for it has a use."""
+        """Return a queue that the configuration names: it is made whatever the limit, for it has a use."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self._add_queue(self.store.open_destination(QUEUE, name), name)
+            queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
 
     def topic(self, name: str) -> Topic:
         """Return the topic ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
         topic = self.topics.get(name)
         if topic is None:
-            self._check_name(name)
-            self._check_count(name)
-            topic = self._add_topic(self.store.open_destination(TOPIC, name), name)
+            self._check_new(TOPIC, name)
+            topic = self.own_topic(name)
         return topic
 
     def own_topic(self, name: str) -> Topic:
-        """Return the topic of a dead-letter address, made whatever the limit."""
+        """Return a topic that the configuration names, or the broker itself."""
         topic = self.topics.get(name)
         if topic is None:
-            topic = self._add_topic(self.store.open_destination(TOPIC, name), name)
+            if name.startswith(ADVISORY_PREFIX):
+                number = self._unlogged_number()
+            else:
+                number = self.store.open_destination(TOPIC, name)
+            topic = self._add_topic(number, TOPIC, name)
         return topic
 
+    def target(self, kind: int, name: str) -> Queue | Topic:
+        """Return what a message may be sent to.  Raises: InvalidDestination, LimitReached."""
+        if kind == QUEUE:
+            return self.queue(name)
+        return self.topic(name) if kind == TOPIC else self.temporary(kind, name)
+
+    def source(self, kind: int, name: str) -> Queue | Topic | Wildcard:
+        """Return what may be subscribed to.  Raises: InvalidDestination, LimitReached."""
+        if is_wildcard(name) and kind in (QUEUE, TOPIC):
+            return Wildcard(kind, name)
+        return self.target(kind, name)
+
+    def temporary(self, kind: int, name: str) -> Queue | Topic:
+        """Return a temporary destination of any connection.  Raises: InvalidDestination if it is gone."""
+        found = self.temporaries.get(name)
+        if found is None or found.kind != kind:
+            raise InvalidDestination(
+                f"{uri(kind, name[:200])} is not there: a temporary destination ends with the connection that made it"
+            )
+        return found
+
+    def open_temporary(self, kind: int, client_number: int) -> Queue | Topic:
+        """Make a temporary destination; its name is unique over all stores and starts.  Raises: LimitReached."""
+        number = self._unlogged_number()
+        name = f"ID:{self.store.store_id()}-{self.store.start_count()}-{client_number}:{-number}"
+        self._check_count(name)
+        destination: Queue | Topic
+        if kind == TEMP_QUEUE:
+            destination = self._add_queue(number, kind, name)
+        else:
+            assert kind == TEMP_TOPIC, f"kind {kind} is not temporary"
+            destination = self._add_topic(number, kind, name)
+        destination.owner = client_number
+        self.owned.setdefault(client_number, []).append(destination)
+        return destination
+
+    def remove(self, destination: Queue | Topic) -> None:
+        """Know a destination no more; whoever holds it still finds it closed."""
+        destination.is_closed = True
+        destination.is_indirect = True
+        number = destination.destination_id
+        name = destination.name
+        del self.by_id[number]
+        self.accounts.close(number)
+        if number < 0:
+            self.temporaries.pop(name, None)
+            if destination.owner in self.owned:
+                self.owned[destination.owner].remove(destination)
+        else:
+            self.store.close_destination(number)
+        if isinstance(destination, Queue):
+            del self.queues_by_id[number]
+            if destination.kind == QUEUE:
+                del self.queues[name]
+        elif destination.kind == TOPIC:
+            del self.topics[name]
+        for watcher in self.watchers:
+            watcher.destination_removed(destination)
+
+    def uri_of(self, number: int) -> str:
+        """Return what a message with this destination number was sent to; "" if that is gone."""
+        found = self.by_id.get(number)
+        return "" if found is None else found.uri()
+
+    def queue_of(self, number: int, reader: int) -> Queue | None:
+        """Return the queue that has asked for a page of destination ``number``, None if it has gone."""
+        return self.feeds.get(reader) if reader > 0 else self.queues_by_id.get(number)
+
     def all_queues(self) -> list[Queue]:
-        """Return the queues and the queues of topic subscriptions."""
-        queues = list(self.queues.values())
-        for topic in self.topics.values():
-            queues += topic.subscriptions.values()
-        return queues
+        """Return the queues, and those of subscriptions and browsers."""
+        return [*self.queues_by_id.values(), *self.feeds.values()]
+
+    def matching(self, wildcard: Wildcard) -> list[Queue | Topic]:
+        """Return what is there now of a wildcard, in the order in which it came."""
+        found: dict[str, Queue] | dict[str, Topic] = self.queues if wildcard.kind == QUEUE else self.topics
+        return [destination for name, destination in found.items() if wildcard.matches(name)]
+
+    def _check_new(self, kind: int, name: str) -> None:
+        check_name(name)
+        self._check_count(name)
+        if not self.addresses.settings_for(kind, name).queue.auto_create and not name.startswith(ADVISORY_PREFIX):
+            raise InvalidDestination(f"{uri(kind, name)} is not there, and auto_create is off for it")
 
     def _check_count(self, name: str) -> None:
-        if len(self.queues) + len(self.topics) >= self.count_max:
+        if len(self.by_id) >= self.count_max:
             raise LimitReached(
                 f"{self.count_max} destinations are there, which is the limit (destinations-max); "
                 f"{name[:200]!r} would be one more"
             )
 
-    def _check_name(self, name: str) -> None:
-        size = len(name.encode())
-        if not 0 < size <= NAME_MAX_BYTES:
-            raise InvalidDestination(f"a destination name has 1 to {NAME_MAX_BYTES} octets, this one has {size}")
-        if any(character < " " or character in "*>#?," for character in name):
-            raise InvalidDestination(
-                f"destination name {name[:200]!r} has a control character or one of * > # ? , which name no single "
-                "destination"
-            )
+    def _unlogged_number(self) -> int:
+        number = self._next_unlogged
+        self._next_unlogged = number - 1
+        return number
 
-    def _add_queue(self, destination_id: int, name: str) -> Queue:
+    def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
-        queue = Queue(destination_id, QUEUE, name, settings, True, self.dirty_queues)
+        queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues)
         queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
-        self.queues[name] = queue
         self.queues_by_id[destination_id] = queue
+        if kind == QUEUE:
+            self.queues[name] = queue
+        self._added(queue)
         return queue
 
-    def _add_topic(self, destination_id: int, name: str) -> Topic:
+    def _add_topic(self, destination_id: int, kind: int, name: str) -> Topic:
         settings = self.addresses.settings_for(TOPIC, name)
-        topic = Topic(destination_id, name, settings)
+        topic = Topic(destination_id, kind, name, settings, destination_id > 0)
         topic.account = self.accounts.open(destination_id, topic.uri(), settings.full)
-        self.topics[name] = topic
+        if topic.account is not None:
+            topic.account.is_topic = True
+        if kind == TOPIC:
+            self.topics[name] = topic
+        self._added(topic)
         return topic
+
+    def _added(self, destination: Queue | Topic) -> None:
+        self.by_id[destination.destination_id] = destination
+        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+            self.temporaries[destination.name] = destination
+        for watcher in self.watchers:
+            watcher.destination_added(destination)
 
     def _restore(self) -> None:
         """Take up the destinations that recovery found; their messages are paged in when somebody wants them."""
         for state in self.store.recovered():
-            if state.kind == TOPIC:
-                self._add_topic(state.destination_id, state.name)
-                continue
             if state.kind == SUBSCRIPTION:
-                continue  # nothing opens any yet
-            queue = self._add_queue(state.destination_id, state.name)
+                continue  # Subscriptions takes these up
+            if is_wildcard(state.name):
+                continue  # what a durable subscription to a wildcard hangs on
+            if is_topic(state.kind):
+                self._add_topic(state.destination_id, TOPIC, state.name)
+                continue
+            queue = self._add_queue(state.destination_id, QUEUE, state.name)
             for found in state.lanes:
                 lane = queue.lane(found.priority)
                 queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)

@@ -62,6 +62,8 @@ class Dispatcher:
                 lane.give_back([delivery])
                 consumer.is_listed = False
                 rotation.popleft()
+                if consumer.siblings is not None:
+                    queue.unlist_consumer(consumer)  # their window is the same
                 continue
             delivery.consumer = consumer
             queue.delivered_count += 1
@@ -82,6 +84,8 @@ class Dispatcher:
             if consumer.window.take():
                 consumer.is_listed = False
                 rotation.popleft()
+                if consumer.siblings is not None:
+                    queue.unlist_consumer(consumer)
             elif len(rotation) > 1:
                 rotation.rotate(-1)
         if queue.consumers:
@@ -105,17 +109,14 @@ class Dispatcher:
         return self.written_offset > log_offset
 
     def ask_for_pages(self, queue: Queue) -> None:
+        feed = queue.feed
+        source_id, reader = (queue.destination_id, 0) if feed is None else (feed.source_id, feed.number)
         for lane in queue.used_lanes:
             if lane.next_load < lane.tail and lane.wants_page():
                 lane.is_loading = True
                 self.store.write()  # only what has been written can be read
-                self.store.request(
-                    queue.destination_id,
-                    lane.priority,
-                    lane.next_load,
-                    min(lane.page_messages(), lane.tail - lane.next_load),
-                    lane.page_bytes(),
-                )
+                count = min(lane.page_messages(), lane.tail - lane.next_load)
+                self.store.request(source_id, lane.priority, lane.next_load, count, lane.page_bytes(), reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
         """Count a delivery as acknowledged that never took a place in the window."""

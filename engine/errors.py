@@ -60,6 +60,22 @@ class SlowConsumer(EngineError):
     condition: ClassVar[str] = "slow-consumer"
 
 
+class DestinationInUse(EngineError):
+    """It has consumers, or a backlog, and so cannot go."""
+
+    condition: ClassVar[str] = "destination-in-use"
+
+
+class SubscriptionInUse(EngineError):
+    """Its name stands for another kind of subscription, or it has as many consumers as it may have."""
+
+    condition: ClassVar[str] = "subscription-in-use"
+
+
+class UnknownSubscription(EngineError):
+    condition: ClassVar[str] = "unknown-subscription"
+
+
 class TransactionError(EngineError):
     """Unknown, repeated or over its limits."""
 

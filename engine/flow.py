@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from engine import gates
 from engine.accounts import ACTION_NAMES, BLOCK, DROP, Account, Accounts
 from engine.client import Client
-from engine.destination import TOPIC
+from engine.destination import is_topic
 from engine.errors import AddressFull
 from engine.failures import consumer_words
 from engine.memory import MemoryBudget
@@ -273,12 +273,12 @@ class Flow(TimerTarget):
 
     def _machine_gate(self, destination: Queue | Topic, message: Message) -> int:
         """Return the gate of the disk or the memory, whatever the address."""
-        is_logged = message.flags & PERSISTENT or destination.settings.log_non_persistent
+        is_logged = destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent)
         if is_logged and not self.store.is_accepting():
             return gates.STORE
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.is_memory_shut = True  # until ``resume_bytes``: those who wait must not starve behind newcomers
-        if self.is_memory_shut and (not is_logged or destination.kind == TOPIC):
+        if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
             return gates.MEMORY
         return gates.OPEN
 

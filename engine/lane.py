@@ -116,6 +116,21 @@ class Lane:
             self.ready.append(Delivery(message, self, position))
             self.queue.mask |= self.bit
 
+    def add_behind(self, message: Message) -> None:
+        """Take a message that has just been appended and that nobody wants yet: it stays on disk."""
+        self.tail = message.queue_offset + 1
+        self.last_position = message.queue_offset << SERIAL_BITS
+
+    def pass_by(self, message: Message) -> None:
+        """Take note of a message that has just been appended and is settled as it comes."""
+        offset = message.queue_offset
+        self.tail = offset + 1
+        self.last_position = offset << SERIAL_BITS
+        if self.next_load == offset:
+            self.next_load = offset + 1
+            return
+        self.settled.add(offset)
+
     def add_volatile(self, message: Message) -> None:
         """Take a message that only memory holds."""
         self.last_position += 1
@@ -260,6 +275,22 @@ class Lane:
     def is_held_by_delays(self) -> bool:
         """Say whether so much waits for its redelivery that nothing more is loaded."""
         return self.delayed_bytes > DELAYED_BYTES
+
+    def take_all(self) -> list[Delivery]:
+        """Take out everything that waits; what is on disk is passed."""
+        waiting = (*self.returned, *self.ready, *self.volatile, *self.ahead.values())
+        taken = [one for one in waiting if one.state == READY]  # its place may still be there though it has been taken
+        self.returned.clear()
+        self.ready.clear()
+        self.volatile.clear()
+        self.ahead.clear()
+        self.stale.clear()
+        self.settled = OffsetSet()
+        self.attempts.clear()
+        self.ready_bytes = 0
+        self.ahead_bytes = 0
+        self.next_load = self.tail
+        return taken
 
     def take_expired(self, wall_ms: int) -> list[Delivery]:
         """Take out what waits in memory and has expired."""

@@ -86,3 +86,18 @@ class Message:
         self.serial = 0
         self.holders = 0
         self.wire: bytes | None = None
+
+    def copy_to(self, destination_id: int) -> Message:
+        """Return the same message as it goes to another destination."""
+        return Message(
+            destination_id,
+            self.encoding,
+            self.flags,
+            self.priority,
+            self.tag_hash,
+            self.group_hash,
+            self.expires_ms,
+            self.annotations,
+            self.headers,
+            self.body,
+        )

@@ -16,6 +16,7 @@ from engine.ports import CAUSE_EXPIRED, EXPIRED
 from engine.settlement import SettlementBatch
 
 if TYPE_CHECKING:
+    from engine.feed import Feed
     from engine.selection import Selection
 
 PRIORITY_COUNT: Final = 10
@@ -24,7 +25,12 @@ PRIORITY_COUNT: Final = 10
 class Queue:
     """Messages in order of priority, then position, and the consumers that take turns on them.
 
-    is_logged: settlements go to the log; False for the queue of a topic subscription, which only memory holds.
+    is_logged: settlements go to the log; False for what only memory holds: temporary queues, the queue of a topic
+    subscription that is not durable, a browser's.
+    is_closed: it has ended; what comes back to it is let go.
+    is_indirect: a message that is sent does not simply go in: it has ended, or more than one destination is meant.
+    owner: number of the client whose temporary queue this is, 0 for everybody's.
+    feed: of the queue of a subscription or a browser, where its messages come from; None for a queue of its own.
     subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
     account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
@@ -42,6 +48,10 @@ class Queue:
         "account",
         "intake",
         "is_logged",
+        "is_closed",
+        "is_indirect",
+        "owner",
+        "feed",
         "lanes",
         "used_lanes",
         "mask",
@@ -83,6 +93,10 @@ class Queue:
         self.account: Account | None = None
         self.intake = intake_for(settings)
         self.is_logged = is_logged
+        self.is_closed = False
+        self.is_indirect = False
+        self.owner = 0
+        self.feed: Feed | None = None
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
         self.used_lanes: list[Lane] = []
         self.mask = 0
@@ -140,6 +154,10 @@ class Queue:
         if self.selection is not None:
             self.selection.arrived(lane, message)
 
+    def is_in_memory(self, message: Message) -> bool:
+        """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""
+        return message.queue_offset < 0 or not self.is_logged
+
     def has_backlog(self) -> bool:
         """Say whether entries wait on disk that are not in memory."""
         for lane in self.used_lanes:
@@ -171,7 +189,14 @@ class Queue:
             self.list_consumer(consumer)
 
     def list_consumer(self, consumer: Consumer) -> None:
-        """Let ``consumer`` take its turn, last of all, if nothing holds it."""
+        """Let ``consumer`` take its turn, last of all, if nothing holds it; its siblings too."""
+        if consumer.siblings is not None:
+            for sibling in consumer.siblings.members:
+                sibling.queue.list_one(sibling)
+        else:
+            self.list_one(consumer)
+
+    def list_one(self, consumer: Consumer) -> None:
         if consumer.is_listed or not consumer.is_started or consumer.window.is_full or consumer.client.is_output_full:
             return
         consumer.is_listed = True
@@ -182,6 +207,14 @@ class Queue:
         self.mark_dirty()
 
     def unlist_consumer(self, consumer: Consumer) -> None:
+        """Take ``consumer`` out of the rotation; its siblings too."""
+        if consumer.siblings is not None:
+            for sibling in consumer.siblings.members:
+                sibling.queue.unlist_one(sibling)
+        else:
+            self.unlist_one(consumer)
+
+    def unlist_one(self, consumer: Consumer) -> None:
         if consumer.is_listed:
             consumer.is_listed = False
             if self.selection is None:

@@ -66,10 +66,9 @@ class Redelivery(TimerTarget):
         """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
         queue = delivery.lane.queue
         mode = refusal.mode or queue.settings.nack
-        consumer = delivery.consumer
         self.leave(delivery)
-        if not queue.is_logged and consumer is not None and consumer.is_closed:
-            self.broker.memory.release(delivery.message)  # refused in a transaction; the topic subscription has ended
+        if queue.is_closed:
+            self.broker.release(delivery)  # refused in a transaction; its queue has ended meanwhile
             return
         if mode == "requeue":
             if refusal.delay_ms:
@@ -103,15 +102,14 @@ class Redelivery(TimerTarget):
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
         """Return what a closed consumer held to its place at once; a lost connection may count an attempt."""
-        held = list(consumer.ledger.values())
-        consumer.ledger.clear()
+        looked_at_tag = consumer.looked_at_tag()
         queue = consumer.queue
-        in_flight = [delivery for delivery in held if delivery.state == IN_FLIGHT]
+        in_flight = [delivery for delivery in consumer.take_held() if delivery.state == IN_FLIGHT]
         queue.in_flight_count -= len(in_flight)
         if queue.selection is not None:
             for delivery in in_flight:
                 queue.selection.left(delivery)
-        blamed = self._blamed(consumer, in_flight) if is_lost else []
+        blamed = self._blamed(queue, in_flight, looked_at_tag) if is_lost else []
         gave_sign = consumer.furthest_tag > 0 or consumer.window.limit == 1
         exhausted: list[Delivery] = []
         for delivery in blamed:
@@ -130,19 +128,19 @@ class Redelivery(TimerTarget):
         queue = delivery.lane.queue
         if queue.selection is not None:
             queue.selection.left(delivery)
-        if queue.is_logged:
-            self._return(queue, [delivery])
+        if queue.is_closed:
+            self.broker.release(delivery)
         else:
-            self.broker.memory.release(delivery.message)  # its topic subscription has ended
+            self._return(queue, [delivery])
 
     def forget(self, queue: Queue) -> None:
-        """Let go of what waits for a topic subscription that has ended."""
+        """Let go of what waits for its redelivery to a queue that has ended."""
         if not queue.delayed_count:
             return
         kept: list[tuple[int, int, Delivery]] = []
         for one in self.waiting:
             if one[2].lane.queue is queue:
-                self.broker.memory.release(one[2].message)
+                self.broker.release(one[2])
             else:
                 kept.append(one)
         heapify(kept)
@@ -244,18 +242,13 @@ class Redelivery(TimerTarget):
             self.armed_ms = due_ms
             self.broker.timers.call_at(due_ms, self, due_ms)
 
-    def _blamed(self, consumer: Consumer, in_flight: list[Delivery]) -> list[Delivery]:
-        blame = consumer.queue.settings.blame
+    def _blamed(self, queue: Queue, in_flight: list[Delivery], looked_at_tag: int) -> list[Delivery]:
+        blame = queue.settings.blame
         if blame == "none":
             return []
         if blame == "all":
             return in_flight
-        blamed: list[Delivery] = []
-        for delivery in in_flight:
-            blamed.append(delivery)
-            if delivery.tag > consumer.furthest_tag:
-                break
-        return blamed
+        return [delivery for delivery in in_flight if delivery.tag <= looked_at_tag]
 
     def _log_attempts(self, consumer: Consumer, deliveries: list[Delivery], cause: int, due_ms: int) -> None:
         ranges: list[Range] = []

@@ -36,7 +36,7 @@ def relocate(
         broker.store.append(moved)
     if is_stored:
         attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
-        ranges = [Range(message.priority, message.queue_offset, 1, attempts, message.size)]
+        ranges = [Range(message.priority, message.queue_offset, 1, attempts, message.size, (message.size,))]
         broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
     broker.commit_batch()
     queue.depth -= 1
@@ -49,4 +49,4 @@ def relocate(
             target.enqueue(moved)
             target.mark_dirty()
         elif target is not None:
-            target.publish(moved, broker.memory)
+            broker.subscriptions.publish(target, moved, 0)

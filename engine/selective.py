@@ -149,6 +149,8 @@ class SelectiveDispatcher(TimerTarget):
             if message.size > consumer.window.counted_above and not dispatcher.admits(consumer, message):
                 consumer.is_listed = False
                 rotation.popleft()
+                if consumer.siblings is not None:
+                    queue.unlist_consumer(consumer)  # their window is the same
                 continue
             lane.take(delivery)
             group = None
@@ -179,6 +181,8 @@ class SelectiveDispatcher(TimerTarget):
             if consumer.window.take():
                 consumer.is_listed = False
                 rotation.popleft()
+                if consumer.siblings is not None:
+                    queue.unlist_consumer(consumer)  # their window is the same
             else:
                 selection.next_turn()
 
@@ -186,8 +190,8 @@ class SelectiveDispatcher(TimerTarget):
 
     def _read_ahead(self, queue: Queue, selection: Selection, lane: Lane) -> None:
         """Ask for a page ahead of what the lane loads, if somebody has nothing else to look at."""
-        if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning:
-            return
+        if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning or queue.feed is not None:
+            return  # a subscription reads in order: its consumers have one selector between them
         lane.settle_ahead()
         if lane.ahead_bytes > AHEAD_BYTES:
             return

@@ -67,3 +67,37 @@ class SettlementBatch:
                 self.size_bytes,
             )
         self.following = -1
+
+
+class SubscriptionBatch(SettlementBatch):
+    """The same for a durable subscription, whose records name the size of each message."""
+
+    __slots__ = ("sizes",)
+
+    def __init__(self, destination_id: int, outcome: int, cause: int) -> None:
+        super().__init__(destination_id, outcome, cause)
+        self.sizes: list[int] = []
+
+    def add(self, message: Message) -> bool:
+        offset = message.queue_offset
+        if offset == self.following and message.priority == self.priority:
+            self.following = offset + 1
+            self.sizes.append(message.size)
+            return False
+        was_empty = self.following < 0
+        if not was_empty:
+            self.ranges.append(self._range())
+        self.priority = message.priority
+        self.first = offset
+        self.following = offset + 1
+        self.sizes = [message.size]
+        return was_empty
+
+    def flush(self, store: Store) -> None:
+        self.ranges.append(self._range())
+        store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self.ranges)
+        self.ranges = []
+        self.following = -1
+
+    def _range(self) -> Range:
+        return Range(self.priority, self.first, self.following - self.first, 0, sum(self.sizes), self.sizes)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.client import Client
+from engine.delivery import Delivery
 from engine.failures import restored
+from engine.lane import Lane
 from engine.message import Message
 from engine.ports import CAUSE_DAMAGED, DROPPED, StoreListener, TimerTarget
 from engine.queue import Queue
@@ -22,7 +24,7 @@ class StoreEvents(StoreListener, TimerTarget):
 
     page_faults: (destination, priority) -> why its last page could not be read.
     skipped_records: in words, each told once by the operator's log.
-    A timer's key is the destination whose page is asked for again.
+    A timer's key is the queue whose page is asked for again: its number, or that of its feed, negative.
     """
 
     __slots__ = ("broker", "awaiting", "failure", "page_faults", "skipped_records")
@@ -57,7 +59,9 @@ class StoreEvents(StoreListener, TimerTarget):
         self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
     ) -> None:
         broker = self.broker
-        queue = broker.destinations.queues_by_id[destination_id]
+        queue = broker.destinations.queue_of(destination_id, reader)
+        if queue is None:
+            return  # who asked has gone meanwhile
         lane = queue.lane(priority)
         lane.fault = ""
         if self.page_faults:
@@ -70,11 +74,13 @@ class StoreEvents(StoreListener, TimerTarget):
             return
         lane.is_loading = False
         deliveries = lane.load(next_offset, messages)
+        if queue.feed is not None:
+            deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
         for delivery in deliveries:
             message = delivery.message
             if message.expires_ms:
                 queue.has_expiring = True
-            if message.group_hash:
+            if message.group_hash and (queue.feed is None or not queue.feed.is_browser):
                 queue.has_groups = queue.is_choosy = True
         if lane.attempts or lane.volatile:
             for delivery in deliveries:
@@ -94,7 +100,9 @@ class StoreEvents(StoreListener, TimerTarget):
             self._ask_again_later(queue)
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
-        queue = self.broker.destinations.queues_by_id[destination_id]
+        queue = self.broker.destinations.queue_of(destination_id, reader)
+        if queue is None:
+            return
         lane = queue.lane(priority)
         if reader == SCAN_READER:
             lane.is_scanning = False
@@ -107,15 +115,15 @@ class StoreEvents(StoreListener, TimerTarget):
     def record_skipped(
         self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
     ) -> None:
-        if reader:
-            return  # the queue itself comes there, too
-        queue = self.broker.destinations.queues_by_id[destination_id]
+        queue = self.broker.destinations.queue_of(destination_id, reader)
+        if queue is None or not queue.is_logged:
+            return
         queue.depth -= 1
         if queue.account is not None:
             queue.account.leave(size_bytes)
         self.skipped_records.append(f"{queue.uri()}: {reason}")
         store = self.broker.store
-        store.settle_range(destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
+        store.settle_range(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
 
     def store_failed(self, reason: str) -> None:
         self.broker.flow.is_blocked = True
@@ -129,8 +137,24 @@ class StoreEvents(StoreListener, TimerTarget):
                 queue.mark_dirty()  # its next message may have waited to be written
 
     def timer_fired(self, key: int) -> None:
-        self.broker.destinations.queues_by_id[key].mark_dirty()
+        queue = self.broker.destinations.queue_of(key, -key)
+        if queue is not None:
+            queue.mark_dirty()
 
     def _ask_again_later(self, queue: Queue) -> None:
         broker = self.broker
-        broker.timers.call_at(broker.clock.monotonic_ms() + PAGE_RETRY_MS, self, queue.destination_id)
+        key = queue.destination_id if queue.feed is None else -queue.feed.number
+        broker.timers.call_at(broker.clock.monotonic_ms() + PAGE_RETRY_MS, self, key)
+
+    def _is_wanted(self, queue: Queue, lane: Lane, delivery: Delivery) -> bool:
+        """Say whether a message that a subscription or a browser has asked for is for it; count what it then holds."""
+        broker = self.broker
+        if not broker.subscriptions.select(queue, delivery.message):
+            return False
+        if not queue.is_logged:
+            known = lane.attempts.get(delivery.message.queue_offset)
+            if known is not None and known.due_ms > broker.wall_ms:
+                return False  # a browser shows what could be had now
+            broker.memory.hold(delivery.message)
+            queue.depth += 1
+        return True

@@ -5,18 +5,27 @@ from __future__ import annotations
 from config.policies import AddressSettings
 from engine.accounts import Account
 from engine.consumer import AUTO
-from engine.destination import TOPIC, uri
+from engine.destination import uri
 from engine.intake import intake_for
 from engine.memory import MemoryBudget
 from engine.message import Message
 from engine.queue import Queue
+from engine.selector.table import SelectorTable
 
 
 class Topic:
-    """Fan-out to subscriptions, each a queue of its own with exactly one consumer, held in memory.
+    """Fan-out to subscriptions, each a queue of its own.
 
     account: what all subscriptions together hold against the limits of the address, None where it has none.
     A persistent message is in the log even if nobody subscribes; a subscription only ever holds references.
+    is_logged: persistent messages go to the log; not those of temporary and advisory topics.
+    is_indirect: a message that is sent does not simply go in: it has ended, or more than one destination is meant.
+    owner: number of the client whose temporary topic this is, 0 for everybody's.
+    subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
+    plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
+    with a selector, which stands in ``selectors``.  choosy: all others.
+    is_choosy: some are not plain.
+    copies: queues that get a copy of each message (virtual topics).
     """
 
     __slots__ = (
@@ -26,7 +35,17 @@ class Topic:
         "settings",
         "account",
         "intake",
+        "is_logged",
+        "is_closed",
+        "is_indirect",
+        "owner",
         "subscriptions",
+        "plain",
+        "selected",
+        "selectors",
+        "choosy",
+        "is_choosy",
+        "copies",
         "enqueued_count",
         "delivered_count",
         "acknowledged_count",
@@ -35,14 +54,24 @@ class Topic:
         "expired_count",
     )
 
-    def __init__(self, destination_id: int, name: str, settings: AddressSettings) -> None:
+    def __init__(self, destination_id: int, kind: int, name: str, settings: AddressSettings, is_logged: bool) -> None:
         self.destination_id = destination_id
-        self.kind = TOPIC
+        self.kind = kind
         self.name = name
         self.settings = settings
         self.account: Account | None = None
         self.intake = intake_for(settings)
+        self.is_logged = is_logged
+        self.is_closed = False
+        self.is_indirect = False
+        self.owner = 0
         self.subscriptions: dict[int, Queue] = {}
+        self.plain: dict[int, Queue] = {}
+        self.selected: dict[int, Queue] = {}
+        self.selectors = SelectorTable()
+        self.choosy: dict[int, Queue] = {}
+        self.is_choosy = False
+        self.copies: list[Queue] = []
         self.enqueued_count = 0
         self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves
         self.acknowledged_count = 0
@@ -51,16 +80,16 @@ class Topic:
         self.expired_count = 0
 
     def uri(self) -> str:
-        return uri(TOPIC, self.name)
+        return uri(self.kind, self.name)
 
     def publish(self, message: Message, memory: MemoryBudget) -> None:
-        """Give ``message`` to each subscription: straight to the socket where nothing waits, else behind what does.
+        """Give ``message`` to each plain subscription: straight to the socket where nothing waits, else behind it.
 
         One that is in the log waits for the end of the turn in any case, when it has been written.
         """
         self.enqueued_count += 1
         is_direct = message.log_offset < 0 and not message.expires_ms
-        for queue in self.subscriptions.values():
+        for queue in self.plain.values():
             if is_direct and queue.rotation and not queue.mask:
                 consumer = queue.rotation[0]
                 if (
@@ -79,12 +108,32 @@ class Topic:
             if queue.rotation:
                 queue.mark_dirty()
 
-    def add(self, number: int, queue: Queue) -> None:
-        self.subscriptions[number] = queue
+    def add(self, queue: Queue, is_own: bool, is_plain: bool) -> None:
+        """Let ``queue`` have what is published from now on.  is_own: it is not fed by other topics too."""
+        feed = queue.feed
+        assert feed is not None, "a subscription's queue has a feed"
+        number = feed.number
+        if is_own:
+            self.subscriptions[number] = queue
+        if not is_plain:
+            self.choosy[number] = queue
+        elif feed.selector is None:
+            self.plain[number] = queue
+        else:
+            self.selected[number] = queue
+            self.selectors.add(number, feed.selector)
+        self.is_choosy = bool(self.choosy or self.selected)
 
     def remove(self, number: int) -> None:
         """End a subscription; its counts stay with the topic."""
-        queue = self.subscriptions.pop(number)
+        self.plain.pop(number, None)
+        self.choosy.pop(number, None)
+        if self.selected.pop(number, None) is not None:
+            self.selectors.remove(number)
+        self.is_choosy = bool(self.choosy or self.selected)
+        queue = self.subscriptions.pop(number, None)
+        if queue is None:
+            return
         self.delivered_count += queue.delivered_count
         self.acknowledged_count += queue.acknowledged_count
         self.redelivered_count += queue.redelivered_count

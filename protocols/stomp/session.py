@@ -119,6 +119,7 @@ class StompSession(ProtocolConnection):
         if self.state == ENDING or self.parking.is_disconnecting:
             return
         self.decoder.receive_data(octets)
+        self.broker.sender = self.client_number
         self._read_frames()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
@@ -262,6 +263,7 @@ class StompSession(ProtocolConnection):
         return bool(self.confirmations.owed)
 
     def admit(self) -> None:
+        self.broker.sender = self.client_number
         parking = self.parking
         for frame in parking.take_all():
             self._take(frame)

@@ -9,16 +9,15 @@ from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
 from config.permissions import PermissionMap
 from engine import gates
 from engine.broker import NO_LIMITS, Broker
+from engine.composite import Destination, Source
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import Delivery
 from engine.flow import GlobalLimits
 from engine.inspection import inspect
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from engine.options import SubscribeOptions
-from engine.queue import Queue
 from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from engine.stats import DestinationStats
-from engine.topic import Topic
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
 
 MIB = 1024 * 1024
@@ -85,15 +84,15 @@ class EngineWorld:
         self.broker.begin_turn()
         self.turn()
 
-    def client(self, name: str = "client") -> FakeClient:
-        client = FakeClient(name)
+    def client(self, name: str = "client", client_id: str = "") -> FakeClient:
+        client = FakeClient(name, client_id)
         self.broker.connect(client)
         return client
 
     def consumer(
         self,
         client: FakeClient,
-        destination: str | Queue | Topic = "q",
+        destination: str | Source = "q",
         ack_mode: int = INDIVIDUAL,
         prefetch: int | None = None,
         name: str = "sub",
@@ -108,7 +107,7 @@ class EngineWorld:
 
     def message(
         self,
-        destination: Queue | Topic,
+        destination: Destination,
         body: bytes,
         *,
         persistent: bool = True,
@@ -127,15 +126,17 @@ class EngineWorld:
     def send(
         self,
         *bodies: bytes,
-        to: str | Queue | Topic = "q",
+        to: str | Destination = "q",
         persistent: bool = True,
         priority: int = DEFAULT_PRIORITY,
         expires_ms: int = 0,
         headers: str = "",
         group: str = "",
+        sender: FakeClient | None = None,
     ) -> None:
         """Send and let it show; every message must be accepted."""
         destination = self.broker.destinations.queue(to) if isinstance(to, str) else to
+        self.broker.sender = 0 if sender is None else sender.client_number
         for body in bodies:
             message = self.message(
                 destination,
@@ -149,7 +150,7 @@ class EngineWorld:
             assert self.broker.send(destination, message) == gates.OPEN
         self.turn()
 
-    def try_send(self, body: bytes, to: str | Queue | Topic = "q", *, persistent: bool = True) -> int:
+    def try_send(self, body: bytes, to: str | Destination = "q", *, persistent: bool = True) -> int:
         """Return the gate that refused it, gates.OPEN for none."""
         destination = self.broker.destinations.queue(to) if isinstance(to, str) else to
         return self.broker.send(destination, self.message(destination, body, persistent=persistent))

@@ -10,7 +10,7 @@ from typing import Final
 from engine.client import Client
 from engine.consumer import Consumer
 from engine.delivery import Delivery
-from engine.destination import QUEUE, SUBSCRIPTION
+from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.errors import EngineError
 from engine.message import PERSISTENT, Message
 from engine.ports import (
@@ -228,8 +228,15 @@ class ScriptedStore(Store):
         self._append()
 
     def state_of(self, number: int) -> DestinationState:
-        """Return a subscription as it was when it was opened: what was settled since is not reckoned."""
-        return self.subscriptions[number]
+        """Return a subscription as it was when it was opened, or a topic's tails; nothing of what was settled since."""
+        if number in self.subscriptions:
+            return self.subscriptions[number]
+        lanes = [
+            LaneState(priority, tail, tail, [], {})
+            for (found, priority), tail in self._tails.items()
+            if found == number
+        ]
+        return DestinationState(number, TOPIC, "", lanes)
 
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         self._append()
@@ -347,11 +354,14 @@ class FakeClient(Client):
     """A connection that keeps what it gets.  ``hold_after``: its output is full once it has got so many, -1 for never.
 
     on_admit: messages to send again when a gate opens, one call of ``admit`` at a time.
+    client_id: as JMS knows it.  browses_ended: browsers that have seen everything.
     """
 
-    def __init__(self, name: str = "client") -> None:
+    def __init__(self, name: str = "client", client_id: str = "") -> None:
         super().__init__()
         self.name = name
+        self.client_id = client_id
+        self.browses_ended: list[Consumer] = []
         self.handed: list[Handed] = []
         self.hold_after = -1
         self.admissions = 0
@@ -399,7 +409,10 @@ class FakeClient(Client):
         self.expelled.append((consumer, error, with_connection))
 
     def describe(self) -> dict[str, str]:
-        return {"address": self.name}
+        return {"address": self.name, "client_id": self.client_id} if self.client_id else {"address": self.name}
+
+    def browse_ended(self, consumer: Consumer) -> None:
+        self.browses_ended.append(consumer)
 
 
 @dataclass(slots=True)

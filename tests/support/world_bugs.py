@@ -9,13 +9,12 @@ from crc32c import crc32c
 
 from engine.broker import Broker
 from engine.client import Client
+from engine.composite import Source
 from engine.consumer import Consumer
 from engine.message import IN_TRANSACTION
 from engine.options import SubscribeOptions
 from engine.ports import DestinationState, LaneState, Range, Store
-from engine.queue import Queue
 from engine.store import format as layout
-from engine.topic import Topic
 from tests.support.faulty_files import FaultyFiles
 from tests.support.world import Bug
 from tests.support.world_store import StoreWrapper
@@ -78,8 +77,8 @@ class WindowOffByOne(Bug):
     """A consumer gets one message more than it asked for."""
 
     class WideBroker(Broker):
-        def subscribe(self, client: Client, destination: Queue | Topic, options: SubscribeOptions) -> Consumer:
-            consumer = super().subscribe(client, destination, options)
+        def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+            consumer = super().subscribe(client, source, options)
             consumer.window.limit += 1
             return consumer
 

@@ -1,0 +1,45 @@
+"""Several destinations as one: a message goes to all of them or to none, a subscription takes from each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from engine.queue import Queue
+from engine.topic import Topic
+from engine.wildcard import Wildcard
+
+Target = Queue | Topic  # what one message belongs to
+
+
+class Composite:
+    """Named by a list, as ActiveMQ has it: ``queue://a,topic://b``."""
+
+    __slots__ = ("parts",)
+
+    # A message to several destinations has no number of its own; each copy gets its destination's.
+    destination_id = 0
+    is_indirect: Literal[True] = True
+
+    def __init__(self, parts: list[Target]) -> None:
+        assert parts, "a composite destination has parts"
+        self.parts = parts
+
+    def uri(self) -> str:
+        return ",".join(part.uri() for part in self.parts)
+
+
+class CompositeSource:
+    """The same to receive from; its parts may be wildcards."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Target | Wildcard]) -> None:
+        assert parts, "a composite destination has parts"
+        self.parts = parts
+
+    def uri(self) -> str:
+        return ",".join(part.uri() for part in self.parts)
+
+
+Destination = Target | Composite
+Source = Target | Wildcard | CompositeSource

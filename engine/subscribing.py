@@ -1,0 +1,224 @@
+"""Consumers that come and go: where each of them takes from, and what becomes of what it held."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from config.matching import with_values
+from engine.client import Client
+from engine.composite import CompositeSource, Source
+from engine.consumer import Consumer
+from engine.delivery import IN_FLIGHT
+from engine.destination import QUEUE, TOPIC
+from engine.destinations import DestinationWatcher
+from engine.errors import InvalidDestination, InvalidOption, LimitReached
+from engine.options import SubscribeOptions
+from engine.queue import Queue
+from engine.selector.evaluate import compile_selector
+from engine.siblings import Siblings
+from engine.subscription import Subscription
+from engine.topic import Topic
+from engine.wildcard import Wildcard
+from engine.window import Window
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+
+class Subscribing(DestinationWatcher):
+    """joinable: subscriptions to several destinations that others may join."""
+
+    __slots__ = ("broker", "joinable", "_next_consumer")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.joinable: list[Siblings] = []
+        self._next_consumer = 1
+        broker.destinations.watchers.append(self)
+
+    def subscribe(self, client: Client, source: Source, options: SubscribeOptions, window: Window) -> Consumer:
+        """Return the new consumer; of several destinations, the one that stands for all.
+
+        Raises: InvalidDestination, InvalidOption, InvalidSelector, LimitReached, SubscriptionInUse.
+        """
+        _check(source, options)
+        if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
+            raise InvalidDestination(f"{source.uri()} belongs to another connection, which alone may receive from it")
+        if isinstance(source, Queue):
+            queue = source
+            if options.is_browser:
+                queue = self.broker.browsing.open(source, options.selector)
+            elif 0 <= source.settings.queue.max_consumers <= len(source.consumers):
+                raise LimitReached(
+                    f"{source.uri()} has {len(source.consumers)} consumers, which is its limit (max_consumers)"
+                )
+            return self._add(client, queue, options, window)
+        if isinstance(source, CompositeSource):
+            return self._subscribe_to_several(client, source, options, window)
+        if source.kind == QUEUE:
+            assert isinstance(source, Wildcard), "a queue is a queue, or a wildcard of queues"
+            queues = self._readable(client, source)
+            return self._add_siblings(client, source.name, [source], None, queues, options, window)
+        queues = self.broker.subscriptions.queues_for(client, source, options)
+        if isinstance(source, Wildcard) and options.is_durable:
+            feed = queues[0].feed
+            assert feed is not None, "a durable subscription's queue has a feed"
+            return self._add_siblings(client, source.name, [], feed.subscription, queues, options, window)
+        return self._add(client, queues[0], options, window)
+
+    def start(self, consumer: Consumer) -> None:
+        """Let a new consumer take its first turn."""
+        if consumer.siblings is not None:
+            consumer.siblings.start()
+        else:
+            consumer.queue.start_consumer(consumer)
+
+    def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
+        """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
+        siblings = consumer.siblings
+        if siblings is None:
+            self._close(consumer, is_lost, True)
+            return
+        siblings.close()
+        if siblings in self.joinable:
+            self.joinable.remove(siblings)
+        for one in siblings.members:
+            self._close(one, is_lost, one is siblings.lead)
+
+    def join(self, subscription: Subscription, queue: Queue) -> None:
+        """Let the consumers of a durable wildcard subscription take from one more topic."""
+        for siblings in self.joinable:
+            if siblings.subscription is subscription:
+                self._join(siblings, queue)
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        if destination.kind != QUEUE or not isinstance(destination, Queue):
+            return
+        for siblings in self.joinable:
+            if any(wildcard.matches(destination.name) for wildcard in siblings.wildcards):
+                self._join(siblings, destination)
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        return None
+
+    # -- the steps
+
+    def _add(self, client: Client, queue: Queue, options: SubscribeOptions, window: Window) -> Consumer:
+        selector = compile_selector(options.selector) if options.selector.strip() else None
+        number = self._next_consumer
+        self._next_consumer += 1
+        consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
+        if options.redelivery:
+            consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
+        queue.consumers[number] = consumer
+        client.consumers[number] = consumer
+        if options.is_browser:
+            self.broker.browsing.consumers.append(consumer)
+        elif queue.destination_id:
+            # A subscription's selector is its queue's: it has looked at each message before its consumers do.
+            consumer.selector = selector if queue.feed is None else None
+            consumer.is_exclusive = options.is_exclusive
+            if queue.settings.queue.use_consumer_priority:
+                consumer.priority = options.priority
+            self.broker.selective.added(consumer)
+        return consumer
+
+    def _subscribe_to_several(
+        self, client: Client, source: CompositeSource, options: SubscribeOptions, window: Window
+    ) -> Consumer:
+        queues: list[Queue] = []
+        wildcards: list[Wildcard] = []
+        for part in source.parts:
+            if isinstance(part, Queue | Topic) and part.owner not in (0, client.client_number):
+                raise InvalidDestination(f"{part.uri()} belongs to another connection, which alone may receive from it")
+            if isinstance(part, Wildcard) and part.kind == QUEUE:
+                wildcards.append(part)
+        for part in source.parts:
+            found: list[Queue] = []
+            if isinstance(part, Queue):
+                found = [part]
+            elif isinstance(part, Topic) or part.kind == TOPIC:
+                found = self.broker.subscriptions.queues_for(client, part, options)
+            else:
+                found = self._readable(client, part)
+            queues += [queue for queue in found if queue not in queues]
+        return self._add_siblings(client, source.uri(), wildcards, None, queues, options, window)
+
+    def _readable(self, client: Client, wildcard: Wildcard) -> list[Queue]:
+        """Return the queues of a wildcard that ``client`` may receive from."""
+        access = self.broker.access
+        return [
+            queue
+            for queue in self.broker.destinations.matching(wildcard)
+            if isinstance(queue, Queue) and access.allows(client, "read", QUEUE, queue.name)
+        ]
+
+    def _add_siblings(
+        self,
+        client: Client,
+        name: str,
+        wildcards: list[Wildcard],
+        subscription: Subscription | None,
+        queues: list[Queue],
+        options: SubscribeOptions,
+        window: Window,
+    ) -> Consumer:
+        destinations = self.broker.destinations
+        settings = destinations.addresses.settings_for(QUEUE, name)
+        anchor = Queue(0, QUEUE, name, settings, False, destinations.dirty_queues)
+        anchor.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
+        if subscription is not None and subscription.carrier is not None:
+            anchor = subscription.carrier
+        lead = self._add(client, anchor, options, window)
+        siblings = Siblings(lead, wildcards, subscription, options)
+        for queue in queues:
+            is_readable = self.broker.access.allows(client, "read", queue.kind, queue.name)
+            if queue is not anchor and is_readable:
+                siblings.add(self._add(client, queue, options, window))
+        if wildcards or subscription is not None:
+            self.joinable.append(siblings)
+        return lead
+
+    def _join(self, siblings: Siblings, queue: Queue) -> None:
+        lead = siblings.lead
+        if any(consumer.queue is queue for consumer in siblings.members):
+            return
+        if not self.broker.access.allows(lead.client, "read", queue.kind, queue.name):
+            return
+        consumer = self._add(lead.client, queue, siblings.options, lead.window)
+        siblings.add(consumer)
+        if lead.is_started:
+            queue.start_consumer(consumer)
+
+    def _close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
+        broker = self.broker
+        queue = consumer.queue
+        queue.unlist_one(consumer)
+        queue.consumers.pop(consumer.consumer_id, None)
+        consumer.client.consumers.pop(consumer.consumer_id, None)
+        consumer.is_closed = True
+        consumer.is_started = False
+        if queue.feed is None or (not queue.feed.is_browser and broker.subscriptions.leave(queue, is_lead)):
+            broker.redelivery.consumer_gone(consumer, is_lost)
+        else:
+            if queue.feed.is_browser:
+                broker.browsing.close(consumer)
+            for delivery in consumer.take_held():
+                if delivery.state == IN_FLIGHT:
+                    broker.release(delivery)
+        broker.selective.removed(consumer)
+        if consumer.batch.record_id:
+            broker.store.close_consumer(consumer.batch.record_id)
+
+
+def _check(source: Source, options: SubscribeOptions) -> None:
+    """Raises: InvalidOption for what does not go together."""
+    is_one_queue = isinstance(source, Queue)
+    if options.is_browser and not is_one_queue:
+        raise InvalidOption(f"{source.uri()} cannot be browsed; a browser looks at one queue")
+    if not (options.is_durable or options.is_shared or options.subscription):
+        return
+    if isinstance(source, CompositeSource):
+        raise InvalidOption(f"{source.uri()} is several destinations; a named subscription has one topic or wildcard")
+    if source.kind == QUEUE or is_one_queue:
+        raise InvalidOption(f"{source.uri()} is a queue; durable and shared subscriptions are for topics")

@@ -1,0 +1,415 @@
+"""Who takes what from topics: plain, named and wildcard subscriptions, and what they keep over a restart.
+
+A subscription's queue refers to its topic's messages.  That of a durable one settles them in the log under a number of
+its own, so that an idle one costs a cursor and no memory; all others live in memory, under the budget.
+Source: Jakarta Messaging 3.1, sections 8.3 and 4.11; semantics.md 2.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.client import Client
+from engine.destination import SUBSCRIPTION, TOPIC
+from engine.destinations import DestinationWatcher
+from engine.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
+from engine.feed import Feed
+from engine.lane import Lane
+from engine.message import Message
+from engine.options import SubscribeOptions
+from engine.ports import CAUSE_EXPIRED, EXPIRED, DestinationState
+from engine.queue import Queue
+from engine.selector.evaluate import compile_selector
+from engine.settlement import SubscriptionBatch
+from engine.subscription import Subscription, from_description
+from engine.topic import Topic
+from engine.wildcard import Wildcard
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+
+class Attached:
+    """A queue that many topics feed.  client: who asked for it, whose permissions count."""
+
+    __slots__ = ("wildcard", "queue", "is_plain", "client")
+
+    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool, client: Client) -> None:
+        self.wildcard = wildcard
+        self.queue = queue
+        self.is_plain = is_plain
+        self.client = client
+
+
+class Subscriptions(DestinationWatcher):
+    """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory."""
+
+    __slots__ = ("broker", "named", "wildcards", "_next_feed")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.named: dict[tuple[str, str, bool], Subscription] = {}
+        self.wildcards: dict[int, Attached] = {}
+        self._next_feed = 1
+        broker.destinations.watchers.append(self)
+        self._restore()
+
+    # -- subscribing
+
+    def queues_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
+        """Return the queues that a new consumer of ``source`` takes from: several of a durable wildcard.
+
+        Raises: InvalidOption, InvalidSelector, SubscriptionInUse.
+        """
+        if options.is_durable or options.is_shared:
+            return self._join_named(client, source, options)
+        if options.subscription:
+            raise InvalidOption(f"subscription {options.subscription[:200]!r} is neither durable nor shared")
+        queue = self._memory_queue(source, options.selector)
+        feed = _feed_of(queue)
+        if options.is_no_local:
+            feed.shunned = client.client_number
+        self._attach(queue, source, not options.is_no_local, client)
+        self._look_back(queue, source, options)
+        return [queue]
+
+    def leave(self, queue: Queue, is_lead: bool) -> bool:
+        """Say whether the queue of a consumer that has just gone stays; it ends here if it does not.
+
+        is_lead: it stands for all consumers of its subscription to several topics, or is the only one.
+        """
+        subscription = _feed_of(queue).subscription
+        if subscription is None:
+            self.end(queue)
+            return False
+        if is_lead:
+            subscription.consumers -= 1
+        if subscription.is_durable:
+            _feed_of(queue).shunned = 0
+            return True
+        if queue.consumers:
+            return True
+        del self.named[subscription.key()]
+        self.end(queue)
+        return False
+
+    def delete(self, client_id: str, name: str, is_durable: bool = True) -> None:
+        """End a named subscription and let go of what waits for it.  Raises: UnknownSubscription, SubscriptionInUse."""
+        subscription = self.named.get((client_id, name, is_durable))
+        if subscription is None:
+            raise UnknownSubscription(f"there is no subscription {name[:200]!r} of client id {client_id[:200]!r}")
+        if subscription.consumers:
+            raise SubscriptionInUse(
+                f"subscription {subscription.full_name()[:200]!r} has {subscription.consumers} consumers; it can be "
+                "deleted once they have closed"
+            )
+        self._drop(subscription)
+
+    # -- publishing
+
+    def publish(self, topic: Topic, message: Message, sender: int) -> None:
+        """Give a message to every subscription of its topic that takes it.  sender: client number, 0 for the broker."""
+        topic.publish(message, self.broker.memory)
+        if topic.is_choosy:
+            self.offer(topic, message, sender)
+
+    def offer(self, topic: Topic, message: Message, sender: int) -> None:
+        """Give a message to those subscriptions that look at it first."""
+        properties = self.broker.readers.properties(message, 1, False)
+        for number in topic.selectors.matching(properties):
+            self._give(topic.selected[number], message)
+        for queue in topic.choosy.values():
+            feed = _feed_of(queue)
+            is_shunned = sender > 0 and feed.shunned == sender
+            if queue.is_logged and message.queue_offset >= 0:
+                lane = queue.lane(message.priority)
+                is_next = lane.next_load == message.queue_offset
+                # Whoever is behind looks at it when it comes to it, but for who sent it: the log does not say.
+                if is_shunned or (is_next and feed.selector is not None and not feed.selector.matches(properties)):
+                    lane.pass_by(message)
+                    self._pass(queue, feed, message)
+                else:
+                    self._give_logged(queue, lane, message)
+            elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
+                self._give(queue, message)
+
+    def select(self, queue: Queue, message: Message) -> bool:
+        """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""
+        feed = _feed_of(queue)
+        if message.store_time_ms < feed.since_ms:
+            return False
+        if feed.selector is None or feed.selector.matches(self.broker.readers.properties(message, 1, False)):
+            return True
+        if queue.is_logged:
+            queue.depth -= 1
+            self._pass(queue, feed, message)
+        return False
+
+    def new_feed(self, source_id: int, queue_id: int, selector_text: str) -> Feed:
+        """Return a feed with a number of its own.  Raises: InvalidSelector."""
+        selector = compile_selector(selector_text) if selector_text.strip() else None
+        number = self._next_feed
+        self._next_feed = number + 1
+        return Feed(number, source_id, queue_id, selector)
+
+    # -- destinations that come and go
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        if not isinstance(destination, Topic) or destination.kind != TOPIC:
+            return
+        for one in self.wildcards.values():
+            is_readable = self.broker.access.allows(one.client, "read", TOPIC, destination.name)
+            if one.wildcard.matches(destination.name) and is_readable:
+                destination.add(one.queue, False, one.is_plain)
+        for subscription in self.named.values():
+            wildcard_of = subscription.wildcard
+            if subscription.is_durable and wildcard_of is not None and wildcard_of.matches(destination.name):
+                queue = self._open_cursor(subscription, destination, None)
+                self.broker.subscribing.join(subscription, queue)
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        if isinstance(destination, Topic):
+            for subscription in self.named.values():
+                subscription.queues.pop(destination.destination_id, None)
+
+    # -- the steps
+
+    def _join_named(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
+        asked = self._asked(client, source, options)
+        known = self.named.get(asked.key())
+        if known is not None:
+            if known.is_shared != asked.is_shared:
+                raise SubscriptionInUse(
+                    f"subscription {known.full_name()[:200]!r} is {'' if known.is_shared else 'not '}shared; "
+                    "another name, or deleting it first, makes room for one that is otherwise"
+                )
+            if known.consumers and not known.is_shared:
+                raise SubscriptionInUse(
+                    f"subscription {known.full_name()[:200]!r} has an active consumer, which is all that one may have "
+                    "that is not shared"
+                )
+            if not known.is_like(asked):
+                if known.consumers:
+                    raise SubscriptionInUse(
+                        f"subscription {known.full_name()[:200]!r} has consumers and takes from {known.uri()} with the "
+                        f"selector {known.selector_text!r}; it can be changed once they have closed"
+                    )
+                self._drop(known)
+                known = None
+        if known is None:
+            known = asked
+            self.named[known.key()] = known
+            self._open(known, client, source, options)
+        known.consumers += 1
+        queues = list(known.queues.values()) if known.carrier is None else [known.carrier, *known.queues.values()]
+        if known.is_no_local:
+            for queue in queues:
+                _feed_of(queue).shunned = client.client_number
+        return queues
+
+    def _asked(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> Subscription:
+        client_id = client.describe().get("client_id", "")
+        if not options.subscription:
+            raise InvalidOption("a durable or shared subscription needs a name")
+        if options.is_durable and not options.is_shared and not client_id:
+            raise InvalidOption(
+                f"durable subscription {options.subscription[:200]!r} needs a client id: it belongs to it"
+            )
+        if options.is_durable and source.kind != TOPIC:
+            raise InvalidOption(
+                f"{source.uri()} ends with its connection; a durable subscription needs a lasting topic"
+            )
+        if options.is_shared and options.is_no_local:
+            raise InvalidOption("a shared subscription has no noLocal: its consumers are of several connections")
+        return Subscription(
+            client_id,
+            options.subscription,
+            options.is_durable,
+            options.is_shared,
+            source.kind,
+            source.name,
+            options.selector,
+            options.is_no_local,
+        )
+
+    def _open(
+        self, subscription: Subscription, client: Client, source: Topic | Wildcard, options: SubscribeOptions
+    ) -> None:
+        destinations = self.broker.destinations
+        if not subscription.is_durable:
+            queue = self._memory_queue(source, subscription.selector_text)
+            _feed_of(queue).subscription = subscription
+            subscription.queues[0] = queue
+            self._attach(queue, source, False, client)
+            self._look_back(queue, source, options)
+        elif isinstance(source, Topic):
+            self._open_cursor(subscription, source, options)
+        else:
+            carrier = destinations.store.open_destination(TOPIC, source.name)
+            number = destinations.store.open_subscription(carrier, subscription.full_name(), subscription.description())
+            subscription.carrier = self._cursor_queue(subscription, number, carrier, source.name)
+            for topic in destinations.matching(source):
+                assert isinstance(topic, Topic), "a wildcard of topics matches topics"
+                if topic.is_logged:
+                    self._open_cursor(subscription, topic, options)
+
+    def _open_cursor(self, subscription: Subscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
+        """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
+        store = self.broker.store
+        starts = {} if options is None else self._starts(topic, options)
+        number = store.open_subscription(
+            topic.destination_id, subscription.full_name(), subscription.description(), starts or None
+        )
+        queue = self._cursor_queue(subscription, number, topic.destination_id, topic.name)
+        subscription.queues[topic.destination_id] = queue
+        topic.add(queue, True, False)
+        self._take_up(queue, store.state_of(number))
+        return queue
+
+    def _cursor_queue(self, subscription: Subscription, number: int, topic_id: int, name: str) -> Queue:
+        destinations = self.broker.destinations
+        queue = Queue(
+            number, TOPIC, name, destinations.addresses.settings_for(TOPIC, name), True, destinations.dirty_queues
+        )
+        feed = self.new_feed(topic_id, number, "")
+        feed.selector = subscription.selector
+        feed.subscription = subscription
+        queue.feed = feed
+        queue.subscriber = subscription.full_name()
+        queue.expired_batch = SubscriptionBatch(number, EXPIRED, CAUSE_EXPIRED)
+        destinations.feeds[feed.number] = queue
+        return queue
+
+    def _memory_queue(self, source: Topic | Wildcard, selector_text: str) -> Queue:
+        destinations = self.broker.destinations
+        if isinstance(source, Topic):
+            number, settings = source.destination_id, source.settings
+        else:
+            number, settings = 0, destinations.addresses.settings_for(TOPIC, source.name)
+        queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues)
+        queue.feed = self.new_feed(number, number, selector_text)
+        destinations.feeds[queue.feed.number] = queue
+        return queue
+
+    def _attach(self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client) -> None:
+        if isinstance(source, Topic):
+            source.add(queue, True, is_plain)
+            return
+        self.wildcards[_feed_of(queue).number] = Attached(source, queue, is_plain, client)
+        for topic in self.broker.destinations.matching(source):
+            assert isinstance(topic, Topic), "a wildcard of topics matches topics"
+            if self.broker.access.allows(client, "read", TOPIC, topic.name):
+                topic.add(queue, False, is_plain)
+
+    def _look_back(self, queue: Queue, source: Topic | Wildcard, options: SubscribeOptions) -> None:
+        """Let a subscription in memory begin with its topic's recent messages, before those that come."""
+        if isinstance(source, Wildcard):
+            if options.is_retroactive:
+                raise InvalidOption(f"{source.uri()} is many topics; retroactive is for a subscription to one")
+            return
+        starts = self._starts(source, options)
+        if not starts:
+            return
+        time_ms = source.settings.retroactive.recovery_time_ms
+        if time_ms >= 0:
+            _feed_of(queue).since_ms = self.broker.wall_ms - time_ms
+        for found in self.broker.store.state_of(source.destination_id).lanes:
+            start = starts.get(found.priority, found.tail)
+            if start < found.tail:
+                queue.lane(found.priority).restore(found.tail, start, [], {})
+
+    def _starts(self, topic: Topic, options: SubscribeOptions) -> dict[int, int]:
+        """Return from which entry on a new subscription has the past, by priority."""
+        policy = topic.settings.retroactive
+        count = policy.message_count
+        if options.is_retroactive or policy.always:
+            wanted = policy.recovery_message_count
+            count = -1 if wanted < 0 else max(count, wanted)
+        if count == 0 or not topic.is_logged:
+            return {}
+        lanes = self.broker.store.state_of(topic.destination_id).lanes
+        return {lane.priority: 0 if count < 0 else max(0, lane.tail - count) for lane in lanes}
+
+    def _give(self, queue: Queue, message: Message) -> None:
+        self.broker.memory.hold(message)
+        queue.enqueue(message)
+        if queue.rotation:
+            queue.mark_dirty()
+
+    def _give_logged(self, queue: Queue, lane: Lane, message: Message) -> None:
+        if queue.consumers:
+            queue.enqueue(message)
+            if queue.rotation:
+                queue.mark_dirty()
+        else:
+            lane.add_behind(message)
+            queue.depth += 1
+            queue.enqueued_count += 1
+
+    def _pass(self, queue: Queue, feed: Feed, message: Message) -> None:
+        if feed.passed.add(message):
+            self.broker.dispatcher.settling.append((feed.passed, None))
+
+    def _drop(self, subscription: Subscription) -> None:
+        """End a named subscription that nobody has now."""
+        self.broker.flush_settlements()
+        del self.named[subscription.key()]
+        queues = list(subscription.queues.values())
+        if subscription.carrier is not None:
+            queues.append(subscription.carrier)
+        for queue in queues:
+            self.end(queue)
+            if subscription.is_durable:
+                self.broker.store.close_destination(queue.destination_id)
+
+    def end(self, queue: Queue) -> None:
+        """Let go of a subscription's queue and of all that waits in it."""
+        feed = _feed_of(queue)
+        queue.is_closed = True
+        destinations = self.broker.destinations
+        del destinations.feeds[feed.number]
+        attached = self.wildcards.pop(feed.number, None)
+        source = destinations.by_id.get(feed.source_id)
+        for topic in [source] if attached is None else destinations.matching(attached.wildcard):
+            if isinstance(topic, Topic):
+                topic.remove(feed.number)
+        self.broker.let_go(queue)
+
+    # -- after a start
+
+    def _restore(self) -> None:
+        """Take up the durable subscriptions that the store has found, with where each of them was."""
+        destinations = self.broker.destinations
+        topics = {topic.destination_id: topic for topic in destinations.topics.values()}
+        for state in self.broker.store.recovered():
+            if state.kind != SUBSCRIPTION:
+                continue
+            found = from_description(state.description)
+            subscription = self.named.setdefault(found.key(), found)
+            topic = topics.get(state.topic_id)
+            if topic is None:
+                subscription.carrier = self._cursor_queue(
+                    subscription, state.destination_id, state.topic_id, subscription.source
+                )
+                continue
+            queue = self._cursor_queue(subscription, state.destination_id, state.topic_id, topic.name)
+            self._take_up(queue, state)
+            subscription.queues[state.topic_id] = queue
+            topic.add(queue, True, False)
+        for subscription in self.named.values():
+            # A stop may have come between a wildcard's record and those of its topics.
+            if subscription.wildcard is not None:
+                for one in destinations.matching(subscription.wildcard):
+                    if isinstance(one, Topic) and one.is_logged and one.destination_id not in subscription.queues:
+                        self._open_cursor(subscription, one, None)
+
+    def _take_up(self, queue: Queue, state: DestinationState) -> None:
+        for found in state.lanes:
+            lane = queue.lane(found.priority)
+            queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
+
+
+def _feed_of(queue: Queue) -> Feed:
+    feed = queue.feed
+    assert feed is not None, "the queue of a subscription has a feed"
+    return feed

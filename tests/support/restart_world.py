@@ -1,0 +1,54 @@
+"""An engine on the store in memory that keeps its contract, with crashes: what was not durable is gone."""
+
+from __future__ import annotations
+
+from config.matching import AddressEntry, AddressMatcher
+from engine.broker import Broker
+from engine.ports import READ_LANE, SYNC_LANE
+from engine.store.memory_store import MemoryStore
+from engine.topic import Topic
+from tests.support.engine_world import MIB, EngineWorld
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
+
+
+class RestartWorld(EngineWorld):
+    """``turn`` reads pages and leaves syncs to ``sync``; ``crash`` starts again with what was durable."""
+
+    def __init__(self, *addresses: AddressEntry, memory_limit_bytes: int = 256 * MIB) -> None:
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.addresses = addresses
+        self.memory_limit_bytes = memory_limit_bytes
+        self.workers = HeldWorkers()
+        self.memory_store = MemoryStore(self.workers, "c0ffee00", 1, True)
+        self._start()
+
+    def _start(self) -> None:
+        self.timers = VirtualTimers(self.clock)
+        self.broker = Broker(
+            self.memory_store, self.clock, self.timers, AddressMatcher(self.addresses), self.memory_limit_bytes, seed=7
+        )
+
+    def turn(self) -> int:
+        while True:
+            offset = self.broker.end_turn()
+            self.broker.begin_turn()
+            if not self.workers.finish(READ_LANE) and not self.broker.destinations.dirty_queues:
+                return offset
+
+    def sync(self) -> None:
+        """Make everything durable."""
+        self.turn()
+        self.broker.sync()
+        while self.workers.finish(SYNC_LANE):
+            pass
+        assert self.memory_store.durable_offset() == self.memory_store.append_offset()
+
+    def crash(self) -> None:
+        """Stop without a word, and start again."""
+        self.workers = HeldWorkers()
+        self.memory_store = self.memory_store.restarted(self.workers)
+        self._start()
+
+    def topic(self, name: str = "t") -> Topic:
+        return self.broker.destinations.topic(name)
