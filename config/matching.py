@@ -110,6 +110,7 @@ class AddressEntry:
     sources: the same paths -> where the value stands (``file:line``).
     group: of the entries of one group that match a destination, only the most specific one applies; empty: every one
     does.  ActiveMQ's policyEntries are such a group.
+    place: where the entry begins (``file:line``).
     """
 
     pattern: Pattern
@@ -117,6 +118,7 @@ class AddressEntry:
     values: Mapping[str, object]
     sources: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class AddressMatcher:
         settings = self._cache.get(key)
         if settings is None:
             values: dict[str, object] = {}
-            for entry in self._matching(kind, name):
+            for entry in self.matching(kind, name):
                 values.update(entry.values)
             if DELAYS_ROLLBACK not in values and not REDELIVERY_DELAYS.isdisjoint(values):
                 values[DELAYS_ROLLBACK] = True
@@ -181,13 +183,22 @@ class AddressMatcher:
         What is not there is built in.
         """
         explained: dict[str, Setting] = {}
-        for entry in self._matching(kind, name):
+        for entry in self.matching(kind, name):
             for path, value in entry.values.items():
                 explained[path] = Setting(value, entry.sources.get(path, entry.pattern.text))
         return explained
 
-    def _matching(self, kind: int, name: str) -> list[AddressEntry]:
-        elements = tuple(name.split("."))
-        found = [entry for entry in self._entries if entry.kinds & kind and entry.pattern.matches(elements)]
+    def matching(self, kind: int, name: str) -> list[AddressEntry]:
+        """Return the entries that apply to a destination, the most specific last."""
+        found = self._all_matching(kind, name)
         last_of_group = {entry.group: entry for entry in found if entry.group}
         return [entry for entry in found if not entry.group or last_of_group[entry.group] is entry]
+
+    def left_out(self, kind: int, name: str) -> list[AddressEntry]:
+        """Return the entries that match a destination and do not apply, since another of their group does."""
+        applied = self.matching(kind, name)
+        return [entry for entry in self._all_matching(kind, name) if not any(entry is other for other in applied)]
+
+    def _all_matching(self, kind: int, name: str) -> list[AddressEntry]:
+        elements = tuple(name.split("."))
+        return [entry for entry in self._entries if entry.kinds & kind and entry.pattern.matches(elements)]

@@ -104,7 +104,7 @@ class _Reader:
             group = f"{self.document.source}:{policy_map.line}"
             for default in policy_map.all("defaultEntry"):
                 for entry in default.all("policyEntry"):
-                    self._add(_EVERYTHING, BOTH, self._policy(entry), group)
+                    self._add(_EVERYTHING, BOTH, self._policy(entry), group, entry)
             for entries in policy_map.all("policyEntries"):
                 for entry in entries.children:
                     if entry.name != "policyEntry":
@@ -112,10 +112,11 @@ class _Reader:
                         continue
                     taken = self._policy(entry)
                     for pattern, kinds in self._patterns(entry):
-                        self._add(pattern, kinds, taken, group)
+                        self._add(pattern, kinds, taken, group, entry)
 
-    def _add(self, pattern: Pattern, kinds: int, taken: Taken, group: str) -> None:
-        self.document.addresses.append(AddressEntry(pattern, kinds, taken.values, taken.sources, group))
+    def _add(self, pattern: Pattern, kinds: int, taken: Taken, group: str, element: Element) -> None:
+        place = self.document.place(element.line)
+        self.document.addresses.append(AddressEntry(pattern, kinds, taken.values, taken.sources, group, place))
 
     def _patterns(self, element: Element) -> list[tuple[Pattern, int]]:
         """Return what an entry is for; of a composite name, each of its parts."""
@@ -447,7 +448,7 @@ class _Reader:
         group = f"{self.document.source}:{policy_map.line}"
         for default in policy_map.all("defaultEntry"):
             for policy in default.all("redeliveryPolicy"):
-                self._add(_EVERYTHING, BOTH, self._redelivery(policy), group)
+                self._add(_EVERYTHING, BOTH, self._redelivery(policy), group, policy)
         for entries in policy_map.all("redeliveryPolicyEntries"):
             for policy in entries.children:
                 if policy.name != "redeliveryPolicy":
@@ -455,7 +456,7 @@ class _Reader:
                     continue
                 taken = self._redelivery(policy)
                 for pattern, kinds in self._patterns(policy):
-                    self._add(pattern, kinds, taken, group)
+                    self._add(pattern, kinds, taken, group, policy)
 
     def _redelivery(self, policy: Element) -> Taken:
         return take_attributes(self.document, options.REDELIVERY_POLICY, policy, options.MATCHES)
@@ -463,12 +464,12 @@ class _Reader:
     def _read_time_stamping(self, plugin: Element) -> None:
         taken = take_attributes(self.document, options.TIME_STAMPING, plugin)
         if taken.values:
-            self._add(_EVERYTHING, BOTH, taken, "")
+            self._add(_EVERYTHING, BOTH, taken, "", plugin)
 
     def _read_discarding(self, plugin: Element) -> None:
         taken = take_attributes(self.document, options.DISCARDING, plugin)
         if taken.values:
-            self._add(_EVERYTHING, BOTH, taken, "")
+            self._add(_EVERYTHING, BOTH, taken, "", plugin)
 
     def _unknown(self, element: Element, parent: str, known: Iterable[str]) -> None:
         self.document.report(element.line, parent, str(unknown_option(element.name, known)))

@@ -143,7 +143,9 @@ class CoreReader:
             taken = take_children(self.document, self._address_setting, setting)
             if found is not None:
                 pattern, kinds = found
-                self.document.addresses.append(AddressEntry(pattern, kinds, taken.values, taken.sources))
+                self.document.addresses.append(
+                    AddressEntry(pattern, kinds, taken.values, taken.sources, "", self.document.place(setting.line))
+                )
 
     # -- permissions
 

@@ -263,7 +263,7 @@ class _Reader:
                 self._read_one(inner_element, inner, ADDRESS[key], values, sources, key)
         if pattern is not None:
             by_path = {_path_of(key): place for key, place in sources.items()}
-            self.document.addresses.append(AddressEntry(pattern, kinds, values, by_path, group))
+            self.document.addresses.append(AddressEntry(pattern, kinds, values, by_path, group, self._place(node)))
         elif len(self.document.problems) == problem_count:
             self._report(node, element, "lacks 'match', the name or pattern that the entry is for")
 

@@ -19,6 +19,8 @@ from gateway.cli import exit_codes
 MODULES: Final = {
     "run": "gateway.cli.run",
     "check-config": "gateway.cli.check_config",
+    "explain": "gateway.cli.explain",
+    "lint": "gateway.cli.lint",
     "user": "gateway.cli.user",
     "send": "gateway.cli.send",
     "receive": "gateway.cli.receive",

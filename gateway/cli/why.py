@@ -36,7 +36,13 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("id", metavar="ID", help="consumer_id or connection_id as in 'stat --json', or a message-id")
     parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
     parser.add_argument("--data", metavar="DIR", help="of a message: read this store directory instead")
-    parser.add_argument("--config", metavar="FILE", help="with --data: the configuration that the policy stands in")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="with --data: the configuration that the policy stands in",
+    )
     add_user_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

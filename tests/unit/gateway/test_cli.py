@@ -180,3 +180,49 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     process = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (process.returncode, process.stderr) == (exit_codes.FAILED, b"")
+
+
+def test_explain_prints_where_values_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("addresses: [{match: a.>, nack: requeue}]\npermissions: [{match: a, read: x}]\n")
+    assert main(["explain", "a.b", "--config", str(path), "--set"]) == exit_codes.OK
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["queue://a.b"]
+    assert lines[1] == ["nack", "requeue", f"{path}:1,", "over", "redeliver", "(default)"]
+    assert lines[2] == ["may", "read:", "nobody"]
+
+
+def test_explain_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "topic://t?consumer.prefetchSize=3", "--listener", "stomp", "--json"]) == exit_codes.OK
+    document = json.loads(capsys.readouterr().out)
+    assert document["destination"] == "topic://t"
+    assert document["settings"]["prefetch.topic-prefetch"]["overrode"] == [{"value": "32766", "source": "default"}]
+    assert len(document["settings"]) > 50
+
+
+@pytest.mark.parametrize("destination", ["a.>", "a?consumer.prefetch=1", ""])
+def test_explain_needs_a_destination(destination: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", destination]) == exit_codes.USAGE
+    assert capsys.readouterr().err.startswith("penstock: ")
+
+
+def test_lint_lists_and_fails_on_errors_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "b.xml"
+    path.write_text(
+        "<configuration xmlns='urn:activemq'><core><address-settings><address-setting match='#'>"
+        "<address-full-policy>BLOCK</address-full-policy></address-setting></address-settings></core></configuration>"
+    )
+    assert main(["lint", str(path)]) == exit_codes.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(f"warning: {path}:1: address-full-policy: ") for line in lines)
+    assert lines[-1].startswith("errors: 0, warnings: 1, information: ")
+    assert main(["lint", "--strict", str(path)]) == exit_codes.USAGE
+    capsys.readouterr()
+    path.write_text("dta: x")
+    assert main(["lint", "--json", str(path)]) == exit_codes.USAGE
+    assert json.loads(capsys.readouterr().out)["findings"][0]["level"] == "error"
+
+
+def test_lint_of_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", "/nonexistent"]) == exit_codes.USAGE
+    assert "cannot be read" in capsys.readouterr().err

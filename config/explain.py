@@ -1,0 +1,168 @@
+"""Where each effective value of a destination comes from, and what it overrode.
+
+Layers, lowest to highest: built in, address settings by precedence, the listener's URI, the options behind the
+destination's ``?``.  What a consumer says in its own SUBSCRIBE stands above them all; a running gateway knows it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from config.destination_options import NO_CONSUMER_OPTIONS, ConsumerOptions, DestinationUri
+from config.matching import (
+    DELAYS_ROLLBACK,
+    REDELIVERY_DELAYS,
+    TOPIC,
+    AddressEntry,
+    AddressMatcher,
+    Setting,
+)
+from config.model import ConnectionDefaults, ServerConfig
+from config.permissions import Action, PermissionMap
+from config.policies import DEFAULT_ADDRESS_SETTINGS, clamp_prefetch
+from config.schema import ADDRESS, leaves
+
+BUILT_IN: Final = "default"
+
+_ACTIONS: Final[tuple[Action, ...]] = (
+    "read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values of one origin: dotted attribute path of AddressSettings -> value and where it stands."""
+
+    values: Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One effective value.  key: as in YAML.  overrode: what stands below it, nearest first, the default last."""
+
+    key: str
+    value: str
+    source: str
+    overrode: tuple[tuple[str, str], ...]
+
+    @property
+    def is_set(self) -> bool:
+        return self.source != BUILT_IN
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All of a destination.  left_out: entries that match and do not apply, because another of their group does.
+
+    permissions: action -> groups; empty where everybody may do everything.
+    """
+
+    values: tuple[Explained, ...]
+    left_out: tuple[str, ...]
+    permissions: Mapping[str, tuple[str, ...]]
+
+
+def explain(
+    config: ServerConfig,
+    kind: int,
+    name: str,
+    listener: tuple[str, ConnectionDefaults] | None = None,
+    options: DestinationUri | None = None,
+    above: Sequence[Layer] = (),
+) -> Explanation:
+    """Return where each effective value of a destination comes from.
+
+    kind: QUEUE or TOPIC.  listener: where a connection came in, as (key of the listener, its defaults).
+    above: what a running consumer set by itself, lowest first.
+    """
+    matcher = AddressMatcher(config.addresses)
+    layers = [_entry_layer(entry) for entry in matcher.matching(kind, name)]
+    if listener is not None:
+        layers.append(_listener_layer(*listener, config.sources.get(f"listeners.{listener[0]}", BUILT_IN)))
+    if options is not None:
+        layers.append(Layer(_own_values(kind, options)))
+    layers.extend(above)
+    return Explanation(
+        tuple(_explained(layers)),
+        tuple(_left_out_words(entry) for entry in matcher.left_out(kind, name)),
+        _permissions(config, kind, name),
+    )
+
+
+def _entry_layer(entry: AddressEntry) -> Layer:
+    return Layer(
+        {path: Setting(value, entry.sources.get(path, entry.pattern.text)) for path, value in entry.values.items()}
+    )
+
+
+def _listener_layer(key: str, defaults: ConnectionDefaults, source: str) -> Layer:
+    return Layer(
+        {
+            path: Setting(value, f"{defaults.sources.get(path, path)} of listeners.{key}, {source}")
+            for path, value in defaults.values.items()
+        }
+    )
+
+
+def _own_values(kind: int, options: DestinationUri) -> dict[str, Setting]:
+    source = "the destination's own options"
+    values = {path: Setting(value, source) for path, value in options.producer.settings.items()}
+    values.update((path, Setting(value, source)) for path, value in options.consumer.settings.items())
+    if options.consumer.prefetch is not None:
+        values.update(prefetch_values(kind, options.consumer.prefetch, options.consumer, source))
+    if options.consumer.is_exclusive is not None:
+        values["queue.exclusive_consumer"] = Setting(options.consumer.is_exclusive, source)
+    return values
+
+
+def prefetch_values(
+    kind: int, prefetch: int, consumer: ConsumerOptions = NO_CONSUMER_OPTIONS, source: str = "the consumer itself"
+) -> dict[str, Setting]:
+    """Return what a consumer's own prefetch stands above."""
+    setting = Setting(clamp_prefetch(prefetch), source)
+    if kind == TOPIC:
+        return {f"prefetch.{'durable_topic' if consumer.subscription_name else 'topic'}_prefetch": setting}
+    if consumer.is_browser:
+        return {"prefetch.queue_browser_prefetch": setting}
+    return {"prefetch.queue_prefetch": setting, "prefetch.non_persistent_queue_prefetch": setting}
+
+
+def _explained(layers: Sequence[Layer]) -> list[Explained]:
+    found: list[Explained] = []
+    for key, leaf in leaves(ADDRESS).items():
+        default = Setting(operator.attrgetter(leaf.path)(DEFAULT_ADDRESS_SETTINGS), BUILT_IN)
+        history = [default, *(layer.values[leaf.path] for layer in layers if leaf.path in layer.values)]
+        if leaf.path == DELAYS_ROLLBACK and len(history) == 1:
+            history.extend(_waiting_rollback(layers))
+        value, *overrode = reversed(history)
+        found.append(
+            Explained(
+                key,
+                leaf.kind.show(value.value),
+                value.source,
+                tuple((leaf.kind.show(setting.value), setting.source) for setting in overrode),
+            )
+        )
+    return found
+
+
+def _waiting_rollback(layers: Sequence[Layer]) -> list[Setting]:
+    """Return what a delay somewhere makes of rollbacks; nobody set that itself."""
+    for layer in reversed(layers):
+        for path in sorted(REDELIVERY_DELAYS & layer.values.keys()):
+            return [Setting(True, f"follows from a delay, {layer.values[path].source}")]
+    return []
+
+
+def _left_out_words(entry: AddressEntry) -> str:
+    return f"{entry.pattern.text} at {entry.place}: another entry of its group is more specific, and only one applies"
+
+
+def _permissions(config: ServerConfig, kind: int, name: str) -> dict[str, tuple[str, ...]]:
+    permissions = PermissionMap(config.permissions)
+    if permissions.is_open:
+        return {}
+    return {action: tuple(sorted(permissions.groups_for(action, kind, name))) for action in _ACTIONS}
