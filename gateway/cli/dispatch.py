@@ -21,6 +21,7 @@ MODULES: Final = {
     "check-config": "gateway.cli.check_config",
     "explain": "gateway.cli.explain",
     "lint": "gateway.cli.lint",
+    "migrate": "gateway.cli.migrate",
     "user": "gateway.cli.user",
     "send": "gateway.cli.send",
     "receive": "gateway.cli.receive",

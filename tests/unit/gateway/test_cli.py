@@ -226,3 +226,28 @@ def test_lint_lists_and_fails_on_errors_only(tmp_path: Path, capsys: pytest.Capt
 def test_lint_of_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "/nonexistent"]) == exit_codes.USAGE
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_migrate_writes_what_check_config_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, written = tmp_path / "activemq.xml", tmp_path / "p.yaml"
+    source.write_text("<broker advisorySupport='false'/>")
+    assert main(["migrate", str(source), "--output", str(written)]) == exit_codes.OK
+    assert main(["check-config", str(written)]) == exit_codes.OK
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["advisory-support:", "false", f"{written}:3"] in lines
+
+
+def test_migrate_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "activemq.xml"
+    source.write_text("<broker/>")
+    assert main(["migrate", str(source), "--output", str(source)]) == exit_codes.FAILED
+    assert capsys.readouterr().err == f"penstock: {source}: File exists\n"
+    assert main(["migrate", str(source)]) == exit_codes.OK
+    assert "addresses:" in capsys.readouterr().out
+
+
+def test_migrate_of_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "activemq.xml"
+    source.write_text("<broker><nothing/></broker>")
+    assert main(["migrate", str(source)]) == exit_codes.USAGE
+    assert capsys.readouterr().err.startswith(f"{source}:1: broker: nothing: unknown option")

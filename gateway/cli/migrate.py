@@ -1,0 +1,41 @@
+"""``penstock migrate FILE...``: other brokers' files as a penstock.yaml."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from config.loader import read_all
+from config.migrate import migrate
+from config.scram import hash_password
+from gateway.cli import exit_codes
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "migrate",
+        help="write other brokers' files as a penstock.yaml",
+        description="Write the penstock.yaml that does the same as activemq.xml, HornetQ's or Artemis' files, each "
+        "value with the line it comes from; what has no effect here stands at its top.  Passwords become verifiers.",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="of several, later ones stand over earlier ones")
+    parser.add_argument("--output", metavar="FILE", help="write there, and not over a file that is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    text = migrate(read_all(arguments.files), hash_password)
+    if arguments.output is None:
+        print(text, end="")
+        return exit_codes.OK
+    try:
+        with Path(arguments.output).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        print(f"penstock: {arguments.output}: {error.strerror}", file=sys.stderr)
+        return exit_codes.FAILED
+    return exit_codes.OK
