@@ -172,6 +172,10 @@ class Queue:
                 return lane.fault
         return ""
 
+    def group_owners(self) -> dict[str, int]:
+        """Return id of each message group -> number of the consumer that its messages go to."""
+        return {} if self.selection is None else self.selection.owners()
+
     def is_held_by_delays(self) -> bool:
         """Say whether entries wait on disk because too much waits for its redelivery in memory."""
         return any(lane.next_load < lane.tail and lane.is_held_by_delays() for lane in self.used_lanes)

@@ -67,7 +67,7 @@ class SelectiveDispatcher(TimerTarget):
             return
         selection.remove(consumer)
         consumers = queue.consumers.values()
-        is_needed = queue.has_choosy_settings or (queue.has_groups and queue.depth > 0)
+        is_needed = queue.has_choosy_settings or bool(selection.groups.by_key) or (queue.has_groups and queue.depth > 0)
         if not consumers or not (is_needed or any(one.is_choosy() for one in consumers)):
             selection.close()
             queue.selection = None

@@ -1,0 +1,300 @@
+"""Message groups: one owner a group, order kept, and who gets a group when its owner goes, idles or ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import gates
+from engine.consumer import AUTO
+from engine.delivery import Delivery
+from engine.groups import GROUPS_MAX
+from engine.lane import LANE_MESSAGES
+from engine.queue import Queue
+from engine.selection import Selection
+from engine.transaction import Transaction, TransactionLimits
+from tests.support.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+
+DELAYS = {"redelivery__initial_redelivery_delay_ms": 300, "redelivery__redelivery_delay_ms": 300}
+
+
+def texts(deliveries: list[Delivery]) -> list[str]:
+    return [one.message.body.decode() for one in deliveries]
+
+
+def send(world: EngineWorld, *bodies: str, **values: Any) -> None:
+    """Send messages whose group is the first letter of their body; none for a figure."""
+    for body in bodies:
+        world.send(body.encode(), group=body[0] if body[0].isalpha() else "", **values)
+
+
+def two_consumers(world: EngineWorld, prefetch: int = 100) -> tuple[FakeClient, FakeClient]:
+    clients = world.client("one"), world.client("two")
+    for client in clients:
+        world.consumer(client, prefetch=prefetch)
+    return clients
+
+
+def queue_of(world: EngineWorld) -> Queue:
+    return world.broker.destinations.queue("q")
+
+
+def selection_of(world: EngineWorld) -> Selection:
+    selection = queue_of(world).selection
+    assert selection is not None
+    return selection
+
+
+def test_a_group_goes_to_one_consumer_and_groups_are_shared_out_in_turn() -> None:
+    world = EngineWorld()
+    one, two = two_consumers(world)
+    send(world, "a1", "b1", "a2", "c1", "b2", "a3", "1")
+    assert (texts(one.take()), texts(two.take())) == (["a1", "a2", "a3"], ["b1", "c1", "b2", "1"])
+    assert queue_of(world).group_owners() == {"a": 1, "b": 2, "c": 2}
+
+
+def test_what_waited_before_there_were_consumers_is_shared_out_too() -> None:
+    world = EngineWorld()
+    send(world, "a1", "b1", "a2", "b2")
+    one, two = two_consumers(world)
+    world.turn()
+    assert (texts(one.take()), texts(two.take())) == (["a1", "a2"], ["b1", "b2"])
+
+
+def test_automatic_consumers_own_groups_too() -> None:
+    world = EngineWorld()
+    one, two = world.client("one"), world.client("two")
+    for client in (one, two):
+        world.consumer(client, ack_mode=AUTO)
+    send(world, "a1", "b1", "a2", "b2")
+    assert (one.bodies(), two.bodies()) == ([b"a1", b"a2"], [b"b1", b"b2"])
+    assert world.stats().depth == 0
+
+
+def test_a_full_owner_keeps_its_messages_and_others_get_theirs() -> None:
+    world = EngineWorld()
+    one, two = two_consumers(world, prefetch=2)
+    send(world, "a1", "b1", "a2", "a3", "a4", "b2")
+    held = one.take()
+    assert (texts(held), texts(two.take())) == (["a1", "a2"], ["b1", "b2"])
+    world.acknowledge(*held)
+    assert texts(one.take()) == ["a3", "a4"]
+
+
+def test_the_gate_names_the_owner() -> None:
+    world = EngineWorld()
+    one = world.client("one")
+    world.consumer(one, prefetch=1)
+    send(world, "a1", "a2")
+    idle = world.consumer(world.client("two"))
+    world.turn()
+    assert idle.gate() == gates.GROUP_OWNER
+    assert idle.describe_gate() == "group-owner: what waits belongs to groups of other consumers"
+
+
+def test_groups_of_a_consumer_that_closes_go_to_others_in_order() -> None:
+    world = EngineWorld()
+    one, two = two_consumers(world, prefetch=2)
+    send(world, "a1", "b1", "a2", "a3", "a4")
+    held = two.take()
+    assert texts(held) == ["b1"]
+    world.lose(one)
+    assert texts(two.take()) == ["a1"]
+    world.acknowledge(*held)
+    assert queue_of(world).group_owners() == {"a": 2, "b": 2}
+
+
+def test_the_end_of_a_group_lets_the_next_message_choose_a_new_owner() -> None:
+    world = EngineWorld()
+    one, two = two_consumers(world)
+    send(world, "a1")
+    send(world, "a2", headers="JMSXGroupSeq:-1")
+    assert queue_of(world).group_owners() == {}
+    send(world, "a3", "a4")
+    assert (texts(one.take()), texts(two.take())) == (["a1", "a2"], ["a3", "a4"])
+
+
+def test_a_group_waits_while_one_of_its_messages_waits_for_its_redelivery() -> None:
+    world = EngineWorld(address("q", **DELAYS))
+    client = world.client()
+    world.consumer(client, prefetch=1)
+    send(world, "a1", "a2", "b1", "1")
+    (first,) = client.take()
+    world.refuse(first)
+    (other,) = client.take()
+    assert texts([other]) == ["b1"]
+    world.acknowledge(other)
+    (plain,) = client.take()
+    assert texts([plain]) == ["1"]
+    world.acknowledge(plain)
+    assert client.take() == []
+    world.advance(300)
+    for text in ("a1", "a2"):
+        (held,) = client.take()
+        assert texts([held]) == [text]
+        world.acknowledge(held)
+
+
+def test_it_waits_also_if_the_owner_goes_meanwhile() -> None:
+    world = EngineWorld(address("q", **DELAYS))
+    one, two = two_consumers(world, prefetch=1)
+    send(world, "a1", "a2")
+    world.refuse(*one.take())
+    world.leave(one)
+    assert two.take() == []
+    world.advance(300)
+    assert texts(two.take()) == ["a1"]
+
+
+def test_a_group_waits_for_what_an_open_transaction_holds_of_it() -> None:
+    world = EngineWorld()
+    one, two = two_consumers(world)
+    send(world, "a1", "a2")
+    held = one.take()
+    transaction = Transaction(one, "t", TransactionLimits())
+    transaction.add_accepted(held[:1])
+    consumer = held[0].consumer
+    assert consumer is not None
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.turn()
+    assert two.take() == []
+    world.broker.abort(transaction)
+    world.turn()
+    assert texts(two.take()) == ["a1", "a2"]
+
+
+def test_a_new_consumer_shares_the_groups_where_the_address_says_so() -> None:
+    world = EngineWorld(address("q", queue__group_rebalance=True))
+    one = world.client("one")
+    world.consumer(one)
+    send(world, "a1", "b1")
+    held = one.take()
+    two = world.client("two")
+    world.consumer(two)
+    send(world, "a2", "b2")
+    assert (one.take(), two.take()) == ([], [])  # until the last owner has settled what it holds
+    world.acknowledge(held[0])
+    world.acknowledge(held[1])
+    assert sorted(texts(one.take()) + texts(two.take())) == ["a2", "b2"]
+    assert sorted(queue_of(world).group_owners().values()) == [1, 2]
+
+
+def test_a_group_stays_with_its_owner_where_it_does_not() -> None:
+    world = EngineWorld()
+    one = world.client("one")
+    world.consumer(one)
+    send(world, "a1")
+    two = world.client("two")
+    world.consumer(two)
+    send(world, "a2")
+    assert (texts(one.take()), two.take()) == (["a1", "a2"], [])
+
+
+def test_an_idle_group_loses_its_owner() -> None:
+    world = EngineWorld(address("q", queue__group_idle_timeout_ms=1_000))
+    one, two = two_consumers(world, prefetch=2)
+    send(world, "a1", "b1", "1", "2")
+    held = one.take()
+    assert texts(held) == ["a1", "1"]
+    assert texts(two.take()) == ["b1", "2"]
+    one.is_output_full = True
+    world.acknowledge(held[0])
+    send(world, "a2")
+    world.advance(2_000)
+    three = world.client("three")
+    world.consumer(three)
+    world.turn()
+    assert texts(three.take()) == ["a2"]
+
+
+def test_a_group_with_messages_in_flight_is_not_idle() -> None:
+    world = EngineWorld(address("q", queue__group_idle_timeout_ms=1_000))
+    one, two = two_consumers(world, prefetch=1)
+    send(world, "a1", "a2")
+    world.advance(5_000)
+    assert (texts(one.take()), two.take()) == (["a1"], [])
+
+
+def test_the_first_message_for_an_owner_says_so_where_the_address_asks_for_it() -> None:
+    world = EngineWorld(address("q", queue__group_first_key="JMSXGroupFirstForConsumer", **DELAYS))
+    one = world.client("one")
+    world.consumer(one, prefetch=2)
+    send(world, "a1", "a2")
+    marks = [one.message.annotations for one in one.handed]
+    assert marks == [b"JMSXGroupFirstForConsumer:true\n", b""]
+    two = world.client("two")
+    world.consumer(two, prefetch=1)
+    world.leave(one)
+    assert two.handed[0].message.annotations == b"JMSXGroupFirstForConsumer:true\n"
+    (held,) = two.take()
+    world.acknowledge(held)
+    (second,) = two.take()
+    assert second.message.annotations == b""
+    world.refuse(second)
+    world.advance(300)
+    (again,) = two.take()
+    assert again.message.annotations == b""
+    assert selection_of(world).originals == {}
+
+
+def test_buckets_share_owners() -> None:
+    world = EngineWorld(address("q", queue__group_buckets=1))
+    one, two = two_consumers(world)
+    send(world, "a1", "b1", "c1", "1")
+    assert (texts(one.take()), texts(two.take())) == (["a1", "b1", "c1"], ["1"])
+
+
+def test_no_buckets_are_no_groups() -> None:
+    world = EngineWorld(address("q", queue__group_buckets=0))
+    one, two = two_consumers(world)
+    send(world, "a1", "a2")
+    assert (texts(one.take()), texts(two.take())) == (["a1"], ["a2"])
+
+
+def test_what_the_owner_does_not_select_goes_to_others() -> None:
+    world = EngineWorld()
+    red, every = world.client("red"), world.client("every")
+    world.consumer(red, selector="colour = 'red'")
+    world.consumer(every, prefetch=1)
+    every.is_output_full = True
+    send(world, "a1", headers="colour:red")
+    world.broker.output_drained(every)
+    send(world, "a2", headers="colour:blue")
+    send(world, "a3", headers="colour:red")
+    assert (texts(red.take()), texts(every.take())) == (["a1", "a3"], ["a2"])
+
+
+def test_only_so_many_idle_groups_are_remembered() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, ack_mode=AUTO)
+    send(world, "a1")
+    for number in range(GROUPS_MAX + 10):
+        world.send(b"x", group=f"g{number}")
+    owners = queue_of(world).group_owners()
+    assert len(owners) <= GROUPS_MAX
+    assert "a" not in owners
+    assert f"g{GROUPS_MAX + 9}" in owners
+
+
+def test_a_full_owner_does_not_keep_other_groups_waiting_behind_a_long_queue() -> None:
+    world = EngineWorld()
+    one, two = two_consumers(world, prefetch=1)
+    send(world, "a1", *["a2"] * (LANE_MESSAGES + 2_000))
+    assert texts(one.take()) == ["a1"]
+    send(world, "b1")
+    for _ in range(10):
+        world.advance(0)
+    assert texts(two.take()) == ["b1"]
+
+
+def test_the_queue_is_plain_again_once_it_is_empty() -> None:
+    world = EngineWorld()
+    one, two = two_consumers(world)
+    send(world, "a1")
+    world.acknowledge(*one.take())
+    world.leave(one)
+    assert queue_of(world).is_choosy
+    world.leave(two)
+    assert not queue_of(world).is_choosy
+    assert queue_of(world).group_owners() == {}
