@@ -92,6 +92,10 @@ class Groups:
         group.used_ms = now_ms
         self.by_key[group.key] = self.by_key.pop(group.key)
 
+    def has_unsettled(self) -> bool:
+        """Say whether some group waits for what a consumer holds of it."""
+        return any(group.unsettled for group in self.by_key.values())
+
     def owned_by(self, consumer: Consumer) -> list[Group]:
         return [group for group in self.by_key.values() if group.owner is consumer]
 

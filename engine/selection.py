@@ -286,6 +286,11 @@ class Selection:
         self.list_consumer(consumer)
         self.queue.mark_dirty()
 
+    def _wake_all(self, view: View) -> None:
+        while view.idle:
+            self.list_consumer(view.idle.popleft())
+        self.queue.mark_dirty()
+
     def held_by(self) -> int:
         """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""
         if not self.is_open:
@@ -311,6 +316,8 @@ class Selection:
             if view.behind:
                 self._feed(view)
             delivery = view.waiting.first()
+            if delivery is not None and not view.has_passed(delivery):
+                delivery = None  # something before it may match
             owned = seat.owned.first()
             if owned is not None and (delivery is None or order_of(owned) <= order_of(delivery)):
                 source = seat.owned
@@ -445,18 +452,19 @@ class Selection:
 
     def offer(self, deliveries: list[Delivery]) -> None:
         """Deliveries that are READY again may go to anybody."""
-        parked: list[Delivery] = []
         for delivery in deliveries:
             if self.groups.by_key:
                 group = self.groups.of(delivery)
                 if group is not None and group.delayed:
-                    group.delayed = [one for one in group.delayed if one.state == DELAYED]
-                    parked += group.parked.take_all()
-            for view in self._views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
-                self._put(view, delivery)
-        for delivery in parked:
-            for view in self._views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
-                self._put(view, delivery)
+                    for parked in group.parked.take_all():
+                        self._offer(parked)
+            self._offer(delivery)
+
+    def _offer(self, delivery: Delivery) -> None:
+        is_ahead = delivery.position >> SERIAL_BITS >= delivery.lane.next_load and delivery.message.queue_offset >= 0
+        for view in self._views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
+            if not is_ahead or view.has_passed(delivery):
+                self._put(view, delivery)  # else its reading will come upon it
 
     def page_read(
         self, lane: Lane, first: int, next_offset: int, messages: list[Message], wall_ms: int
@@ -533,6 +541,9 @@ class Selection:
         for view in list(self.by_number.values()):
             if view.behind and view.idle:
                 self._feed(view)
+                first = view.waiting.first()
+                if first is not None and view.has_passed(first):
+                    self._wake_all(view)
 
     # -- why
 
@@ -619,7 +630,7 @@ class Selection:
             if not view.behind & lane.bit:
                 continue
             first = view.waiting.first()
-            if first is not None and first.lane.priority >= lane.priority:
+            if first is not None and (first.lane.priority > lane.priority or view.has_passed(first)):
                 return
             self._scan_memory(view, lane)
 

@@ -67,8 +67,12 @@ class SelectiveDispatcher(TimerTarget):
             return
         selection.remove(consumer)
         consumers = queue.consumers.values()
-        is_needed = queue.has_choosy_settings or bool(selection.groups.by_key) or (queue.has_groups and queue.depth > 0)
-        if not consumers or not (is_needed or any(one.is_choosy() for one in consumers)):
+        if consumers:
+            is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
+            is_needed = is_needed or any(one.is_choosy() for one in consumers)
+        else:
+            is_needed = selection.groups.has_unsettled()  # in a transaction that is still open
+        if not is_needed:
             selection.close()
             queue.selection = None
             queue.has_groups = queue.has_groups and queue.depth > 0

@@ -10,6 +10,7 @@ from engine.waiting import Waiting
 
 if TYPE_CHECKING:
     from engine.consumer import Consumer
+    from engine.delivery import Delivery
 
 VIEW_MESSAGES: Final = 1_024  # found in one lane for one selector and not handed over yet; then it looks no further
 VIEW_BYTES: Final = 1024 * 1024  # the same in octets
@@ -53,6 +54,11 @@ class View:
 
     def cursor(self, priority: int) -> int:
         return self.cursors.get(priority, START)
+
+    def has_passed(self, delivery: Delivery) -> bool:
+        """Say whether everything before ``delivery`` in its lane was looked at."""
+        lane = delivery.lane
+        return not self.behind & lane.bit or delivery.position < self.cursor(lane.priority)
 
     def fall_behind(self, priority: int, cursor: int) -> None:
         """Look at no more of a lane for now; what has not been looked at begins at ``cursor``."""

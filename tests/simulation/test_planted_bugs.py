@@ -10,7 +10,11 @@ from tests.support.world_bugs import (
     CommitIgnored,
     CountForgotten,
     CrcUnchecked,
+    ExclusiveShared,
+    GroupsForgotten,
+    OrderForgotten,
     ReceiptBeforeSync,
+    SelectorIgnored,
     SettlementLost,
     WindowOffByOne,
 )
@@ -60,3 +64,17 @@ def test_planted_bug_breaks_what_clients_were_promised(make_bug: type[Bug], says
     told = first_found(make_bug, is_stomp=False, compares_store=False)
     assert told
     assert says in told
+
+
+@pytest.mark.parametrize(
+    ("make_bug", "says"),
+    [
+        (SelectorIgnored, "goes to a consumer that asks for"),
+        (GroupsForgotten, "goes to one consumer while another has"),
+        (OrderForgotten, "which comes before it, waits"),
+        (ExclusiveShared, "goes to one consumer while another one of an exclusive queue has"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_planted_bug_breaks_what_consumers_were_promised(make_bug: type[Bug], says: str) -> None:
+    assert says in first_found(make_bug, is_stomp=False, compares_store=False)

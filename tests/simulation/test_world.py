@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.world import World, run_seed
-from tests.support.world_profile import Profile
+from tests.support.world_profile import ALONE, GROUPED, SELECTED, Profile
 from tests.support.world_seeds import seeds_of
 
 
@@ -40,6 +40,20 @@ def test_backlog_larger_than_a_lane_keeps_in_memory(seed: int) -> None:
     world = World(seed, profile)
     world.run()
     assert world.paged_count > 0
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_what_a_selector_matches_behind_a_backlog_that_nobody_takes(seed: int) -> None:
+    sizes = (1_000, 400_000)  # few of which fill a lane, so that pages are read ahead
+    World(seed, Profile(80, 2 << 20, sizes, send_share=0.75, retention_bytes=8 << 20, special=(SELECTED,))).run()
+
+
+@pytest.mark.parametrize("seed", range(1, 25))
+def test_selectors_groups_and_exclusive_consumers(seed: int) -> None:
+    stop_share = 0.01 if seed % 2 else 0.0
+    fault_share = 0.01 if seed % 3 == 0 else 0.0
+    special = (SELECTED, *GROUPED, ALONE)
+    World(seed, Profile(stop_share=stop_share, fault_share=fault_share, special=special)).run()
 
 
 def test_seeds_differ() -> None:

@@ -29,7 +29,18 @@ from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_bodies import Violation
 from tests.support.world_clients import BrokerPeer, Peer
 from tests.support.world_oracle import ACKED, Fact, Oracle
-from tests.support.world_profile import ADDRESSES, QUEUES, TOPIC_DEAD_LETTERS, TOPICS, Profile, profile_for
+from tests.support.world_profile import (
+    ADDRESSES,
+    ALONE,
+    COLOURS,
+    GROUPED,
+    QUEUES,
+    SELECTED,
+    TOPIC_DEAD_LETTERS,
+    TOPICS,
+    Profile,
+    profile_for,
+)
 from tests.support.world_stomp import StompPeer
 from tests.support.world_store import Image, RecordingStore, census
 from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
@@ -98,6 +109,9 @@ class World:
         ]
         if self.chance.random() < 0.6:
             self.destinations.append((TOPIC, self.chance.choice(TOPICS)))
+        if not self.profile.is_stomp:
+            special = (SELECTED, *GROUPED, ALONE)
+            self.destinations += [(QUEUE, name) for name in self.profile.special or special if self._draws_special()]
         self.peers: list[Peer] = []
         self.stop_count = 0
         self.paged_count = 0  # turns at whose end a queue had entries that were not in memory
@@ -109,6 +123,9 @@ class World:
         self._recorder: RecordingStore | None = None
         self._durable_seen = 0
         self._turn_units = 0
+
+    def _draws_special(self) -> bool:
+        return bool(self.profile.special) or self.chance.random() < 0.3
 
     def note(self, line: str) -> None:
         self.history.append(line)
@@ -439,6 +456,7 @@ class World:
             if not peer.is_closed:
                 peer.lose()  # it waits at a gate that only its own subscriptions could open
         self.end_turn()
+        self._drain_selected()
         self._drain()
         self._check_empty()
         self._stop_in_order()
@@ -467,10 +485,7 @@ class World:
             elif self._is_drained():
                 break
             else:
-                self.broker.sync()  # what nobody waits for is synced all the same, a little later
-                next_ms = self.timers.next_ms()
-                assert next_ms is not None, "the expiry scan always waits"
-                self.advance(max(0, next_ms - self.clock.now_ms))
+                self._wait_for_timer()
         else:
             raise Violation(
                 f"not drained after {DRAIN_ROUNDS} rounds: {self.oracle.unfinished()[:10]}, {inspect(self.broker)}"
@@ -487,6 +502,38 @@ class World:
         for peer in self.peers:
             if not peer.is_at_rest():
                 raise Violation(f"connection {peer.number} is still owed {len(peer.receipts)} confirmations")
+
+    def _drain_selected(self) -> None:
+        """What nobody takes must not keep from a consumer what its selector matches."""
+        if SELECTED not in self.broker.destinations.queues:
+            return
+        colour = self.chance.choice(COLOURS)
+        self.open_turn()
+        peer = self.add_peer()
+        peer.subscribe(QUEUE, SELECTED, INDIVIDUAL, self.chance.choice((0, 1, 7, 1000)), (colour,))
+        for _ in range(DRAIN_ROUNDS):
+            self.open_turn()
+            peer.take_all()
+            self.end_turn()
+            if not self.oracle.holds(SELECTED, colour):
+                break
+            if self.workers.choices():
+                self.open_turn()
+                self.workers.drain()
+                self.end_turn()
+            else:
+                self._wait_for_timer()
+        else:
+            raise Violation(f"a consumer that asks for {colour} starves: {inspect(self.broker)}")
+        self.open_turn()
+        peer.disconnect()
+        self.end_turn()
+
+    def _wait_for_timer(self) -> None:
+        self.broker.sync()  # what nobody waits for is synced all the same, a little later
+        next_ms = self.timers.next_ms()
+        assert next_ms is not None, "the expiry scan always waits"
+        self.advance(max(0, next_ms - self.clock.now_ms))
 
     def _is_drained(self) -> bool:
         broker = self.broker
@@ -512,8 +559,11 @@ class World:
                 wrong.append(f"{queue.name}: depth, in flight, delayed, consumers, rotation {counts}")
             for lane in queue.used_lanes:
                 held = (len(lane.ready), len(lane.returned), len(lane.volatile), lane.ready_bytes, len(lane.attempts))
-                if any(held) or lane.next_load != lane.tail:
-                    wrong.append(f"{queue.name} lane {lane.priority}: {held}, {lane.next_load} of {lane.tail} loaded")
+                ahead = (len(lane.ahead), lane.ahead_bytes, len(lane.stale), len(lane.settled))
+                if any(held + ahead) or lane.next_load != lane.tail:
+                    wrong.append(
+                        f"{queue.name} lane {lane.priority}: {held}, {ahead}, {lane.next_load} of {lane.tail} loaded"
+                    )
         for what, count in (
             ("octets of memory", broker.memory.used_bytes),
             ("connections", len(broker.clients)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from struct import Struct
 from typing import Final
 
@@ -84,6 +85,60 @@ class WindowOffByOne(Bug):
 
     def broker_class(self) -> type[Broker]:
         return self.WideBroker
+
+
+class SelectorIgnored(Bug):
+    """A consumer gets everything, whatever it asked for."""
+
+    class DeafBroker(Broker):
+        def subscribe(self, client: Client, destination: Queue | Topic, options: SubscribeOptions) -> Consumer:
+            return super().subscribe(client, destination, replace(options, selector=""))
+
+    def broker_class(self) -> type[Broker]:
+        return self.DeafBroker
+
+
+class GroupsForgotten(Bug):
+    """Each turn forgets who owns which group."""
+
+    class ForgetfulBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.queues.values():
+                if queue.selection is not None:
+                    queue.selection.groups.by_key.clear()
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.ForgetfulBroker
+
+
+class OrderForgotten(Bug):
+    """What waits for its redelivery holds nobody back."""
+
+    class HastyBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.queues.values():
+                if queue.selection is not None:
+                    for group in queue.selection.groups.by_key.values():
+                        group.delayed.clear()
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.HastyBroker
+
+
+class ExclusiveShared(Bug):
+    """All consumers of an exclusive queue take turns."""
+
+    class GenerousBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.queues.values():
+                if queue.selection is not None:
+                    queue.selection.active = None
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.GenerousBroker
 
 
 class CrcUnchecked(Bug):

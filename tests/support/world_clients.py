@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from engine import gates
 from engine.client import Client
@@ -26,6 +27,7 @@ from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.world_bodies import Violation, make_body, read_body
 from tests.support.world_oracle import Committed, Fact, OpenTransaction, Place, Sent, Subscriber
+from tests.support.world_profile import COLOURS, GROUPED, GROUPS, SELECTED
 
 if TYPE_CHECKING:
     from tests.support.world import World
@@ -112,7 +114,10 @@ class Peer(ABC):
                 kind, name = chance.choice(world.destinations)
                 mode = chance.choice((AUTO, CLIENT, INDIVIDUAL, INDIVIDUAL))
                 prefetch = chance.choice(PREFETCHES)
-                self.subscribe(kind, name, mode, max(prefetch, 1) if mode == AUTO else prefetch)
+                colours: tuple[str, ...] = ()
+                if name == SELECTED and chance.random() < 0.8:
+                    colours = tuple(chance.sample(COLOURS, chance.randint(1, 2)))
+                self.subscribe(kind, name, mode, max(prefetch, 1) if mode == AUTO else prefetch, colours)
         elif draw < 0.90:
             if len(self.transactions) < 2:
                 self.begin()
@@ -153,6 +158,10 @@ class Peer(ABC):
             expires_ms = world.wall_ms() + chance.randint(-5, 3_000) if chance.random() < 0.08 else 0
             priority = 4 if chance.random() < 0.85 else chance.randint(0, 9)
             sent = self.oracle.new_message(self.number, kind, name, chance.random() < 0.8, priority, expires_ms)
+            if name == SELECTED:
+                sent.colour = chance.choice(COLOURS)
+            elif name in GROUPED:
+                sent.group = chance.choice(GROUPS)
             size = world.profile.draw_size(chance)
             world.note(f"{self.number} sends {sent.uid} to {name} {size} {transaction and transaction.name}")
             self.send(sent, size, transaction, chance.random() < 0.6)
@@ -185,11 +194,15 @@ class Peer(ABC):
     def send(self, sent: Sent, size: int, transaction: PeerTransaction | None, wants_receipt: bool) -> None:
         self._send(sent, make_body(sent.uid, size), transaction, wants_receipt)
 
-    def subscribe(self, kind: int, name: str, ack_mode: int, prefetch: int) -> PeerSubscription:
+    def subscribe(
+        self, kind: int, name: str, ack_mode: int, prefetch: int, colours: tuple[str, ...] = ()
+    ) -> PeerSubscription:
+        """colours: what it selects, () for everything."""
         key = f"s{self._next_name}"
         self._next_name += 1
-        self.world.note(f"{self.number} subscribes {key} {name} {ack_mode} {prefetch}")
+        self.world.note(f"{self.number} subscribes {key} {name} {ack_mode} {prefetch} {' '.join(colours)}")
         subscriber = self.oracle.subscribe(kind, name, ack_mode, prefetch)
+        subscriber.colours = colours
         subscription = PeerSubscription(key, subscriber, ack_mode)
         self.subscriptions[key] = subscription
         self._subscribe(subscription)
@@ -357,8 +370,11 @@ class BrokerPeer(Peer):
     def _send(self, sent: Sent, body: bytes, transaction: PeerTransaction | None, wants_receipt: bool) -> None:
         destination = self._destination(sent.kind, sent.name)
         flags = PLAIN | (PERSISTENT if sent.is_persistent else 0)
+        group_hash = crc32(sent.group.encode()) if sent.group else 0
+        group = f"JMSXGroupID:{sent.group}\n" if sent.group else ""
+        headers = f"n:1\ncolour:{sent.colour}\n{group}".encode()
         message = Message(
-            destination.destination_id, STOMP, flags, sent.priority, 0, 0, sent.expires_ms, b"", b"n:1\n", body
+            destination.destination_id, STOMP, flags, sent.priority, 0, group_hash, sent.expires_ms, b"", headers, body
         )
         receipt = Receipt(f"send {sent.uid}", 0) if wants_receipt else None
         if transaction is not None:
@@ -408,9 +424,11 @@ class BrokerPeer(Peer):
     def _subscribe(self, subscription: PeerSubscription) -> None:
         model = subscription.subscriber
         destination = self._destination(model.view.kind, model.view.name)
-        consumer = self.world.broker.subscribe(
-            self.client, destination, SubscribeOptions(model.ack_mode, model.prefetch, subscription.key)
+        colours = ", ".join(f"'{colour}'" for colour in model.colours)
+        options = SubscribeOptions(
+            model.ack_mode, model.prefetch, subscription.key, selector=f"colour IN ({colours})" if colours else ""
         )
+        consumer = self.world.broker.subscribe(self.client, destination, options)
         subscription.handle = consumer
         self.by_consumer[consumer.consumer_id] = subscription
         self.world.broker.start(consumer)

@@ -38,6 +38,8 @@ class Sent:
     expires_ms: int
     order: int = 0
     is_accepted: bool = False
+    colour: str = ""
+    group: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +69,7 @@ class View:
     places: dict[int, Place] = field(default_factory=dict)
     gone: dict[int, str] = field(default_factory=dict)
     delivered_first: set[int] = field(default_factory=set)
-    last_order: dict[tuple[int, int], int] = field(default_factory=dict)
+    last_order: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
     def uri(self) -> str:
         return uri(self.kind, self.name)
@@ -75,7 +77,10 @@ class View:
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """A subscription as the client knows it; ``ledger``: what it has not settled for good, by tag, in order."""
+    """A subscription as the client knows it.
+
+    ledger: what it has not settled for good, by tag, in order.  colours: what its selector matches, () for everything.
+    """
 
     view: View
     ack_mode: int
@@ -86,7 +91,8 @@ class Subscriber:
     in_flight: int = 0
     is_full: bool = False
     is_open: bool = True
-    last_order: dict[tuple[int, int], int] = field(default_factory=dict)
+    last_order: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    colours: tuple[str, ...] = ()
 
     def limit(self) -> int:
         return max(1, self.prefetch)
@@ -219,6 +225,13 @@ class Oracle:
         if is_redelivered != place.is_seen and (self.is_order_seen or place.is_seen):
             raise Violation(f"{what} says redelivered {is_redelivered}, it must say {place.is_seen}")
         self._check_order(view if self.is_order_seen else subscriber, view, sent, what)
+        if subscriber.colours and sent.colour not in subscriber.colours:
+            raise Violation(f"{what} is {sent.colour}, and goes to a consumer that asks for {subscriber.colours}")
+        if self.is_order_seen and view.name == sent.name:
+            if view.settings.queue.exclusive_consumer:
+                self._check_exclusive(subscriber, view, sent, what)
+            elif sent.group:
+                self._check_group(subscriber, view, sent, what)
         if subscriber.ack_mode == AUTO:
             del view.places[uid]
             view.gone[uid] = ACKED
@@ -365,10 +378,41 @@ class Oracle:
         if sent.uid in view.delivered_first or sent.name != view.name:
             return
         view.delivered_first.add(sent.uid)
-        key = (sent.producer, sent.priority)
+        key = (sent.producer, sent.priority, sent.colour or sent.group)
         if sent.order < seen_by.last_order.get(key, 0):
             raise Violation(f"{what} is delivered after a later one of the same producer and priority")
         seen_by.last_order[key] = sent.order
+
+    def _check_exclusive(self, subscriber: Subscriber, view: View, sent: Sent, what: str) -> None:
+        """One consumer at a time has messages of an exclusive queue, and it gets them in order."""
+        for place in view.places.values():
+            holder = place.holder
+            if holder is not None and holder is not subscriber and holder.is_open:
+                raise Violation(f"{what} goes to one consumer while another one of an exclusive queue has {place.uid}")
+        self._check_first([*view.places.values()], sent, what)
+
+    def _check_group(self, subscriber: Subscriber, view: View, sent: Sent, what: str) -> None:
+        """One consumer at a time has messages of a group, and it gets them in order."""
+        group = [place for place in view.places.values() if self.messages[place.uid].group == sent.group]
+        for place in group:
+            if place.holder is not None and place.holder is not subscriber:
+                raise Violation(f"{what} of group {sent.group} goes to one consumer while another has {place.uid}")
+        self._check_first(group, sent, what)
+
+    def _check_first(self, places: list[Place], sent: Sent, what: str) -> None:
+        """Nothing that must come before ``sent`` waits, for its turn or for its redelivery."""
+        for place in places:
+            other = self.messages[place.uid]
+            is_before = other.priority == sent.priority and other.order < sent.order
+            if is_before and place.holder is None and not self.may_have_expired(other):
+                raise Violation(f"{what} is delivered while {place.uid}, which comes before it, waits")
+
+    def holds(self, name: str, colour: str) -> bool:
+        """Say whether messages of a colour are on a queue that must be delivered."""
+        return any(
+            self.messages[uid].colour == colour and not self.may_have_expired(self.messages[uid])
+            for uid in self.view(name).places
+        )
 
     def arrive_late(self, subscriber: Subscriber, uid: int) -> None:
         """A message was on its way to a subscriber who has left meanwhile, in order."""

@@ -35,16 +35,27 @@ ADDRESSES: Final = (
     _entry("expiring", expiry_address="Expired"),
     _entry("each", prefetch__top_up="each-ack"),
     _entry("logged", log_non_persistent=True),
+    _entry("alone", queue__exclusive_consumer=True),
+    _entry("regrouped", queue__group_rebalance=True, queue__group_idle_timeout_ms=400),
 )
 QUEUES: Final = (
     "plain", "other", "dead", "requeue", "blame.all", "blame.none", "backoff", "drop", "expiring", "each", "logged",
 )  # fmt: skip
+# Queues whose consumers are not all alike: with selectors, with message groups, with one consumer at a time.
+SELECTED: Final = "selected"
+GROUPED: Final = ("grouped", "regrouped")
+ALONE: Final = "alone"
+COLOURS: Final = ("red", "green", "blue")
+GROUPS: Final = ("", "a", "b", "c")
 TOPICS: Final = ("news", "prices")
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What kind of run a seed makes.  Shares are probabilities a step."""
+    """What kind of run a seed makes.  Shares are probabilities a step.
+
+    special: queues that are there in any case.
+    """
 
     steps: int = 260
     segment_bytes: int = 16 << 10
@@ -59,6 +70,7 @@ class Profile:
     is_async: bool = False
     memory_limit_bytes: int = 1 << 20
     retention_bytes: int = 64 << 10
+    special: tuple[str, ...] = ()
 
     def draw_size(self, chance: Random) -> int:
         return chance.choice(self.sizes)
