@@ -358,6 +358,8 @@ class Broker:
         while True:
             if self.flow.is_blocked:
                 self.flow.open_gates()
+            if self.destinations.waiting_keepers:
+                self._run_keepers()
             if not dirty and not dispatcher.expired:
                 break
             queues = dirty[:]
@@ -389,6 +391,12 @@ class Broker:
         """Have everything made durable that no one waits for; call it a little after it came."""
         self.flush_settlements()
         self.store.sync()
+
+    def _run_keepers(self) -> None:
+        waiting = self.destinations.waiting_keepers[:]
+        self.destinations.waiting_keepers.clear()
+        for keeper in waiting:
+            keeper.run(self)
 
     def flush_settlements(self) -> int:
         """Append what was settled and put off; return the offset that confirmations of it wait for."""

@@ -29,11 +29,13 @@ TIMER: Final = 5
 EXPIRE: Final = 6
 HOLD: Final = 7
 UNHOLD: Final = 8
-EVENT_COUNT: Final = 9
+DROP: Final = 9
+EVENT_COUNT: Final = 10
 
 TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (READY, DISPATCH): IN_FLIGHT,
     (READY, EXPIRE): GONE,
+    (READY, DROP): GONE,  # a newer message has taken its place
     (IN_FLIGHT, ACKNOWLEDGE): GONE,
     (IN_FLIGHT, RELEASE): READY,  # consumer closed, or asked for a plain return: not an attempt by itself
     (IN_FLIGHT, FAIL): DELAYED,  # NACK: waits for the policy's delay
@@ -45,7 +47,6 @@ TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (HELD, EXHAUST): GONE,  # COMMIT of a NACK, the last one
     (HELD, RELEASE): READY,  # COMMIT of a NACK that asks for a plain return; ABORT after its consumer has closed
     (DELAYED, TIMER): READY,
-    (DELAYED, EXPIRE): GONE,
 }
 
 _NONE: Final = 255

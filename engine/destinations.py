@@ -18,8 +18,9 @@ from engine.destination import (
     uri,
 )
 from engine.errors import InvalidDestination, LimitReached
+from engine.keeper import Keeper
 from engine.ports import Store
-from engine.queue import Queue
+from engine.queue import Queue, is_keeping
 from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
 
@@ -42,6 +43,7 @@ class Destinations:
     count_max: queues and topics together that clients may make.
     accounts: of those that have a limit on what they hold.
     dirty_queues: queues to dispatch at the end of this turn; each queue knows this list.
+    waiting_keepers: those to run before that, likewise.
     temporaries: by name; their numbers, and those of advisory topics, are negative: no store knows them.
     feeds: the queues of subscriptions and browsers, by the number of their feed.
     owned: client -> its temporary destinations.  temporary_dropped_count: messages that went with such a one.
@@ -54,6 +56,7 @@ class Destinations:
         "accounts",
         "count_max",
         "dirty_queues",
+        "waiting_keepers",
         "queues",
         "topics",
         "temporaries",
@@ -72,6 +75,7 @@ class Destinations:
         self.accounts = accounts
         self.count_max = count_max
         self.dirty_queues: list[Queue] = []
+        self.waiting_keepers: list[Keeper] = []
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
         self.temporaries: dict[str, Queue | Topic] = {}
@@ -217,6 +221,8 @@ class Destinations:
         settings = self.addresses.settings_for(QUEUE, name)
         queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues)
         queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
+        if is_keeping(settings):
+            queue.keeper = Keeper(queue, self.waiting_keepers)
         self.queues_by_id[destination_id] = queue
         if kind == QUEUE:
             self.queues[name] = queue

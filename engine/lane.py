@@ -175,6 +175,8 @@ class Lane:
         selection = self.queue.selection
         if selection is not None:
             selection.offer(deliveries)
+        if self.queue.keeper is not None:
+            self.queue.keeper.deliveries_came(deliveries)
 
     def _finds_place(self, delivery: Delivery) -> bool:
         """Say whether the place of a delivery that comes back is still there; if so, it takes it."""
@@ -206,6 +208,15 @@ class Lane:
         self.ahead[message.queue_offset] = delivery
         self.ahead_bytes += message.size
         return delivery
+
+    def first(self) -> Delivery | None:
+        """Return the first delivery in memory that is READY, None if entries on disk come before it."""
+        found = next((one for one in self.ready if one.state == READY), None)
+        if self.returned and (found is None or self.returned[0].position < found.position):
+            found = self.returned[0]
+        if found is None and self.next_load >= self.tail:
+            found = next((one for one in self.volatile if one.state == READY), None)
+        return found
 
     def take(self, delivery: Delivery) -> None:
         """Take out a delivery, wherever it waits."""

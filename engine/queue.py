@@ -17,6 +17,7 @@ from engine.settlement import SettlementBatch
 
 if TYPE_CHECKING:
     from engine.feed import Feed
+    from engine.keeper import Keeper
     from engine.selection import Selection
 
 PRIORITY_COUNT: Final = 10
@@ -36,6 +37,7 @@ class Queue:
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
     one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
     dispatch at the end of this turn.
+    keeper: drops what a last-value or ring queue is not to keep, None for any other.
     is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
     by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
     """
@@ -75,6 +77,8 @@ class Queue:
         "is_choosy",
         "has_choosy_settings",
         "has_groups",
+        "keeper",
+        "dropped_count",
     )
 
     def __init__(
@@ -119,6 +123,8 @@ class Queue:
         self.has_choosy_settings = _is_choosy(settings)
         self.is_choosy = self.has_choosy_settings
         self.has_groups = False
+        self.keeper: Keeper | None = None
+        self.dropped_count = 0
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def uri(self) -> str:
@@ -151,8 +157,11 @@ class Queue:
             self.has_expiring = True
         if message.group_hash:
             self.has_groups = self.is_choosy = True
-        if self.selection is not None:
-            self.selection.arrived(lane, message)
+        if self.is_choosy:
+            if self.keeper is not None:
+                self.keeper.message_came(message, lane.newest(message))
+            if self.selection is not None:
+                self.selection.arrived(lane, message)
 
     def is_in_memory(self, message: Message) -> bool:
         """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""
@@ -227,6 +236,11 @@ class Queue:
                 self.selection.unlist_consumer(consumer)
 
 
+def is_keeping(settings: AddressSettings) -> bool:
+    """Say whether such a queue drops older messages for newer ones."""
+    return settings.queue.last_value or settings.queue.ring_size >= 0
+
+
 def _is_choosy(settings: AddressSettings) -> bool:
     """Say whether such a queue has a Selection, whatever its consumers ask for."""
     policy = settings.queue
@@ -234,5 +248,6 @@ def _is_choosy(settings: AddressSettings) -> bool:
         policy.exclusive_consumer
         or policy.strict_order_dispatch
         or policy.consumers_before_dispatch > 0
+        or is_keeping(settings)
         or not settings.redelivery.non_blocking_redelivery
     )

@@ -286,11 +286,6 @@ class Selection:
         self.list_consumer(consumer)
         self.queue.mark_dirty()
 
-    def _wake_all(self, view: View) -> None:
-        while view.idle:
-            self.list_consumer(view.idle.popleft())
-        self.queue.mark_dirty()
-
     def held_by(self) -> int:
         """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""
         if not self.is_open:
@@ -543,7 +538,8 @@ class Selection:
                 self._feed(view)
                 first = view.waiting.first()
                 if first is not None and view.has_passed(first):
-                    self._wake_all(view)
+                    while view.idle:
+                        self.list_consumer(view.idle.popleft())
 
     # -- why
 

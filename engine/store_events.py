@@ -94,6 +94,8 @@ class StoreEvents(StoreListener, TimerTarget):
             lane.catch_up()
         else:
             lane.append_all(deliveries)
+        if queue.keeper is not None:
+            queue.keeper.deliveries_came(deliveries)
         if wanted > 0:
             queue.mark_dirty()
         else:
