@@ -169,17 +169,18 @@ class Keeper:
             dropped.append(Range(lane.priority, message.queue_offset, 1, 0, message.size))
         else:
             self.queue.depth -= 1
+            self.queue.dropped_count += 1
             broker.memory.release(message)
 
     def _count_out(self, size_bytes: int) -> None:
         queue = self.queue
         queue.depth -= 1
+        queue.dropped_count += 1
         if queue.account is not None:
             queue.account.leave(size_bytes)
 
     def _settle(self, broker: Broker, dropped: list[Range], cause: int) -> None:
         if dropped:
-            self.queue.dropped_count += len(dropped)
             broker.store.settle(self.queue.destination_id, 0, DROPPED, cause, dropped)
 
     def _keep_ring(self, broker: Broker, dropped: list[Range]) -> None:
