@@ -118,7 +118,7 @@ class StoreEvents(StoreListener, TimerTarget):
         self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
     ) -> None:
         queue = self.broker.destinations.queue_of(destination_id, reader)
-        if queue is None or not queue.is_logged:
+        if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
             return
         queue.depth -= 1
         if queue.account is not None:

@@ -91,8 +91,8 @@ class SelectorIgnored(Bug):
     """A consumer gets everything, whatever it asked for."""
 
     class DeafBroker(Broker):
-        def subscribe(self, client: Client, destination: Queue | Topic, options: SubscribeOptions) -> Consumer:
-            return super().subscribe(client, destination, replace(options, selector=""))
+        def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+            return super().subscribe(client, source, replace(options, selector=""))
 
     def broker_class(self) -> type[Broker]:
         return self.DeafBroker
