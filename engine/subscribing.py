@@ -216,6 +216,10 @@ def _check(source: Source, options: SubscribeOptions) -> None:
     is_one_queue = isinstance(source, Queue)
     if options.is_browser and not is_one_queue:
         raise InvalidOption(f"{source.uri()} cannot be browsed; a browser looks at one queue")
+    parts = source.parts if isinstance(source, CompositeSource) else [source]
+    for part in parts:
+        if options.is_retroactive and isinstance(part, Wildcard) and part.kind == TOPIC:
+            raise InvalidOption(f"{part.uri()} is many topics; retroactive is for a subscription to one")
     if not (options.is_durable or options.is_shared or options.subscription):
         return
     if isinstance(source, CompositeSource):

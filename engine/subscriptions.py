@@ -304,8 +304,6 @@ class Subscriptions(DestinationWatcher):
     def _look_back(self, queue: Queue, source: Topic | Wildcard, options: SubscribeOptions) -> None:
         """Let a subscription in memory begin with its topic's recent messages, before those that come."""
         if isinstance(source, Wildcard):
-            if options.is_retroactive:
-                raise InvalidOption(f"{source.uri()} is many topics; retroactive is for a subscription to one")
             return
         starts = self._starts(source, options)
         if not starts:
