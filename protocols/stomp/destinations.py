@@ -7,7 +7,7 @@ from typing import Final
 
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
 from engine.errors import InvalidDestination, InvalidOption
 
 PARTS_MOST: Final = 100  # of a composite destination
@@ -20,21 +20,36 @@ _PREFIXES: Final = (
     ("/amq/queue/", QUEUE),
     ("jms.queue.", QUEUE),
     ("jms.topic.", TOPIC),
+    ("/remote-temp-queue/", TEMP_QUEUE),
+    ("/remote-temp-topic/", TEMP_TOPIC),
+    ("temp-queue://", TEMP_QUEUE),
+    ("temp-topic://", TEMP_TOPIC),
 )
+_ALIASES: Final = (("/temp-queue/", TEMP_QUEUE), ("/temp-topic/", TEMP_TOPIC))
 # What other brokers know there and nobody could mean here.
 _ELSEWHERE: Final = (
     ("/exchange/", "is an exchange of RabbitMQ; allowed are /queue/NAME and /topic/NAME"),
     ("/reply-queue/", "is a reply queue of RabbitMQ; answer to the reply-to of the message"),
 )
+_WRITTEN: Final = {
+    QUEUE: "/queue/",
+    TOPIC: "/topic/",
+    TEMP_QUEUE: "/remote-temp-queue/",
+    TEMP_TOPIC: "/remote-temp-topic/",
+}
 _ROUTING_TYPES: Final = {"ANYCAST": QUEUE, "MULTICAST": TOPIC}  # Artemis
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One destination: its kind, and its name without a prefix."""
+    """One destination: its kind, and its name without a prefix.
+
+    is_alias: of a temporary one, the name is only what this connection calls it.
+    """
 
     kind: int
     name: str
+    is_alias: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,7 @@ class Address:
 
     def is_topic(self) -> bool:
         """Say whether it is topics alone."""
-        return all(part.kind == TOPIC for part in self.parts)
+        return all(is_topic(part.kind) for part in self.parts)
 
 
 def address_in(text: str, routing_type: str | None = None) -> Address:
@@ -70,7 +85,9 @@ def address_in(text: str, routing_type: str | None = None) -> Address:
     default = asked
     parts: list[Named] = []
     for one in written:
-        part = _named(one, default or QUEUE)
+        part = named_in(one)
+        if part is None:
+            part = _plain(one, default or QUEUE)
         if asked and part.kind != asked:
             raise InvalidDestination(f"destination {one[:200]!r} is not what the routing type says: {routing_type}")
         default = default or part.kind  # ``/topic/a,b`` are two topics
@@ -78,24 +95,30 @@ def address_in(text: str, routing_type: str | None = None) -> Address:
     return Address(uri.name, tuple(parts), uri.consumer)
 
 
-def single_part(address: Address) -> Named:
-    """Raises: InvalidDestination for several destinations, which the engine does not take at once yet."""
-    if len(address.parts) > 1:
-        raise InvalidDestination(f"{address.text[:200]!r} names no single destination, which is what is allowed here")
-    return address.parts[0]
-
-
-def _named(text: str, default: int) -> Named:
-    """default: kind of a name without a prefix."""
+def named_in(text: str) -> Named | None:
+    """Return the destination that a prefix tells; None if there is no such prefix."""
     for prefix, kind in _PREFIXES:
         if text.startswith(prefix):
             return Named(kind, text.removeprefix(prefix))
+    for prefix, kind in _ALIASES:
+        if text.startswith(prefix):
+            return Named(kind, text.removeprefix(prefix), is_alias=True)
+    return None
+
+
+def header_for(kind: int, name: str) -> str:
+    """Return how a MESSAGE calls a destination."""
+    return _WRITTEN[kind] + name
+
+
+def _plain(text: str, default: int) -> Named:
+    """default: kind of a name without a prefix."""
     for prefix, reason in _ELSEWHERE:
         if text.startswith(prefix):
             raise InvalidDestination(f"destination {text[:200]!r} {reason}")
     if text.startswith("/"):
         raise InvalidDestination(
-            f"destination {text[:200]!r} does not begin with /queue/ or /topic/; "
+            f"destination {text[:200]!r} does not begin with /queue/, /topic/, /temp-queue/ or /temp-topic/; "
             "a plain name without a slash is a queue"
         )
     return Named(default, text)

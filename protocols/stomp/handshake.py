@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+from protocols.stomp.frames import Frame
 from protocols.stomp.versions import VERSION_1_0, VERSION_NAMES, VERSIONS
 
 HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for more often gets this
@@ -42,17 +43,22 @@ def negotiate(headers: dict[str, str]) -> Terms:
     return terms
 
 
-def connected_headers(terms: Terms, server: str, session: str, request: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the headers of CONNECTED."""
+def connected_headers(terms: Terms, server: str, session: str, request: Frame) -> list[tuple[str, str]]:
+    """Return the headers of CONNECTED, the answer to ``request``.
+
+    session: a number of the connection; a client that has an id finds that there, as with ActiveMQ.
+    """
     headers = [
         ("version", VERSION_NAMES[terms.version]),
-        ("session", session),
+        ("session", terms.client_id or session),
         ("server", server),
         ("heart-beat", f"{terms.send_ms},{terms.receive_ms}"),
     ]
-    request_id = request.get("request-id")
+    receipt = None if request.receipt is None else request.receipt.decode()
+    request_id = request.head.headers.get("request-id", receipt)
     if request_id is not None:
         headers.append(("response-id", request_id))
+        headers.append(("receipt-id", receipt or request_id))
     return headers
 
 

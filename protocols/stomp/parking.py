@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.composite import Composite, Destination, Target
+from engine.topic import Topic
 from protocols.stomp.frames import Frame
 
 FRAME_OVERHEAD_BYTES: Final = 512  # of a parked frame's objects, without the octets of head and body, rounded up
@@ -50,11 +52,15 @@ class Parking:
         self.is_disconnecting = False
         self.deadline_ms = 0
 
-    def add(self, frame: Frame, address: str, held_bytes: int = 0) -> None:
+    def add(self, frame: Frame, destination: Destination, held_bytes: int = 0) -> None:
         """Let ``frame`` wait.  held_bytes: what is held for its sake besides itself, as of a COMMIT."""
         self.parked.append(frame)
         self.parked_bytes += frame_bytes(frame) + held_bytes
-        self.addresses.add(address)
+        self.addresses.update(_addresses(destination))
+
+    def holds(self, destination: Destination) -> bool:
+        """Say whether a SEND to ``destination`` would overtake one that waits."""
+        return any(address in self.addresses for address in _addresses(destination))
 
     def add_disconnect(self, frame: Frame, deadline_ms: int) -> None:
         """Let DISCONNECT wait, and take nothing more."""
@@ -74,3 +80,26 @@ class Parking:
         self.parked_bytes = 0
         self.addresses = set()
         return parked
+
+
+def held_part(destination: Destination) -> Target:
+    """Return the address whose gate is shut, of those that a message to ``destination`` reaches."""
+    reached = _reached(destination)
+    for target in reached:
+        if target.account is not None and target.account.is_shut:
+            return target
+    return reached[0]
+
+
+def _reached(destination: Destination) -> list[Target]:
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    reached: list[Target] = []
+    for part in parts:
+        reached.append(part)
+        if isinstance(part, Topic):
+            reached += part.copies
+    return reached
+
+
+def _addresses(destination: Destination) -> list[str]:
+    return [target.uri() for target in _reached(destination)]

@@ -7,16 +7,14 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.annotations import annotation
-from engine.broker import Broker
-from engine.client import Client
+from engine.composite import Composite, Destination, Target
 from engine.errors import InvalidOption
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, PLAIN, TEXT
-from engine.queue import Queue
-from engine.topic import Topic
-from protocols.stomp.destinations import address_in, single_part
+from protocols.stomp.destinations import address_in
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Head
 from protocols.stomp.header_values import boolean, number
+from protocols.stomp.naming import Naming
 from protocols.stomp.scheduling import check_not_scheduled
 from protocols.stomp.transformations import BYTES_TRANSFORMATION, transformation_error
 
@@ -24,11 +22,15 @@ EXPIRATION_MOST_MS: Final = 2**53
 
 
 class SendTarget:
-    """What all SENDs with the same head have in common; made once a head, see ``Head.mapped``."""
+    """What all SENDs with the same head have in common; made once a head, see ``Head.mapped``.
+
+    paced: the destination that looks at how fast messages come, of several the first; None for none.
+    """
 
     __slots__ = (
         "destination",
         "destination_id",
+        "paced",
         "flags",
         "priority",
         "expires_ms",
@@ -40,10 +42,11 @@ class SendTarget:
     )
 
     def __init__(
-        self, destination: Queue | Topic, flags: int, priority: int, expires_ms: int, block: bytes, head: Head
+        self, destination: Destination, flags: int, priority: int, expires_ms: int, block: bytes, head: Head
     ) -> None:
         self.destination = destination
         self.destination_id = destination.destination_id
+        self.paced = _paced(destination)
         self.flags = flags
         self.priority = priority
         self.expires_ms = expires_ms
@@ -55,7 +58,7 @@ class SendTarget:
         self.is_persistent = bool(flags & PERSISTENT)
 
 
-def send_target(head: Head, broker: Broker, client: Client, default_persistent: bool) -> SendTarget:
+def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTarget:
     """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
 
     Raises: InvalidHeader, EngineError.
@@ -65,7 +68,6 @@ def send_target(head: Head, broker: Broker, client: Client, default_persistent: 
     if name is None:
         raise InvalidHeader("SEND needs a header destination")
     address = address_in(name, headers.get("destination-type"))
-    part = single_part(address)
     check_not_scheduled(headers)
     block = head.block
     timestamp = headers.get("timestamp")
@@ -90,12 +92,23 @@ def send_target(head: Head, broker: Broker, client: Client, default_persistent: 
     expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
     is_relative = "expiration" in headers and not expires_ms  # RabbitMQ's
     if is_relative:
-        expires_ms = broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
-    destination = broker.target(client, part.kind, part.name)  # made last: nothing else can be wrong
+        expires_ms = naming.broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
+    # Made last: nothing else can be wrong.
+    destination = naming.target(address)
+    reply_to = headers.get("reply-to")
+    if reply_to is not None:
+        block = naming.with_reply_to(block, reply_to)
+        if b"\\" in block:
+            flags &= ~PLAIN
     target = SendTarget(destination, flags, priority, expires_ms, block, head)
     if not is_relative:
         head.mapped = target
     return target
+
+
+def _paced(destination: Destination) -> Target | None:
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    return next((part for part in parts if part.intake is not None), None)
 
 
 def text_hash(text: str | None) -> int:

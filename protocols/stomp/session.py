@@ -6,6 +6,7 @@ from typing import Final
 
 from engine import gates
 from engine.broker import Broker
+from engine.composite import Destination
 from engine.consumer import ACK_MODES, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
@@ -17,8 +18,9 @@ from engine.topic import Topic
 from protocols.connection import Link, ProtocolConnection
 from protocols.stomp import frames
 from protocols.stomp.confirmations import Confirmations, receipt_frames
+from protocols.stomp.connect_options import connection_defaults
 from protocols.stomp.decoder import Decoder
-from protocols.stomp.destinations import address_in, single_part
+from protocols.stomp.destinations import address_in
 from protocols.stomp.encoder import encode
 from protocols.stomp.ending import Ending
 from protocols.stomp.error_frames import error_frame
@@ -34,11 +36,12 @@ from protocols.stomp.frames import Frame
 from protocols.stomp.handshake import Terms, connected_headers, negotiate
 from protocols.stomp.heartbeat import Heartbeat
 from protocols.stomp.message_octets import message_parts, shared_octets
-from protocols.stomp.parking import Parking
+from protocols.stomp.naming import Naming
+from protocols.stomp.parking import Parking, held_part
 from protocols.stomp.refusals import refusal_in
 from protocols.stomp.send_target import SendTarget, send_target
 from protocols.stomp.settings import SessionSettings
-from protocols.stomp.subscribe_options import refuse_unfinished, subscribe_options
+from protocols.stomp.subscribe_options import durable_name, is_rabbitmq_durable, rabbitmq_name, subscribe_options
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.subscriptions import Subscriptions
 from protocols.stomp.transactions import Transactions
@@ -64,6 +67,7 @@ class StompSession(ProtocolConnection):
         "state",
         "version",
         "terms",
+        "defaults",
         "out",
         "out_bytes",
         "out_limit",
@@ -74,6 +78,7 @@ class StompSession(ProtocolConnection):
         "next_ack",
         "transactions",
         "parking",
+        "naming",
         "heartbeat",
         "ending",
         "now_ms",
@@ -92,6 +97,7 @@ class StompSession(ProtocolConnection):
         self.state = AWAITING_CONNECT
         self.version = VERSION_1_0
         self.terms = Terms()
+        self.defaults = settings.defaults
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
@@ -104,6 +110,7 @@ class StompSession(ProtocolConnection):
         self.next_ack = 1
         self.transactions = Transactions(self, settings.transaction_limits)
         self.parking = Parking(settings.block_park_bytes, settings.block_park_max_bytes)
+        self.naming = Naming(broker, self)
         self.heartbeat = Heartbeat(settings, now_ms)
         self.ending = Ending()
         self.now_ms = now_ms
@@ -209,6 +216,8 @@ class StompSession(ProtocolConnection):
         subscription = consumer.adapter
         assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
         message = delivery.message
+        if subscription.is_mixed:
+            subscription.turn_to(message.destination_id, self.broker.destinations)
         out = self.out
         if self.version == VERSION_1_2:
             number = self.next_ack
@@ -242,6 +251,8 @@ class StompSession(ProtocolConnection):
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         subscription = consumer.adapter
         assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+        if subscription.is_mixed:
+            subscription.turn_to(message.destination_id, self.broker.destinations)
         out = self.out
         if is_redelivered:
             out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, delivery_count))
@@ -272,6 +283,12 @@ class StompSession(ProtocolConnection):
             self.heartbeat.reading_resumed(self.now_ms)
             self.link.resume_reading()
             self._read_frames()
+        self._touch()
+
+    def browse_ended(self, consumer: Consumer) -> None:
+        subscription = consumer.adapter
+        assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+        self.out.append(subscription.end_of_browsing())
         self._touch()
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
@@ -356,7 +373,13 @@ class StompSession(ProtocolConnection):
         if frame.command != frames.CONNECT and frame.command != frames.STOMP:
             name = frames.NAMES[frame.command].decode()
             raise UnexpectedFrame(f"the first frame is {name}; allowed are CONNECT and STOMP")
-        self.terms = negotiate(frame.head.headers)
+        headers = frame.head.headers
+        terms = negotiate(headers)
+        self.defaults, warnings = connection_defaults(headers, self.settings.defaults, self.settings.is_strict)
+        terms.client_id = terms.client_id or self.defaults.client_id
+        self.terms = terms
+        for warning in warnings:
+            self.link.warn(warning)
         self.connect_frame = frame
         if self.settings.needs_login:
             self.state = AUTHENTICATING
@@ -370,9 +393,7 @@ class StompSession(ProtocolConnection):
         assert frame is not None, "only a CONNECT opens a session"
         terms = self.terms
         terms.passcode = ""
-        headers = connected_headers(terms, self.settings.server, str(self.client_number), frame.head.headers)
-        if frame.receipt is not None:
-            headers.append(("receipt-id", frame.receipt.decode()))
+        headers = connected_headers(terms, self.settings.server, str(self.client_number), frame)
         self.connect_frame = None
         self.out.append(encode(frames.CONNECTED, headers, b"", terms.version))
         self.version = terms.version
@@ -393,7 +414,7 @@ class StompSession(ProtocolConnection):
             name = head.headers.get("transaction")
             if name is not None:
                 self.transactions.named(name)
-            target = send_target(head, self.broker, self, self.settings.default_persistent)
+            target = send_target(head, self.naming, self.settings.default_persistent)
         message = Message(
             target.destination_id,
             STOMP_ENCODING,
@@ -408,14 +429,18 @@ class StompSession(ProtocolConnection):
         )
         destination = target.destination
         if target.transaction is not None:
-            self.transactions.named(target.transaction).add_send(destination, message)
-        elif self.parking.parked and destination.uri() in self.parking.addresses:
+            transaction = self.transactions.named(target.transaction)
+            for part, copy in self.broker.expand(destination, message):
+                transaction.add_send(part, copy)
+        elif self.parking.parked and self.parking.holds(destination):
             self._park(frame, destination, gates.OPEN)
             return
         else:
-            gate = gates.OPEN if destination.intake is None else self.broker.flow.rate_refusal(self, destination)
-            if gate == gates.OPEN:
-                gate = self.broker.send(destination, message)
+            paced = target.paced
+            if paced is not None and self.broker.flow.rate_refusal(self, paced) != gates.OPEN:
+                self._park(frame, paced, gates.RATE)
+                return
+            gate = self.broker.send(destination, message)
             if gate != gates.OPEN:
                 self._park(frame, destination, gate)
                 return
@@ -471,6 +496,9 @@ class StompSession(ProtocolConnection):
         if delivery.state != IN_FLIGHT or not covered:
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
         is_ack = frame.command == frames.ACK
+        subscription = consumer.adapter
+        if not is_ack and isinstance(subscription, Subscription) and subscription.options.is_browser:
+            raise InvalidHeader("NACK names a message of a browser; a browser only looks, and may ACK or leave it")
         if name is not None:
             transaction = self.transactions.named(name)
             if is_ack:
@@ -502,19 +530,22 @@ class StompSession(ProtocolConnection):
             ACK_MODES[ack],
             key,
             address.is_topic(),
-            self.settings.defaults,
+            self.defaults,
             self.settings.is_strict,
         )
-        refuse_unfinished(asked.options, address.is_topic())
         for warning in asked.warnings:
             self.link.warn(warning)
-        part = single_part(address)
-        destination = self.broker.source(self, part.kind, part.name)
-        consumer = self.broker.subscribe(self, destination, asked.options)
-        subscription = Subscription(consumer, key, headers.get("id"), address.text, self.version, self.unsettled)
+        source = self.naming.source(address)
+        is_mixed = not isinstance(source, Queue | Topic)
+        consumer = self.broker.subscribe(self, source, asked.options)
+        subscription = Subscription(
+            consumer, headers.get("id"), address.text, is_mixed, asked.options, self.version, self.unsettled
+        )
         consumer.adapter = subscription
         self.subscriptions.by_key[key] = subscription
         confirmations = self.confirmations
+        if asked.options.is_durable:
+            confirmations.has_logged = True
         receipt = frame.receipt
         if receipt is None:
             self.broker.start(consumer)
@@ -527,10 +558,27 @@ class StompSession(ProtocolConnection):
             confirmations.turn_held.append(consumer)
 
     def _unsubscribe(self, frame: Frame) -> None:
-        subscription = self.subscriptions.take(frame.head.headers, self.version)
-        self.subscriptions.forget(list(subscription.consumer.ledger.values()))
-        self.broker.unsubscribe(subscription.consumer, is_lost=False)
+        headers = frame.head.headers
+        durable = durable_name(headers)
+        if not durable and "durable" in headers and is_rabbitmq_durable(headers):
+            durable = rabbitmq_name(headers, headers.get("id", ""))
+        subscription = self.subscriptions.take(headers, self.version, durable)
+        if subscription is not None:
+            self.subscriptions.forget(list(subscription.consumer.ledger.values()))
+            self.broker.unsubscribe(subscription.consumer, is_lost=False)
+            if durable:
+                durable = subscription.options.subscription
+        if durable:
+            self._delete_subscription(durable)
         self._confirm(frame)
+
+    def _delete_subscription(self, name: str) -> None:
+        """End a durable subscription.  In 1.0 its own name may stand for the client id, as with ActiveMQ."""
+        client_id = self.terms.client_id
+        if self.version == VERSION_1_0 and (client_id, name, True) not in self.broker.subscriptions.named:
+            client_id = name
+        self.broker.subscriptions.delete(client_id, name)
+        self.confirmations.has_logged = True
 
     def _begin(self, frame: Frame) -> None:
         self.transactions.begin(frame)
@@ -587,13 +635,13 @@ class StompSession(ProtocolConnection):
         else:
             self.out.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
 
-    def _park(self, frame: Frame, destination: Queue | Topic, gate: int) -> None:
+    def _park(self, frame: Frame, destination: Destination, gate: int) -> None:
         """Let a frame wait for its gate, and stop reading a connection that sends on regardless."""
         parking = self.parking
         committing = self.transactions.committing.get(frame)
-        parking.add(frame, destination.uri(), 0 if committing is None else committing.size_bytes)
+        parking.add(frame, destination, 0 if committing is None else committing.size_bytes)
         if gate != gates.OPEN:
-            self.broker.flow.park(self, gate, destination)
+            self.broker.flow.park(self, gate, held_part(destination))
         if self.subscriptions.by_key or self.unsettled:
             if parking.parked_bytes > parking.park_max_bytes:
                 raise ParkedTooMuch(

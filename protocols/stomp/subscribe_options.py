@@ -102,23 +102,6 @@ def subscribe_options(
     return Asked(with_defaults(options, defaults, is_topic), warnings)
 
 
-# What the engine does not do yet: delivering as if nobody had asked would be wrong in silence.
-_UNFINISHED_ON_TOPICS: Final = (("selector", "a selector on a topic"), ("is_exclusive", "exclusive on a topic"))
-_UNFINISHED: Final = (
-    ("subscription", "a named subscription"),
-    ("is_no_local", "noLocal"),
-    ("is_browser", "browser"),
-    ("is_retroactive", "retroactive"),
-)
-
-
-def refuse_unfinished(options: SubscribeOptions, is_topic: bool) -> None:
-    """Raises: InvalidOption."""
-    for name, words in _UNFINISHED + (_UNFINISHED_ON_TOPICS if is_topic else ()):
-        if getattr(options, name):
-            raise InvalidOption(f"{words} is not supported by this version of Penstock")
-
-
 def durable_name(headers: dict[str, str]) -> str:
     """Return the durable subscription that a SUBSCRIBE or UNSUBSCRIBE names in ActiveMQ's or Artemis' way, or ""."""
     for name in DURABLE_NAMES:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from engine.consumer import AUTO, Consumer
 from engine.delivery import Delivery
+from engine.destinations import Destinations
+from engine.options import SubscribeOptions
+from protocols.stomp import frames
+from protocols.stomp.destinations import header_for
+from protocols.stomp.encoder import encode
 from protocols.stomp.escapes import escape
 from protocols.stomp.versions import VERSION_1_2
 
@@ -12,26 +17,69 @@ class Subscription:
     """prefix: the octets of MESSAGE up to the headers that differ from message to message.
 
     first_prefix: the same of a message that is delivered for the first time.
-
+    is_mixed: its messages are of several destinations, and the prefixes are those of the latest, ``shown_id``.
     unsettled: deliveries by the name that ACK uses.  In 1.2 that is the ``ack`` header, unique on the connection,
     and all subscriptions share one table; before, it is the message-id, unique in the subscription.
     """
 
-    __slots__ = ("consumer", "key", "prefix", "first_prefix", "unsettled", "is_automatic")
+    __slots__ = (
+        "consumer",
+        "key",
+        "id_header",
+        "destination",
+        "options",
+        "version",
+        "prefix",
+        "first_prefix",
+        "is_mixed",
+        "shown_id",
+        "unsettled",
+        "is_automatic",
+    )
 
     def __init__(
         self,
         consumer: Consumer,
-        key: str,
         id_header: str | None,
         destination: str,
+        is_mixed: bool,
+        options: SubscribeOptions,
         version: int,
         unsettled: dict[bytes, Delivery],
     ) -> None:
         self.consumer = consumer
-        self.key = key
+        self.key = options.name
+        self.id_header = id_header
+        self.destination = destination
+        self.options = options
+        self.version = version
         self.is_automatic = consumer.ack_mode == AUTO
-        subscription = b"" if id_header is None else b"subscription:%b\n" % escape(id_header, version)
-        self.prefix = b"MESSAGE\n%bdestination:%b\n" % (subscription, escape(destination, version))
-        self.first_prefix = self.prefix + b"JMSXDeliveryCount:1\n"
+        self.is_mixed = is_mixed
+        self.shown_id = 0
+        self.prefix = b""
+        self.first_prefix = b""
+        self._show(destination)
         self.unsettled = unsettled if version == VERSION_1_2 else {}
+
+    def turn_to(self, destination_id: int, destinations: Destinations) -> None:
+        """Have the prefixes name the destination that the next message is of."""
+        if destination_id == self.shown_id:
+            return
+        self.shown_id = destination_id
+        found = destinations.by_id.get(destination_id)
+        if found is not None:  # it may have gone while the message was under way: then what was subscribed to
+            self._show(header_for(found.kind, found.name))
+        else:
+            self._show(self.destination)
+
+    def end_of_browsing(self) -> bytes:
+        """Return the MESSAGE that tells that a browser has shown everything."""
+        headers = [] if self.id_header is None else [("subscription", self.id_header)]
+        headers += [("browser", "end"), ("destination", self.destination), ("message-id", "0")]
+        return encode(frames.MESSAGE, headers, b"", self.version)
+
+    def _show(self, destination: str) -> None:
+        id_header = self.id_header
+        subscription = b"" if id_header is None else b"subscription:%b\n" % escape(id_header, self.version)
+        self.prefix = b"MESSAGE\n%bdestination:%b\n" % (subscription, escape(destination, self.version))
+        self.first_prefix = self.prefix + b"JMSXDeliveryCount:1\n"

@@ -42,15 +42,23 @@ class Subscriptions:
             raise LimitReached(f"{self.most} subscriptions are open on this connection, which is the limit")
         return key
 
-    def take(self, headers: dict[str, str], version: int) -> Subscription:
-        """Return the subscription that an UNSUBSCRIBE ends; it is known no more.  Raises: InvalidHeader."""
+    def take(self, headers: dict[str, str], version: int, durable: str) -> Subscription | None:
+        """Return the subscription that an UNSUBSCRIBE ends; it is known no more.
+
+        durable: name of the durable subscription that it deletes, "" for none; None if that has no consumer here.
+        Raises: InvalidHeader.
+        """
         key = headers.get("id")
         if key is None and version == VERSION_1_0:
-            key = headers.get("destination")
+            key = self._key_of_destination(headers.get("destination"))
+        if key is None and durable:
+            key = next((one.key for one in self.by_key.values() if one.options.subscription == durable), None)
+            if key is None:
+                return None
         if key is None:
             raise InvalidHeader("UNSUBSCRIBE needs a header id")
         subscription = self.by_key.pop(key, None)
-        if subscription is None:
+        if subscription is None and not durable:
             raise InvalidHeader(f"UNSUBSCRIBE names {key[:200]!r}, which is not a subscription of this connection")
         return subscription
 
@@ -99,6 +107,12 @@ class Subscriptions:
     def clear(self) -> None:
         self.by_key.clear()
         self.by_ack.clear()
+
+    def _key_of_destination(self, destination: str | None) -> str | None:
+        """1.0 names a subscription by its destination, even where it has an id."""
+        if destination is None or destination in self.by_key:
+            return destination
+        return next((one.key for one in self.by_key.values() if one.destination == destination), destination)
 
     def _find_by_message_id(self, wanted: str, named: str | None) -> Delivery | None:
         """In 1.2 stomp-php's generic dialect answers with the message-id."""

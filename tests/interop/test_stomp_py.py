@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable
 
 import pytest
 import stomp.exception
 
 from tests.support import configurations
 from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.stomp_py import LIMIT_S, VERSIONS, Client
+from tests.support.stomp_py import LIMIT_S, VERSIONS, Client, Connect
 
 Unique = Callable[[str], str]
 
 # 1.0 knows neither NACK nor single acknowledgement.
 VERSIONS_WITH_NACK = VERSIONS[1:]
-
-
-class Connect(Protocol):
-    def __call__(self, version: str, gateway: GatewayProcess | None = None, **options: Any) -> Client: ...
-
-
-@pytest.fixture
-def connect(shared_gateway: GatewayProcess) -> Iterator[Connect]:
-    """A function that connects clients; they are disconnected at the end of the test."""
-    clients: list[Client] = []
-
-    def connected(version: str, gateway: GatewayProcess | None = None, **options: Any) -> Client:
-        client = Client(gateway or shared_gateway, version, **options)
-        clients.append(client)
-        return client.connect()
-
-    yield connected
-    for client in clients:
-        client.close()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -244,27 +244,7 @@ def test_a_wildcard_can_be_received_from_and_not_sent_to(destination: str) -> No
     assert b"no single destination" in error.body
 
 
-@pytest.mark.parametrize(
-    ("destination", "headers"),
-    [
-        ("/queue/q", {"browser": "true"}),
-        ("/queue/q", {"activemq.subscriptionName": "d"}),
-        ("/topic/t", {"activemq.subscriptionName": "d"}),
-        ("/topic/t", {"durable-subscriber-name": "d"}),
-        ("/topic/t", {"selector": "age > 30"}),
-    ],
-)
-def test_browsers_and_durable_subscriptions_are_refused(destination: str, headers: dict[str, str]) -> None:
-    gateway = StompGateway()
-    peer = gateway.connect()
-    peer.subscribe(destination, **headers, receipt="s")
-    error = peer.error()
-    assert (error["condition"], error["receipt-id"]) == ("invalid-option", "s")
-    assert b"is not supported by this version" in error.body
-    assert inspect(gateway.broker).consumers == []
-
-
-@pytest.mark.parametrize("destination", ["/queue/q"])
+@pytest.mark.parametrize("destination", ["/queue/q", "/topic/t"])
 def test_an_invalid_selector_is_told_with_its_position(destination: str) -> None:
     gateway = StompGateway()
     peer = gateway.connect()
@@ -275,7 +255,7 @@ def test_an_invalid_selector_is_told_with_its_position(destination: str) -> None
     assert inspect(gateway.broker).consumers == []
 
 
-@pytest.mark.parametrize("destination", ["/queue/q"])
+@pytest.mark.parametrize("destination", ["/queue/q", "/topic/t"])
 @pytest.mark.parametrize(
     ("selector", "taken"),
     [
@@ -481,14 +461,12 @@ def test_reply_to_within_and_across_connections() -> None:
     assert (answer.body, answer["correlation-id"]) == (b"!", "c7")
 
 
-@pytest.mark.parametrize("destination", ["/temp-queue/a", "/temp-topic/a", "/remote-temp-queue/a", "/exchange/x/y"])
 @pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])
-def test_temporary_destinations_and_exchanges_are_refused_by_name(command: str, destination: str) -> None:
+def test_exchanges_are_refused_by_name(command: str) -> None:
     peer = StompGateway().connect()
-    peer.send(command, destination=destination, id="1")
+    peer.send(command, destination="/exchange/x/y", id="1")
     error = peer.error()
-    assert error["condition"] == "invalid-destination"
-    assert destination.encode() in error.body
+    assert (error["condition"], b"/exchange/x/y" in error.body) == ("invalid-destination", True)
 
 
 def test_group_headers_pass_through() -> None:

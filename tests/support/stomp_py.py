@@ -7,7 +7,7 @@ import itertools
 import queue
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import stomp
 
@@ -58,6 +58,14 @@ class Inbox(stomp.ConnectionListener):  # type: ignore[misc]  # the library ship
         self.disconnects.put(None)
 
 
+class Connect(Protocol):
+    """Connect one client more; ``headers`` are those of CONNECT."""
+
+    def __call__(
+        self, version: str, gateway: GatewayProcess | None = None, headers: dict[str, str] | None = None, **options: Any
+    ) -> Client: ...
+
+
 class Client:
     """One connection of one STOMP version; the differences between the versions' ACKs stay in here."""
 
@@ -85,21 +93,28 @@ class Client:
         with self.receipt() as receipt:
             self.connection.subscribe(destination, id=subscription, ack=ack, headers={"receipt": receipt, **headers})
 
+    def unsubscribe(self, subscription: str = "1", **headers: Any) -> None:
+        """End a subscription and wait for the receipt."""
+        with self.receipt() as receipt:
+            self.connection.unsubscribe(id=subscription, headers={"receipt": receipt, **headers})
+
     def ack(self, message: Received, transaction: str | None = None) -> None:
         self._settle(self.connection.ack, message, transaction)
 
-    def nack(self, message: Received, transaction: str | None = None) -> None:
-        self._settle(self.connection.nack, message, transaction)
+    def nack(self, message: Received, transaction: str | None = None, **headers: Any) -> None:
+        self._settle(self.connection.nack, message, transaction, **headers)
 
-    def _settle(self, settle: Any, message: Received, transaction: str | None) -> None:
+    def _settle(self, settle: Any, message: Received, transaction: str | None, **asked: Any) -> None:
         headers = message.headers
         with self.receipt() as receipt:
             if self.version == "1.2":
-                settle(headers["ack"], transaction=transaction, receipt=receipt)
+                settle(headers["ack"], transaction=transaction, receipt=receipt, **asked)
             elif self.version == "1.1":
-                settle(headers["message-id"], headers["subscription"], transaction=transaction, receipt=receipt)
+                settle(
+                    headers["message-id"], headers["subscription"], transaction=transaction, receipt=receipt, **asked
+                )
             else:
-                settle(headers["message-id"], transaction=transaction, receipt=receipt)
+                settle(headers["message-id"], transaction=transaction, receipt=receipt, **asked)
 
     @contextlib.contextmanager
     def receipt(self) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.errors import InvalidDestination, InvalidOption
 from protocols.stomp.destinations import PARTS_MOST, Named, address_in
 
@@ -22,12 +22,19 @@ from protocols.stomp.destinations import PARTS_MOST, Named, address_in
         ("jms.queue.a.b", QUEUE, "a.b"),
         ("jms.topic.a", TOPIC, "a"),
         ("jms.other", QUEUE, "jms.other"),
+        ("/remote-temp-queue/ID:x", TEMP_QUEUE, "ID:x"),
+        ("/remote-temp-topic/ID:x", TEMP_TOPIC, "ID:x"),
     ],
 )
 def test_what_is_named(text: str, kind: int, name: str) -> None:
     address = address_in(text)
     assert address.parts == (Named(kind, name),)
-    assert (address.text, address.is_topic()) == (text, kind == TOPIC)
+    assert (address.text, address.is_topic()) == (text, kind in (TOPIC, TEMP_TOPIC))
+
+
+def test_a_temporary_destination_by_the_name_that_its_connection_gave_it() -> None:
+    assert address_in("/temp-queue/a").parts == (Named(TEMP_QUEUE, "a", is_alias=True),)
+    assert address_in("/temp-topic/a,/queue/b").parts == (Named(TEMP_TOPIC, "a", is_alias=True), Named(QUEUE, "b"))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,7 @@ def test_a_routing_type_that_makes_no_sense() -> None:
     ("text", "reason"),
     [
         ("/", "does not begin with"),
-        ("/queues/a", "does not begin with /queue/ or /topic/; a plain name without a slash is a queue"),
+        ("/queues/a", "does not begin with /queue/, /topic/, .*; a plain name without a slash is a queue"),
         ("/exchange/x/key", "is an exchange of RabbitMQ; allowed are /queue/NAME and /topic/NAME"),
         ("/reply-queue/x", "is a reply queue of RabbitMQ"),
         ("/queue/a,/nowhere/b", "'/nowhere/b' does not begin with"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+from protocols.stomp.frames import CONNECT, Frame, Head
 from protocols.stomp.handshake import connected_headers, negotiate
 from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 
@@ -57,6 +58,10 @@ def test_heart_beats_that_make_no_sense(text: str) -> None:
         negotiate({"heart-beat": text})
 
 
+def request(headers: dict[str, str] | None = None, receipt: bytes | None = None) -> Frame:
+    return Frame(CONNECT, Head(CONNECT, headers or {}, -1, b""), receipt, None, b"")
+
+
 def test_credentials_and_client_id() -> None:
     terms = negotiate({"login": "ann", "passcode": "a:b", "client-id": "c1"})
     assert (terms.login, terms.passcode, terms.client_id) == ("ann", "a:b", "c1")
@@ -66,7 +71,7 @@ def test_credentials_and_client_id() -> None:
 
 def test_connected_says_what_was_agreed() -> None:
     terms = negotiate({"accept-version": "1.1", "heart-beat": "5000,6000"})
-    assert connected_headers(terms, "Penstock", "17", {}) == [
+    assert connected_headers(terms, "Penstock", "17", request()) == [
         ("version", "1.1"),
         ("session", "17"),
         ("server", "Penstock"),
@@ -74,5 +79,20 @@ def test_connected_says_what_was_agreed() -> None:
     ]
 
 
-def test_connected_echoes_a_request_id() -> None:
-    assert ("response-id", "r1") in connected_headers(negotiate({}), "Penstock", "1", {"request-id": "r1"})
+@pytest.mark.parametrize(
+    ("headers", "receipt", "response_id", "receipt_id"),
+    [
+        ({"request-id": "r1"}, None, "r1", "r1"),
+        ({}, b"r2", "r2", "r2"),
+        ({"request-id": "r1"}, b"r2", "r1", "r2"),
+    ],
+)
+def test_connected_answers_request_id_and_receipt(
+    headers: dict[str, str], receipt: bytes | None, response_id: str, receipt_id: str
+) -> None:
+    found = dict(connected_headers(negotiate({}), "Penstock", "1", request(headers, receipt)))
+    assert (found["response-id"], found["receipt-id"]) == (response_id, receipt_id)
+
+
+def test_the_session_is_called_by_its_client_id() -> None:
+    assert dict(connected_headers(negotiate({"client-id": "me"}), "Penstock", "1", request()))["session"] == "me"

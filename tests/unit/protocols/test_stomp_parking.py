@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from engine.composite import Composite
 from protocols.stomp.frames import DISCONNECT, SEND, Frame, Head
 from protocols.stomp.parking import FRAME_OVERHEAD_BYTES, Parking
+from tests.support.engine_world import EngineWorld
 
 
 def frame(command: int, body: bytes = b"") -> Frame:
@@ -13,9 +15,12 @@ def frame(command: int, body: bytes = b"") -> Frame:
 def test_frames_come_back_in_order_and_leave_nothing_behind() -> None:
     parking = Parking(100, 1_000)
     first, second = frame(SEND, b"12345"), frame(SEND, b"")
-    parking.add(first, "queue://a")
-    parking.add(second, "queue://b")
+    destinations = EngineWorld().broker.destinations
+    a, b, c = destinations.queue("a"), destinations.queue("b"), destinations.topic("c")
+    parking.add(first, a)
+    parking.add(second, Composite([b, a]))
     assert parking.addresses == {"queue://a", "queue://b"}
+    assert [parking.holds(one) for one in (a, b, c, Composite([c, a]))] == [True, True, False, True]
     assert parking.parked_bytes == 5 + 2 * FRAME_OVERHEAD_BYTES, "empty bodies take room too"
     assert parking.take_all() == [first, second]
     assert (parking.parked, parking.parked_bytes, parking.addresses) == ([], 0, set())
@@ -34,5 +39,5 @@ def test_a_disconnect_that_waits_stops_everything_behind_it() -> None:
 def test_heads_receipts_and_what_is_held_besides_count() -> None:
     parking = Parking(100, 1_000)
     one = Frame(SEND, Head(SEND, {"ab": "cd"}, -1, b"ab:cd\n"), b"r1", None, b"body")
-    parking.add(one, "queue://a", 1_000)
+    parking.add(one, EngineWorld().broker.destinations.queue("a"), 1_000)
     assert parking.parked_bytes == FRAME_OVERHEAD_BYTES + 4 + 6 + 2 + 4 + 1_000

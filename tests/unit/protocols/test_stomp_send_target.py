@@ -10,10 +10,10 @@ from engine.message import PERSISTENT, PLAIN, TEXT
 from protocols.stomp.decoder import Decoder
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Frame, Head
+from protocols.stomp.naming import Naming
 from protocols.stomp.send_target import SendTarget, send_target
 from protocols.stomp.versions import VERSION_1_2
 from tests.support.engine_world import EngineWorld
-from tests.support.fakes import FakeClient
 
 
 def head(headers: str) -> Head:
@@ -26,9 +26,14 @@ def head(headers: str) -> Head:
     return frame.head
 
 
+def naming(world: EngineWorld | None = None) -> Naming:
+    world = world or EngineWorld()
+    return Naming(world.broker, world.client())
+
+
 def sent(headers: str, *, default_persistent: bool = False) -> SendTarget:
     """Return what a SEND with these lines asks for."""
-    return send_target(head(headers), EngineWorld().broker, FakeClient(), default_persistent)
+    return send_target(head(headers), naming(), default_persistent)
 
 
 def test_the_defaults_of_a_send() -> None:
@@ -126,10 +131,10 @@ def test_what_only_a_broker_can_know_is_not_taken_from_a_client() -> None:
 
 def test_a_send_that_is_wrong_makes_no_destination() -> None:
     for line in ("priority:x", "expires:x", "persistent:maybe", "amq-msg-type:map"):
-        broker = EngineWorld().broker
+        world = EngineWorld()
         with pytest.raises(InvalidOption):
-            send_target(head("destination:/queue/new\n" + line), broker, FakeClient(), default_persistent=False)
-        assert broker.destinations.queues == {}, line
+            send_target(head("destination:/queue/new\n" + line), naming(world), default_persistent=False)
+        assert world.broker.destinations.queues == {}, line
 
 
 @pytest.mark.parametrize(
@@ -166,16 +171,14 @@ def test_a_later_delivery_is_refused_rather_than_done_at_once(name: str) -> None
 def test_rabbitmq_s_expiration_counts_from_now_and_is_not_kept_for_the_next_send() -> None:
     world = EngineWorld()
     one = head("destination:q\nexpiration:5000\n")
-    target = send_target(one, world.broker, FakeClient(), default_persistent=False)
+    target = send_target(one, naming(world), default_persistent=False)
     assert target.expires_ms == world.broker.wall_ms + 5_000
     assert one.mapped is None
-    both = send_target(
-        head("destination:q\nexpiration:5000\nexpires:7\n"), world.broker, FakeClient(), default_persistent=False
-    )
+    both = send_target(head("destination:q\nexpiration:5000\nexpires:7\n"), naming(world), default_persistent=False)
     assert both.expires_ms == 7
 
 
 def test_what_all_sends_with_a_head_have_in_common_is_kept() -> None:
     one = head("destination:q\n")
-    target = send_target(one, EngineWorld().broker, FakeClient(), default_persistent=False)
+    target = send_target(one, naming(), default_persistent=False)
     assert one.mapped is target

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
+from config.model import ConnectionDefaults
 from engine.inspection import inspect
 from engine.transaction import TransactionLimits
 from protocols.stomp.limits import Limits
@@ -28,6 +31,34 @@ def test_both_words_for_connect(command: str) -> None:
         "server": "Penstock",
         "heart-beat": "0,0",
     }
+
+
+def test_defaults_of_the_connection_hold_for_its_subscriptions() -> None:
+    peer = StompGateway().connect(**{"activemq.prefetchPolicy.queuePrefetch": "2"})
+    peer.subscribe("/queue/a", id="a")
+    peer.subscribe("/queue/b", id="b", **{"activemq.prefetchSize": "1"})
+    peer.publish("/queue/a", b"1", b"2", b"3")
+    peer.publish("/queue/b", b"4", b"5")
+    assert peer.bodies() == [b"1", b"2", b"4"]
+
+
+def test_the_listener_s_defaults_hold_where_the_connection_says_nothing() -> None:
+    defaults = ConnectionDefaults(MappingProxyType({"prefetch.queue_prefetch": 1}), client_id="of the listener")
+    gateway = StompGateway(settings=SessionSettings(defaults=defaults))
+    peer = gateway.connect()
+    assert peer.session.describe()["client_id"] == "of the listener"
+    assert gateway.connect(client_id="mine").session.describe()["client_id"] == "mine"
+    peer.subscribe("/queue/a")
+    peer.publish("/queue/a", b"1", b"2")
+    assert peer.bodies() == [b"1"]
+
+
+def test_a_misspelt_header_of_connect_is_told() -> None:
+    headers = {"activemq.prefetchPolicy.queueprefetch": "2"}
+    assert "did you mean" in StompGateway().connect(**headers).link.warnings[0]
+    peer = StompGateway(settings=SessionSettings(is_strict=True)).open()
+    peer.send("CONNECT", **headers)
+    assert peer.error()["condition"] == "invalid-option"
 
 
 def test_connected_echoes_request_id_and_receipt_unescaped() -> None:
@@ -184,7 +215,7 @@ def test_an_error_closes_and_names_the_frame_s_receipt(version: str) -> None:
     error = peer.error()
     assert (error["receipt-id"], error["message"]) == ("r:1", "invalid destination")
     assert error["content-type"] == "text/plain"
-    assert b"does not begin with /queue/ or /topic/" in error.body
+    assert b"does not begin with /queue/, /topic/, " in error.body
     assert error.has_length
     assert peer.link.warnings == [f"invalid-destination: {error.body.decode()}"]
     assert inspect(gateway.broker).connections == 0
