@@ -71,6 +71,7 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class Listeners:
     stomp: Endpoint = field(default_factory=lambda: Endpoint("tcp", "127.0.0.1", 61613))
+    amqp: Endpoint | None = None  # an address of its own; AMQP is also taken where STOMP is
     http: Endpoint = field(default_factory=lambda: Endpoint("http", "127.0.0.1", 8161))
 
 

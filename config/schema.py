@@ -15,7 +15,7 @@ from typing import Final
 from config.model import GIB, HOUR_MS, KIB, MIB, SECOND_MS
 from config.permissions import Action
 from config.policies import MAXIMUM_PREFETCH, RATE_UNIT_SECONDS
-from config.sources.uri import ListenerUri
+from config.sources.uri import ListenerUri, OptionalListenerUri
 from config.values import (
     Boolean,
     Bytes,
@@ -189,6 +189,7 @@ SERVER: Final[Tree] = {
     "data": Leaf("data_directory", Text("a directory", 4096)),
     "listeners": {
         "stomp": Leaf("listeners.stomp", ListenerUri("tcp://127.0.0.1:61613", "tcp")),
+        "amqp": Leaf("listeners.amqp", OptionalListenerUri("tcp://127.0.0.1:5672", "tcp", "amqp")),
         "http": Leaf("listeners.http", ListenerUri("http://127.0.0.1:8161", "http", "tcp", has_options=False)),
     },
     "store": {

@@ -40,7 +40,7 @@ from engine.subscriptions import Subscriptions
 from engine.topic import Topic
 from engine.transaction import Transaction
 from engine.wildcard import Wildcard, is_wildcard
-from engine.window import window_for
+from engine.window import CreditWindow, window_for
 
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
 UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
@@ -224,6 +224,15 @@ class Broker:
     def start(self, consumer: Consumer) -> None:
         """Let a new consumer take its first turn."""
         self.subscribing.start(consumer)
+
+    def grant(self, consumer: Consumer, credit: int) -> None:
+        """Let ``credit`` messages follow, whatever was granted before (AMQP link credit)."""
+        window = consumer.window
+        assert isinstance(window, CreditWindow), "credit is granted to consumers that subscribed with is_credited"
+        if window.grant(credit):
+            consumer.queue.list_consumer(consumer)
+        elif window.is_full:
+            consumer.queue.unlist_consumer(consumer)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""

@@ -16,6 +16,7 @@ class SubscribeOptions:
 
     ack_mode: engine.consumer.AUTO, CLIENT or INDIVIDUAL.
     prefetch: messages in flight; 0 is pull, one on demand.
+    is_credited: nothing is handed over but what ``Broker.grant`` lets follow; ``prefetch`` counts for nothing then.
     window_bytes: HornetQ consumer-window-size; -1 no limit, 0 nothing ahead of the one in hand.
     rate: messages a second at most (consumer-max-rate); -1 no limit.
     name: how the client calls it, for ``why`` and consumer records.
@@ -44,4 +45,5 @@ class SubscribeOptions:
     window_bytes: int | None = None
     rate: int | None = None
     pending_limit: int = 0
+    is_credited: bool = False
     redelivery: Mapping[str, object] = field(default_factory=lambda: NO_OVERRIDES)

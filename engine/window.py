@@ -19,6 +19,7 @@ from engine.rate import TokenBucket
 PULL_LIMIT: Final = 1  # prefetch 0: one message on demand, the next after it is settled
 # Messages so small that a whole window of them takes less than this part of the octets allowed are not counted.
 UNCOUNTED_SHARE: Final = 16
+USUAL_CREDIT: Final = 1_000  # messages that AMQP clients are used to grant at a time
 NOT_COUNTED: Final = 2**62  # larger than any message
 
 
@@ -152,6 +153,10 @@ class Window:
             if self.in_flight >= self.limit:
                 self._fill(gates.WINDOW_FULL, self.limit)
 
+    def room(self) -> int:
+        """Return how many messages more the limit allows."""
+        return max(0, self.limit - self.in_flight)
+
     def bytes_in_flight(self) -> int:
         """Return the octets counted as in flight, 0 where none are."""
         return self.max_bytes - self.credit - self.returned if self.max_bytes >= 0 else 0
@@ -187,6 +192,58 @@ class Window:
         return not self.is_full
 
 
+class CreditWindow(Window):
+    """A window without a base: all of it is what the client has granted (AMQP link credit), honoured as granted.
+
+    ``limit`` is what is in flight and what may follow, so that settling a message gives no room for another one.
+    Octets and rate limit it as any other.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(USUAL_CREDIT, False)
+        self.limit = 0
+        self.persistent_limit = NOT_COUNTED
+        self.other_limit = NOT_COUNTED
+        self.is_full = True
+
+    def limit_bytes(self, max_bytes: int) -> None:
+        self.limit = USUAL_CREDIT  # what small messages are is decided before anything is granted
+        super().limit_bytes(max_bytes)
+        self.limit = self.in_flight
+
+    def grant(self, credit: int) -> bool:
+        """Let ``credit`` messages follow, whatever was granted before; return True if that opened a full window."""
+        self.limit = self.in_flight + credit
+        if credit == 0:
+            self._fill(gates.WINDOW_FULL, self.limit)
+            return False
+        was_full = self.is_full
+        if self.gate == gates.WINDOW_FULL:
+            self.is_full = False
+        return was_full and not self.is_full
+
+    def give_back(self, size_bytes: int) -> bool:
+        self.limit -= 1
+        return super().give_back(size_bytes)
+
+    def retake(self, size_bytes: int) -> None:
+        self.limit += 1
+        super().retake(size_bytes)
+
+    def describe(self) -> str:
+        if self.gate == gates.WINDOW_FULL:
+            return f"no credit left, {self.in_flight} in flight, resumes when the client grants more"
+        return super().describe()
+
+    def _opens(self) -> bool:
+        if self.in_flight >= self.limit:
+            self._fill(gates.WINDOW_FULL, self.limit)
+            return False
+        return super()._opens()
+
+
 def window_for(settings: AddressSettings, options: SubscribeOptions, is_topic: bool, is_settled: bool) -> Window:
     """Return the window of a new consumer: what it asks for, else what its address says.
 
@@ -196,6 +253,8 @@ def window_for(settings: AddressSettings, options: SubscribeOptions, is_topic: b
     """
     policy = settings.prefetch
     prefetch = options.prefetch
+    if options.is_credited:
+        return _limited(CreditWindow(), settings, options, is_settled)
     if prefetch is not None and prefetch < 0:
         raise InvalidOption(f"prefetchSize is {prefetch}; allowed is 0 (one at a time, on demand) and above")
     is_half = policy.top_up == "half"
@@ -215,6 +274,11 @@ def window_for(settings: AddressSettings, options: SubscribeOptions, is_topic: b
             "prefetchSize 0 is pull: the next message comes after the last was acknowledged, and ack mode auto "
             "acknowledges nothing; use ack client or client-individual, or a prefetchSize of 1 and above"
         )
+    return _limited(window, settings, options, is_settled)
+
+
+def _limited(window: Window, settings: AddressSettings, options: SubscribeOptions, is_settled: bool) -> Window:
+    """Limit a window's octets and rate."""
     flow = settings.flow
     window.limit_rate(flow.consumer_max_rate_per_second if options.rate is None else options.rate)
     if not is_settled:

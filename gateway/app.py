@@ -20,6 +20,7 @@ from engine.broker import Broker
 from engine.errors import StoreError
 from engine.flow import GlobalLimits
 from engine.inspection import inspect
+from engine.message import AMQP_1_0
 from engine.stats import BrokerStats
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
@@ -30,10 +31,11 @@ from gateway.clock import SystemClock
 from gateway.counters import GatewayCounters
 from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
 from gateway.engine_loop import EngineLoop, LoopTimers
-from gateway.listener import StompListener
+from gateway.listener import Listener
 from gateway.security import Security
 from gateway.web.source import StatsSource
 from gateway.workers import ThreadWorkers
+from protocols.amqp.v1_0.properties import AmqpPropertyReader
 
 if TYPE_CHECKING:
     from gateway.web.server import HttpServer
@@ -103,18 +105,20 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
         permissions=PermissionMap(config.permissions),
         limits=GlobalLimits(config.limits.global_max_size_bytes, config.limits.global_max_messages),
     )
+    broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
     workers.attach(engine_loop)
     counters = GatewayCounters()
-    listener = StompListener(config, broker, engine_loop, security, counters, _connections_max(config))
+    listener = Listener(config, broker, engine_loop, security, counters, _connections_max(config))
     looking = asyncio.ensure_future(_look_for_ever(engine_loop))
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters)
         web = await _listen(config, listener, source, engine_loop, security)
         _tune_garbage_collection()
-        _announce({"stomp": str(listener.endpoint), "http": str(web.endpoint)}, config, json_output)
+        endpoints = {**listener.endpoints, "http": web.endpoint}
+        _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
         if not await _stopped_by_fault(stopping, engine_loop.failed):
             log.info("stopping")
             await web.stop()
@@ -131,7 +135,7 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
 
 
 async def _listen(
-    config: ServerConfig, listener: StompListener, source: StatsSource, engine_loop: EngineLoop, security: Security
+    config: ServerConfig, listener: Listener, source: StatsSource, engine_loop: EngineLoop, security: Security
 ) -> HttpServer:
     """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
     from gateway.live_retries import LiveRetries
@@ -141,13 +145,16 @@ async def _listen(
     broker = engine_loop.broker
     why = LiveWhy(broker, broker.destinations.addresses, config.data_directory)
     retries = LiveRetries(broker, engine_loop)
-    name, endpoint = "stomp", config.listeners.stomp
+    names = list(listener.endpoints)
     try:
-        await listener.bind()
+        for name in names:
+            endpoint = listener.endpoints[name]
+            await listener.bind(name)
         name, endpoint = "http", config.listeners.http
         web = await HttpServer.start(endpoint, source, why, retries, security)
-        name, endpoint = "stomp", config.listeners.stomp
-        await listener.accept()
+        for name in names:
+            endpoint = listener.endpoints[name]
+            await listener.accept(name)
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise OSError(f"listeners.{name} (--{name}): cannot listen at {endpoint}: {reason}") from error

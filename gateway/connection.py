@@ -12,6 +12,7 @@ from typing import Final, cast
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, Flushable
 from protocols.connection import Link, ProtocolConnection
+from protocols.detect import UNDECIDED, detect
 
 # A close with input unread resets the connection, and the peer may never see our last frame: so we say that no more
 # comes, and read on, this long at a time, until the peer has closed or taken everything.
@@ -25,7 +26,12 @@ class ConnectionHost(ABC):
     """The listener, as its connections see it."""
 
     @abstractmethod
-    def new_session(self, connection: Connection) -> ProtocolConnection: ...
+    def new_session(self, connection: Connection) -> ProtocolConnection:
+        """Return the adapter of a connection on which nothing has been said."""
+
+    def session_for(self, connection: Connection, protocol: int) -> ProtocolConnection | None:
+        """Return the adapter of what the first octets began; None if the one that is there is it."""
+        return None
 
     @abstractmethod
     def connection_opened(self, connection: Connection) -> bool:
@@ -72,6 +78,8 @@ class Connection(asyncio.Protocol, Link, Flushable):
         self._is_reading_paused = False  # by the session
         self._tick: asyncio.TimerHandle | None = None
         self._peer = ""
+        self._is_undecided = True  # which protocol it is
+        self._first_octets = b""
 
     # -- what the event loop calls
 
@@ -112,6 +120,11 @@ class Connection(asyncio.Protocol, Link, Flushable):
         if not engine_loop.is_open:
             engine_loop.open_turn()
         try:
+            if self._is_undecided:
+                data = self._decide(data)
+                session = self._session
+                if session is None or not data:
+                    return
             session.receive_data(data, engine_loop.now_ms)
         except Exception:
             self._fail("receiving")
@@ -229,6 +242,20 @@ class Connection(asyncio.Protocol, Link, Flushable):
             self._transport.abort()
 
     # -- the steps
+
+    def _decide(self, data: bytes) -> bytes:
+        """Give the connection the adapter that its first octets ask for; return what that is to read, if any."""
+        octets = self._first_octets = self._first_octets + data
+        protocol = detect(octets)
+        if protocol == UNDECIDED:
+            return b""
+        self._is_undecided = False
+        self._first_octets = b""
+        adapter = self._host.session_for(self, protocol)
+        if adapter is not None and self._session is not None:
+            self._session.connection_lost()
+            self._session = adapter
+        return octets
 
     def _fail(self, doing: str) -> None:
         """Stop the gateway; call it while the exception is being handled.

@@ -1,20 +1,25 @@
-"""Accepts STOMP over TCP, counts connections, gives each a session."""
+"""Accepts STOMP and AMQP over TCP, counts connections, gives each a session."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+from dataclasses import replace
 from typing import Final
 
-from config.model import Endpoint, ServerConfig
+from config.model import ServerConfig
 from engine.broker import Broker
 from engine.transaction import TransactionLimits
 from gateway.connection import Connection, ConnectionHost
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
 from gateway.security import Security
+from protocols.amqp.v1_0.connection import AmqpConnection
+from protocols.amqp.v1_0.conversion import StompForm
+from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
+from protocols.detect import STOMP
 from protocols.stomp.encoder import encode
 from protocols.stomp.frames import ERROR
 from protocols.stomp.limits import Limits
@@ -28,8 +33,11 @@ REFUSED_MAX: Final = 64  # connections over the limit that are being told so; th
 log: Final = logging.getLogger("penstock.listener")
 
 
-class StompListener(ConnectionHost):
-    """endpoint: where it accepts, with the port that was picked if 0 was asked for."""
+class Listener(ConnectionHost):
+    """All addresses where messages come in; each takes every protocol.
+
+    endpoints: by the listener's name, with the ports that were picked where 0 was asked for.
+    """
 
     def __init__(
         self,
@@ -40,7 +48,9 @@ class StompListener(ConnectionHost):
         counters: GatewayCounters,
         connections_max: int,
     ) -> None:
-        self.endpoint = config.listeners.stomp
+        self.endpoints = {"stomp": config.listeners.stomp}
+        if config.listeners.amqp is not None:
+            self.endpoints["amqp"] = config.listeners.amqp
         self._broker = broker
         self._engine_loop = engine_loop
         self._security = security
@@ -51,35 +61,36 @@ class StompListener(ConnectionHost):
         self._counters = counters
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
         self._checks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: dict[str, asyncio.Server] = {}
+        self._amqp_settings = amqp_settings(config, security.is_required)
 
-    async def bind(self) -> None:
-        """Take the address; nobody is let in before ``accept``.  Raises: OSError."""
+    async def bind(self, name: str) -> None:
+        """Take one address; nobody is let in before ``accept``.  Raises: OSError."""
         loop = asyncio.get_running_loop()
         settings = self._settings
-        self._server = await loop.create_server(
+        endpoint = self.endpoints[name]
+        server = await loop.create_server(
             lambda: Connection(
                 self, self._engine_loop, self._counters, settings.unread_output_bytes, self._write_stall_ms
             ),
-            self.endpoint.host,
-            self.endpoint.port,
+            endpoint.host,
+            endpoint.port,
             # One family: with port 0, localhost would otherwise be two addresses with two ports.
-            family=socket.AF_INET6 if ":" in self.endpoint.host else socket.AF_INET,
+            family=socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET,
             backlog=BACKLOG,
             start_serving=False,
         )
-        port = self._server.sockets[0].getsockname()[1]
-        self.endpoint = Endpoint(self.endpoint.scheme, self.endpoint.host, port)
+        self._servers[name] = server
+        self.endpoints[name] = replace(endpoint, port=server.sockets[0].getsockname()[1])
 
-    async def accept(self) -> None:
+    async def accept(self, name: str) -> None:
         """Raises: OSError."""
-        assert self._server is not None, "bind comes first"
-        await self._server.start_serving()
+        await self._servers[name].start_serving()
 
     def close(self) -> None:
         """Accept nothing more."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers.values():
+            server.close()
 
     async def stop(self, patience_s: float) -> None:
         """Accept nothing more, tell every peer, wait until all have what they are owed."""
@@ -102,6 +113,12 @@ class StompListener(ConnectionHost):
 
     def new_session(self, connection: Connection) -> ProtocolConnection:
         return StompSession(self._broker, connection, self._settings, self._engine_loop.now_ms)
+
+    def session_for(self, connection: Connection, protocol: int) -> ProtocolConnection | None:
+        if protocol == STOMP:
+            return None
+        # What 1.0's adapter does not speak, it answers with what it does.
+        return AmqpConnection(self._broker, connection, self._amqp_settings, self._security, self._engine_loop.now_ms)
 
     def connection_opened(self, connection: Connection) -> bool:
         if len(self._connections) >= self._connections_max:
@@ -141,6 +158,7 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
     stomp = config.stomp
     limits = stomp.limits
     return SessionSettings(
+        converter=StompForm(),
         server=config.server_name,
         defaults=config.listeners.stomp.defaults,
         needs_login=needs_login,
@@ -157,4 +175,21 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
         block_park_bytes=limits.block_park_bytes,
         block_park_max_bytes=limits.block_park_max_bytes,
         disconnect_time_ms=limits.disconnect_time_ms,
+    )
+
+
+def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
+    """Return what the configuration says about AMQP connections."""
+    limits = config.stomp.limits
+    return AmqpSettings(
+        server=config.server_name,
+        needs_login=needs_login,
+        body_bytes=limits.body_bytes,
+        transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
+        groups=config.groups,
+        frame_time_ms=limits.frame_time_ms,
+        connect_time_ms=limits.connect_time_ms,
+        unread_output_bytes=limits.unread_output_bytes,
+        block_park_bytes=limits.block_park_bytes,
+        block_park_max_bytes=limits.block_park_max_bytes,
     )

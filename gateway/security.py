@@ -6,6 +6,8 @@ One check costs as much as the iterations ask for, tens of milliseconds: ``check
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import hmac
 import ipaddress
 import os
@@ -14,8 +16,10 @@ from typing import Final
 
 from config.errors import ConfigError, Problem
 from config.model import Endpoint, ServerConfig
-from config.scram import SALT_BYTES, Verifier
+from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
+from protocols.amqp.sasl import Credentials, ScramVerifier
 
+NONCE_BYTES: Final = 18
 REMEMBERED_MAX: Final = 1_000
 
 # Longer ones are refused unread, so that nobody makes us hash megabytes.
@@ -26,7 +30,7 @@ PASSCODE_MAX_CHARACTERS: Final = 4_096
 CONCURRENT_CHECKS_MAX: Final = 2
 
 
-class Security:
+class Security(Credentials):
     """Checks credentials; safe to call from several threads.
 
     Raises: ConfigError for a listener that would be open to the network without users.
@@ -74,6 +78,30 @@ class Security:
         async with self._places:
             return await asyncio.to_thread(self.check, login, passcode)
 
+    def scram_mechanisms(self) -> tuple[str, ...]:
+        """Return those for which every user has a verifier, the strongest first."""
+        return tuple(
+            mechanism
+            for mechanism in reversed(MECHANISMS)
+            if all(any(one.mechanism == mechanism for one in own) for own in self._users.values())
+        )
+
+    def scram(self, mechanism: str, login: str) -> ScramVerifier:
+        for one in self._users.get(login, ()):
+            if one.mechanism == mechanism:
+                return ScramVerifier(one.salt, one.iterations, one.stored_key, one.server_key)
+        # Of an unknown user the salt is always the same, too, and no key has a known origin.
+        digest = hmac.digest(self._secret, f"{mechanism} {login}".encode("utf-8", "surrogatepass"), "sha512")
+        size = hashlib.new(MECHANISMS[mechanism]).digest_size
+        iterations = next(
+            (one.iterations for own in self._users.values() for one in own if one.mechanism == mechanism),
+            DEFAULT_ITERATIONS,
+        )
+        return ScramVerifier(digest[:SALT_BYTES], iterations, os.urandom(size), os.urandom(size))
+
+    def nonce(self) -> str:
+        return base64.b64encode(os.urandom(NONCE_BYTES)).decode("ascii")
+
     def remember(self, login: str, passcode: str) -> None:
         """Take these credentials as good from now on; the oldest are forgotten first."""
         key = self._key(login, passcode)
@@ -107,8 +135,12 @@ def refuse_open_listeners(config: ServerConfig) -> None:
         return
     problems = [
         _open_listener(config, f"listeners.{name}", endpoint)
-        for name, endpoint in (("stomp", config.listeners.stomp), ("http", config.listeners.http))
-        if not is_loopback(endpoint.host)
+        for name, endpoint in (
+            ("stomp", config.listeners.stomp),
+            ("amqp", config.listeners.amqp),
+            ("http", config.listeners.http),
+        )
+        if endpoint is not None and not is_loopback(endpoint.host)
     ]
     if problems:
         raise ConfigError(problems)

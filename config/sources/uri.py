@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from config.destination_options import parse_query, with_delays
 from config.jms_options import PREFETCH, REDELIVERY
 from config.model import GIB, NO_DEFAULTS, ConnectionDefaults, Endpoint
 from config.options import Option, OptionError, Table, all_listed, computed, honoured, refused, table, unknown_option
-from config.values import Boolean, Bytes, Integer, Kind, Number, Text
+from config.values import Boolean, Bytes, Integer, JsonSchema, Kind, Number, Text
 
 PREFETCH_PREFIX: Final = "jms.prefetchPolicy."
 REDELIVERY_PREFIX: Final = "jms.redeliveryPolicy."
@@ -366,3 +366,27 @@ class ListenerUri(Kind):
     def show(self, value: object) -> str:
         assert isinstance(value, Endpoint), f"a listener is {type(value)}"
         return f"{value}?{value.query}" if value.query else str(value)
+
+
+class OptionalListenerUri(Kind):
+    """The same, or null for no listener."""
+
+    __slots__ = ("_uri",)
+
+    takes_null: ClassVar[bool] = True
+
+    def __init__(self, example: str, *schemes: str) -> None:
+        self._uri = ListenerUri(example, *schemes)
+
+    @property
+    def allowed(self) -> str:
+        return f"{self._uri.allowed}, or null for no listener"
+
+    def parse(self, text: str) -> Endpoint | None:
+        return None if text in ("null", "~") else self._uri.parse(text)
+
+    def show(self, value: object) -> str:
+        return "null" if value is None else self._uri.show(value)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": ["string", "null"]}

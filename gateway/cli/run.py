@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
 
 # Flag -> key of the configuration that it stands above.
-_FLAGS = {"data": "data", "stomp": "listeners.stomp", "http": "listeners.http"}
+_FLAGS = {"data": "data", "stomp": "listeners.stomp", "amqp": "listeners.amqp", "http": "listeners.http"}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -34,6 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--data", metavar="DIR", help="directory of the store (default: data)")
     parser.add_argument("--stomp", metavar="URI", help="STOMP listener (default: tcp://127.0.0.1:61613); port 0: any")
+    parser.add_argument("--amqp", metavar="URI", help="AMQP listener of its own, as tcp://127.0.0.1:5672")
     parser.add_argument("--http", metavar="URI", help="HTTP listener (default: http://127.0.0.1:8161); port 0: any")
     parser.add_argument(
         "--skip-corruption",

@@ -37,6 +37,10 @@ class Credentials(ABC):
     """Who may log in, as the mechanisms need it."""
 
     @abstractmethod
+    def scram_mechanisms(self) -> tuple[str, ...]:
+        """Return the SCRAM mechanisms that every user can log in with, the strongest first."""
+
+    @abstractmethod
     def scram(self, mechanism: str, login: str) -> ScramVerifier:
         """Return the verifier of a user; for an unknown one something that looks the same and proves nothing."""
 

@@ -630,6 +630,10 @@ class StompSession(ProtocolConnection):
             self.confirmations.receipts.append(frame.receipt)
 
     def _append_message(self, message: Message, queue: Queue) -> None:
+        if message.encoding != STOMP_ENCODING:
+            converter = self.settings.converter
+            assert converter is not None, "a gateway that takes other protocols has a converter"
+            message = converter.stomp_form(message)
         if queue.is_logged:
             self.out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
         else:

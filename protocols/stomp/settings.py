@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.transaction import TransactionLimits
+from protocols.converter import Converter
 from protocols.stomp.limits import Limits
 
 
@@ -16,11 +17,13 @@ class SessionSettings:
 
     needs_login: credentials are checked; else any are taken.
     groups: login -> the groups it is in.
+    converter: of messages that came in by another protocol.
     defaults: what the listener's URI says for the subscriptions of its connections.
     """
 
     server: str = "Penstock"
     defaults: ConnectionDefaults = NO_DEFAULTS
+    converter: Converter | None = None
     needs_login: bool = False
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     default_persistent: bool = False

@@ -123,6 +123,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "limit-reached": "amqp:resource-limit-exceeded",
     "transaction-error": "amqp:precondition-failed",
     "store-error": "amqp:internal-error",
+    "connection-forced": "amqp:connection:forced",
     "destination-full": "amqp:resource-limit-exceeded",
     "subscription-in-use": "amqp:resource-locked",
     "unauthorized": "amqp:unauthorized-access",

@@ -18,7 +18,7 @@ from engine.transaction import TransactionLimits
 from gateway.clock import SystemClock
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, LoopTimers
-from gateway.listener import REFUSED_MAX, StompListener, session_settings
+from gateway.listener import REFUSED_MAX, Listener, session_settings
 from gateway.security import Security
 from gateway.workers import ThreadWorkers
 
@@ -31,7 +31,7 @@ def configured(**limits: int) -> ServerConfig:
 
 
 @asynccontextmanager
-async def serving(config: ServerConfig, counters: GatewayCounters | None = None) -> AsyncIterator[StompListener]:
+async def serving(config: ServerConfig, counters: GatewayCounters | None = None) -> AsyncIterator[Listener]:
     loop = asyncio.get_running_loop()
     clock = SystemClock()
     timers = LoopTimers(loop, clock)
@@ -41,7 +41,7 @@ async def serving(config: ServerConfig, counters: GatewayCounters | None = None)
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
     workers.attach(engine_loop)
-    listener = StompListener(
+    listener = Listener(
         config,
         broker,
         engine_loop,
@@ -49,8 +49,8 @@ async def serving(config: ServerConfig, counters: GatewayCounters | None = None)
         counters or GatewayCounters(),
         config.stomp.limits.connections,
     )
-    await listener.bind()
-    await listener.accept()
+    await listener.bind("stomp")
+    await listener.accept("stomp")
     async with asyncio.timeout(30):
         yield listener
         await listener.stop(10)
@@ -65,8 +65,8 @@ class Client:
         self.writer = writer
 
     @classmethod
-    async def open(cls, listener: StompListener) -> Client:
-        return cls(*await asyncio.open_connection(listener.endpoint.host, listener.endpoint.port))
+    async def open(cls, listener: Listener) -> Client:
+        return cls(*await asyncio.open_connection(listener.endpoints["stomp"].host, listener.endpoints["stomp"].port))
 
     def send(self, octets: bytes) -> None:
         self.writer.write(octets)
@@ -84,7 +84,7 @@ class Client:
 
 async def test_it_picks_a_port_and_serves() -> None:
     async with serving(configured()) as listener:
-        assert listener.endpoint.port > 0
+        assert listener.endpoints["stomp"].port > 0
         client = await Client.open(listener)
         client.send(CONNECT % b"" + b"SUBSCRIBE\nid:1\ndestination:/queue/q\n\n\0")
         client.send(b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:r\n\nhello\0")
@@ -97,7 +97,7 @@ async def test_it_picks_a_port_and_serves() -> None:
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
     async with serving(configured()) as listener:
-        config = replace(configured(), listeners=Listeners(stomp=listener.endpoint))
+        config = replace(configured(), listeners=Listeners(stomp=listener.endpoints["stomp"]))
         with pytest.raises(OSError):
             async with serving(config):
                 pass

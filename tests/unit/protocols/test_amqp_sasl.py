@@ -33,6 +33,9 @@ class OneUser(Credentials):
     def __init__(self) -> None:
         self.asked: list[str] = []
 
+    def scram_mechanisms(self) -> tuple[str, ...]:
+        return ("SCRAM-SHA-512", "SCRAM-SHA-256")
+
     def scram(self, mechanism: str, login: str) -> ScramVerifier:
         self.asked.append(login)
         hash_name = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]

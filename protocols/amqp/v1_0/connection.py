@@ -1,0 +1,700 @@
+"""One AMQP 1.0 connection: octets in, operations on the engine, octets out.  Source: AMQP 1.0 part 2, 2.2 to 2.4.
+
+AWAITING_HEADER --SASL--> LOGGING_IN --> AWAITING_HEADER --AMQP--> AWAITING_OPEN --open--> OPEN --close--> ENDING
+                --AMQP, where nobody must log in--------------/
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from engine import gates
+from engine.broker import Broker
+from engine.consumer import Consumer
+from engine.delivery import IN_FLIGHT, Delivery
+from engine.errors import EngineError, PenstockError
+from engine.message import Message
+from engine.queue import Queue
+from engine.topic import Topic
+from protocols.amqp.sasl import ANONYMOUS, PLAIN, Challenge, Check, Credentials, Login, Step, Success
+from protocols.amqp.v1_0.codec import (
+    AMQP_LAYER,
+    HEARTBEAT_OCTETS,
+    SASL_LAYER,
+    Decoder,
+    Heartbeat,
+    ProtocolHeader,
+    encode_frame,
+    encode_sasl_frame,
+    protocol_header,
+)
+from protocols.amqp.v1_0.errors import (
+    ClientIdInUse,
+    FramingError,
+    IllegalState,
+    LinkError,
+    NotAllowed,
+    SessionError,
+    TimedOut,
+    symbol_for,
+)
+from protocols.amqp.v1_0.link import IncomingLink, OutgoingLink, error_of
+from protocols.amqp.v1_0.parking import Parked, Parking
+from protocols.amqp.v1_0.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Composite,
+    Detach,
+    Disposition,
+    End,
+    Error,
+    Flow,
+    Open,
+    Rejected,
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslResponse,
+    Transfer,
+)
+from protocols.amqp.v1_0.sections import Scanner
+from protocols.amqp.v1_0.session import AmqpSession
+from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.transaction import Transactions
+from protocols.amqp.v1_0.values import Symbol, Value
+from protocols.connection import Link as Socket
+from protocols.connection import ProtocolConnection
+
+# States.
+AWAITING_HEADER: Final = 0
+LOGGING_IN: Final = 1
+CHECKING: Final = 2  # a password, elsewhere
+AWAITING_OPEN: Final = 3
+OPEN: Final = 4
+ENDING: Final = 5  # nothing more is read; what is owed still leaves
+
+FRAME_SIZE_UNLIMITED: Final = 0xFFFFFFFF
+FRAME_SIZE_LEAST: Final = 512
+CHANNEL_MAX: Final = 65_535
+DELIVERY_OVERHEAD_BYTES: Final = 64
+HEARTBEAT_LEAST_MS: Final = 100  # a peer that asks for something more often gets this
+TICK_MOST_MS: Final = 1_000
+TICK_CONNECTING_MS: Final = 100
+TICK_DRAINING_MS: Final = 20
+
+OUTCOME_OK: Final = 0
+OUTCOME_AUTH: Final = 1
+
+CAPABILITIES: Final = ("ANONYMOUS-RELAY",)
+SOLE_CONNECTION: Final = "sole-connection-for-container"
+
+
+class AmqpConnection(ProtocolConnection):
+    """channels: sessions by the peer's channel; own_channels: ours in use."""
+
+    __slots__ = (
+        "broker",
+        "socket",
+        "settings",
+        "credentials",
+        "decoder",
+        "scanner",
+        "state",
+        "login",
+        "login_name",
+        "container_id",
+        "channels",
+        "own_channels",
+        "peer_frame_size",
+        "peer_channel_max",
+        "transactions",
+        "parking",
+        "out",
+        "out_bytes",
+        "out_limit",
+        "is_touched",
+        "is_socket_full",
+        "settling",
+        "owed",
+        "last_words",
+        "ending_deadline_ms",
+        "send_every_ms",
+        "now_ms",
+        "opened_ms",
+        "received_ms",
+        "sent_ms",
+        "partial_since_ms",
+        "has_logged_in",
+        "is_sole",
+    )
+
+    def __init__(
+        self, broker: Broker, socket: Socket, settings: AmqpSettings, credentials: Credentials, now_ms: int
+    ) -> None:
+        super().__init__()
+        self.broker = broker
+        self.socket = socket
+        self.settings = settings
+        self.credentials = credentials
+        self.decoder = Decoder(settings.max_frame_size)
+        self.scanner = Scanner()
+        self.state = AWAITING_HEADER
+        self.login: Login | None = None
+        self.login_name = ""
+        self.container_id = ""
+        self.channels: dict[int, AmqpSession] = {}
+        self.own_channels: dict[int, AmqpSession] = {}
+        self.peer_frame_size = FRAME_SIZE_LEAST
+        self.peer_channel_max = CHANNEL_MAX
+        self.transactions = Transactions(self)
+        self.parking = Parking()
+        self.out: list[bytes] = []
+        self.out_bytes = 0
+        self.out_limit = settings.unread_output_bytes
+        self.is_touched = False
+        self.is_socket_full = False
+        self.settling: list[Delivery] = []
+        self.owed: deque[tuple[int, bytes]] = deque()
+        self.last_words = b""
+        self.ending_deadline_ms = 0
+        self.send_every_ms = 0
+        self.now_ms = now_ms
+        self.opened_ms = now_ms
+        self.received_ms = now_ms
+        self.sent_ms = now_ms
+        self.partial_since_ms = -1
+        self.has_logged_in = False
+        self.is_sole = False
+        broker.connect(self)
+
+    # -- the gateway's side
+
+    def receive_data(self, octets: bytes, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.received_ms = now_ms
+        if self.state == ENDING:
+            return
+        self.decoder.receive_data(octets)
+        self._read_frames()
+
+    def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
+        self.is_touched = False
+        out = self.out
+        if self.settling:
+            self._settle_sent()
+        if self.channels:
+            octets = b""
+            for session in self.channels.values():
+                octets += session.end_turn(out)
+            if octets:
+                if offset <= confirmed_offset and not self.owed:
+                    out.append(octets)
+                else:
+                    self.owed.append((offset, octets))
+        if self.owed:
+            self.broker.store_events.await_confirmation(self)
+        if self.last_words and (not self.owed or self.now_ms >= self.ending_deadline_ms):
+            out.append(self.last_words)
+            self.last_words = b""
+        if not out:
+            return b""
+        octets = b"".join(out)
+        out.clear()
+        self.sent_ms = self.now_ms
+        return octets
+
+    def output_written(self, is_paused: bool) -> None:
+        self.out_bytes = 0
+        was_full = self.is_socket_full
+        self.is_socket_full = is_paused
+        if was_full and not is_paused:
+            self.received_ms = self.now_ms  # who takes nothing is not read either
+        self._apply_output()
+
+    def is_finished(self) -> bool:
+        return self.state == ENDING and (
+            (not self.owed and not self.out and not self.last_words) or self.now_ms >= self.ending_deadline_ms > 0
+        )
+
+    def authenticated(self, is_allowed: bool) -> None:
+        if self.state != CHECKING:
+            return
+        self.socket.resume_reading()
+        self.state = LOGGING_IN
+        if is_allowed:
+            self._logged_in(Success(self.login_name))
+        else:
+            self._login_failed("login and passcode are not those of a user")
+        self._read_frames()
+
+    def tick(self, now_ms: int) -> int:
+        self.now_ms = now_ms
+        if self.state == ENDING:
+            self.touch()
+            return TICK_CONNECTING_MS
+        fault = self._fault(now_ms)
+        if fault:
+            self._fail(TimedOut(fault))
+            return TICK_CONNECTING_MS
+        if self.state != OPEN:
+            return TICK_CONNECTING_MS
+        every_ms = self.send_every_ms
+        if every_ms and now_ms - self.sent_ms >= every_ms // 2 and not self.out and not self.is_socket_full:
+            self.out.append(HEARTBEAT_OCTETS)
+            self.touch()
+        if any(session.draining for session in self.channels.values()):
+            self.touch()
+            return TICK_DRAINING_MS
+        return min(TICK_MOST_MS, every_ms // 5) if every_ms else TICK_MOST_MS
+
+    def is_blocked(self) -> bool:
+        return bool(self.parking.parked)
+
+    def input_ended(self) -> None:
+        if self.state in (CHECKING, ENDING):
+            return
+        self._end(b"", is_lost=True)
+
+    def connection_lost(self) -> None:
+        self.state = ENDING
+        self._let_go(is_lost=True)
+
+    def shut_down(self) -> None:
+        if self.state == OPEN:
+            self._fail(_Forced("the gateway is shutting down"))
+        elif self.state != ENDING:
+            self._end(b"", is_lost=False)
+
+    # -- the engine's side
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        link = consumer.adapter
+        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
+        self.out_bytes += link.session.deliver(link, delivery) + DELIVERY_OVERHEAD_BYTES
+        if self.out_bytes > self.out_limit:
+            self.is_output_full = True
+        if not self.is_touched:
+            self.touch()
+
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        raise AssertionError("consumers of AMQP links settle each delivery")
+
+    def release_confirmations(self, offset: int) -> bool:
+        owed = self.owed
+        while owed and owed[0][0] <= offset:
+            self.out.append(owed.popleft()[1])
+        self.touch()
+        return bool(owed)
+
+    def admit(self) -> None:
+        parking = self.parking
+        parked = parking.take_all()
+        for one in parked:
+            one.link.is_held = False
+        for one in parked:
+            self._send_again(one)
+        for one in parked:
+            if not one.link.is_held:
+                one.link.grant()
+        self.transactions.admit()
+        if parking.is_reading_paused and parking.parked_bytes < self.settings.block_park_bytes:
+            parking.is_reading_paused = False
+            self.received_ms = self.now_ms
+            self.socket.resume_reading()
+            self._read_frames()
+        self.touch()
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        parking = self.parking
+        released: dict[IncomingLink, None] = {}
+        for one in parking.take_all():
+            if one.destination.uri() != uri:
+                parking.add(one)
+                continue
+            released[one.link] = None
+            if one.is_settled:
+                one.link.detach(error)
+            else:
+                one.link.answer(one.delivery_id, False, Rejected(error_of(error)))
+        for link in released:
+            if not any(one.link is link for one in parking.parked):
+                link.is_held = False
+                link.grant()
+        self.transactions.waited_too_long(uri, error)
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        link = consumer.adapter
+        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
+        if with_connection:
+            self._fail(error)
+        else:
+            link.detach(error)
+
+    def describe(self) -> dict[str, str]:
+        return {"address": self.socket.peer(), "client_id": self.container_id, "login": self.login_name}
+
+    # -- what sessions and links ask for
+
+    def send(self, octets: bytes) -> None:
+        """Add one frame to what leaves."""
+        self.out.append(octets)
+        if not self.is_touched:
+            self.touch()
+
+    def touch(self) -> None:
+        if not self.is_touched:
+            self.is_touched = True
+            self.socket.touch()
+
+    def settle_at_end(self, delivery: Delivery) -> None:
+        """Settle a delivery that is gone when sent; the engine is in the middle of handing it over."""
+        self.settling.append(delivery)
+
+    def window_changed(self) -> None:
+        """A session's window has shut or opened: while one is shut nothing is handed over to this connection."""
+        if self.is_output_full:
+            self._apply_output()
+        elif self._is_window_shut():
+            self.is_output_full = True
+
+    def park(
+        self,
+        link: IncomingLink,
+        delivery_id: int,
+        is_settled: bool,
+        destination: Queue | Topic,
+        message: Message,
+        gate: int,
+    ) -> None:
+        """Keep a message until its gate opens.  Raises: LinkError beyond the limit."""
+        parking = self.parking
+        settings = self.settings
+        if parking.parked_bytes + message.size > settings.block_park_max_bytes and parking.parked:
+            raise _ParkedTooMuch(
+                f"{parking.parked_bytes} octets wait to be sent to {destination.uri()}; "
+                f"the limit is {settings.block_park_max_bytes}"
+            )
+        parking.add(Parked(link, delivery_id, is_settled, destination, message))
+        if gate != gates.OPEN:
+            self.broker.flow.park(self, gate, destination)
+        # A connection that also receives is read on: its dispositions stand behind its transfers in one stream.
+        if parking.parked_bytes >= settings.block_park_bytes and not self.consumers and not parking.is_reading_paused:
+            parking.is_reading_paused = True
+            self.socket.pause_reading()
+
+    # -- frames
+
+    def _read_frames(self) -> None:
+        decoder = self.decoder
+        channels = self.channels
+        session: AmqpSession | None = None
+        try:
+            while self.state != ENDING and self.state != CHECKING and not self.parking.is_reading_paused:
+                frame = decoder.next_frame()
+                if frame is None:
+                    break
+                session = channels.get(decoder.channel)
+                if isinstance(frame, Transfer):
+                    if session is None:
+                        self._unexpected(frame)
+                    elif not session.is_ending:
+                        session.transfer(frame, decoder.payload)
+                elif isinstance(frame, Disposition):
+                    if session is None:
+                        self._unexpected(frame)
+                    elif not session.is_ending:
+                        session.disposition(frame)
+                elif isinstance(frame, Flow) and session is not None:
+                    if not session.is_ending:
+                        session.flow(frame)
+                else:
+                    self._take_rare(frame, session)
+        except SessionError as error:
+            if session is None:
+                self._fail(error)
+            else:
+                session.end(error)
+                self._read_frames()
+        except (PenstockError, ValueError) as error:
+            self._fail(error if isinstance(error, PenstockError) else IllegalState(str(error)))
+        if decoder.has_partial():
+            if self.partial_since_ms < 0:
+                self.partial_since_ms = self.now_ms
+        else:
+            self.partial_since_ms = -1
+        if not self.is_touched:
+            self.touch()
+
+    def _take_rare(self, frame: Composite, session: AmqpSession | None) -> None:
+        state = self.state
+        if isinstance(frame, ProtocolHeader):
+            self._header(frame)
+        elif isinstance(frame, Heartbeat):
+            return
+        elif state == LOGGING_IN:
+            self._sasl(frame)
+        elif state == AWAITING_OPEN and isinstance(frame, Open):
+            self._open(frame)
+        elif state != OPEN:
+            self._unexpected(frame)
+        elif isinstance(frame, Begin):
+            self._begin(frame)
+        elif isinstance(frame, Close):
+            self._close(frame)
+        elif session is None:
+            self._unexpected(frame)
+        elif isinstance(frame, End):
+            self._end_session(session)
+        elif session.is_ending:
+            return
+        elif isinstance(frame, Attach):
+            session.attach(frame)
+        elif isinstance(frame, Detach):
+            session.detach(frame)
+        else:
+            self._unexpected(frame)
+
+    def _unexpected(self, frame: Composite) -> None:
+        raise IllegalState(f"{frame.NAME} on channel {self.decoder.channel} is not expected now")
+
+    def _header(self, header: ProtocolHeader) -> None:
+        needs_sasl = self.settings.needs_login and not self.has_logged_in
+        wanted = SASL_LAYER if needs_sasl else AMQP_LAYER
+        is_fine = header.is_supported() and (header.layer == wanted or (header.layer == SASL_LAYER and not needs_sasl))
+        if not is_fine or (header.layer == SASL_LAYER and self.has_logged_in):
+            # Say what would be taken, and close (transport 2.2).
+            self._end(protocol_header(wanted), is_lost=False)
+            return
+        self.out.append(protocol_header(header.layer))
+        if header.layer == AMQP_LAYER:
+            self.state = AWAITING_OPEN
+            return
+        self.state = LOGGING_IN
+        mechanisms = (*self.credentials.scram_mechanisms(), PLAIN) if needs_sasl else (PLAIN, ANONYMOUS)
+        self.login = Login(mechanisms, self.credentials)
+        self.out.append(encode_sasl_frame(SaslMechanisms(list(mechanisms))))
+
+    def _sasl(self, frame: Composite) -> None:
+        login = self.login
+        assert login is not None, "SASL frames come after its header"
+        if isinstance(frame, SaslInit) and not login.mechanism:
+            step = login.start(frame.mechanism, frame.initial_response)
+        elif isinstance(frame, SaslResponse) and login.mechanism:
+            step = login.respond(frame.response)
+        else:
+            self._unexpected(frame)
+            return
+        self._take_step(step)
+
+    def _take_step(self, step: Step) -> None:
+        if isinstance(step, Challenge):
+            self.out.append(encode_sasl_frame(SaslChallenge(step.octets)))
+        elif isinstance(step, Check):
+            self.login_name = step.login
+            if not self.settings.needs_login:
+                self._logged_in(Success(step.login))
+                return
+            self.state = CHECKING
+            self.socket.pause_reading()
+            self.socket.authenticate(step.login, step.passcode)
+        elif isinstance(step, Success):
+            self._logged_in(step)
+        else:
+            self._login_failed(step.reason)
+
+    def _logged_in(self, success: Success) -> None:
+        self.login = None
+        self.login_name = success.login
+        self.has_logged_in = True
+        if self.settings.needs_login:
+            self.groups = self.settings.groups.get(success.login, self.groups)
+        self.out.append(encode_sasl_frame(SaslOutcome(OUTCOME_OK, success.octets)))
+        self.state = AWAITING_HEADER
+        self.decoder.expect_header()
+
+    def _login_failed(self, reason: str) -> None:
+        self.socket.warn(f"login refused: {reason}")
+        self._end(encode_sasl_frame(SaslOutcome(OUTCOME_AUTH)), is_lost=False)
+
+    def _open(self, frame: Open) -> None:
+        size = FRAME_SIZE_UNLIMITED if frame.max_frame_size is None else frame.max_frame_size
+        if size < FRAME_SIZE_LEAST:
+            raise NotAllowed(f"max-frame-size is {size}; allowed is {FRAME_SIZE_LEAST} and above")
+        self.peer_frame_size = min(size, self.settings.max_frame_size)
+        self.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
+        if frame.idle_time_out:
+            self.send_every_ms = max(HEARTBEAT_LEAST_MS, frame.idle_time_out)
+        self.is_sole = SOLE_CONNECTION in (frame.desired_capabilities or ())
+        if self._is_id_taken(frame.container_id):
+            # A client reads in open that it will not come to anything, and waits for the close (Qpid JMS).
+            self._refuse_open(
+                ClientIdInUse(f"client id {frame.container_id[:200]!r} is in use by another connection"),
+                {Symbol("invalid-field"): Symbol("container-id")},
+            )
+            return
+        self.container_id = frame.container_id
+        self.out.append(encode_frame(0, self._own_open()))
+        self.state = OPEN
+
+    def _is_id_taken(self, container_id: str) -> bool:
+        """Say whether another connection has this id, and one of the two asked to be the only one."""
+        for client in self.broker.clients.values():  # once a connection
+            if isinstance(client, AmqpConnection) and client.container_id == container_id and client.state == OPEN:
+                if client.is_sole or self.is_sole:
+                    return True
+        return False
+
+    def _refuse_open(self, error: PenstockError, info: dict[Value, Value] | None = None) -> None:
+        own = self._own_open()
+        own.properties = {Symbol("amqp:connection-establishment-failed"): True}
+        close = Close(Error(symbol_for(error), str(error), info))
+        self._end(encode_frame(0, own) + encode_frame(0, close), is_lost=False)
+
+    def _own_open(self) -> Open:
+        settings = self.settings
+        offered = [*CAPABILITIES, SOLE_CONNECTION] if self.is_sole else list(CAPABILITIES)
+        return Open(
+            settings.server,
+            None,
+            settings.max_frame_size,
+            settings.channel_max,
+            settings.idle_time_ms // 2 or None,
+            offered_capabilities=offered,
+            properties={Symbol("product"): settings.server},
+        )
+
+    def _begin(self, frame: Begin) -> None:
+        peer_channel = self.decoder.channel
+        if frame.remote_channel is not None:
+            raise IllegalState("begin answers a session that we have not begun")
+        if peer_channel in self.channels or peer_channel > self.settings.channel_max:
+            raise IllegalState(
+                f"begin on channel {peer_channel}, which is in use or above channel-max {self.settings.channel_max}"
+            )
+        channel = peer_channel
+        if channel > self.peer_channel_max or channel in self.own_channels:
+            channel = 0
+            while channel in self.own_channels:
+                channel += 1
+        session = AmqpSession(self, channel, peer_channel, frame)
+        self.channels[peer_channel] = session
+        self.own_channels[channel] = session
+        self.send(encode_frame(channel, session.begin_answer()))
+        self.window_changed()
+
+    def _end_session(self, session: AmqpSession) -> None:
+        del self.channels[session.peer_channel]
+        del self.own_channels[session.channel]
+        if session.is_ending:
+            return
+        session.close(False)
+        octets = session.end_turn(self.out) + encode_frame(session.channel, End())
+        self._owe(octets)
+        self.window_changed()
+
+    def _close(self, frame: Close) -> None:
+        if frame.error is not None:
+            self.socket.warn(f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}")
+        self._end(encode_frame(0, Close()), is_lost=False)
+
+    # -- the steps
+
+    def _owe(self, octets: bytes) -> None:
+        """Let octets leave behind all confirmations that are owed."""
+        if self.owed:
+            offset, earlier = self.owed[-1]
+            self.owed[-1] = (offset, earlier + octets)
+        else:
+            self.out.append(octets)
+
+    def _send_again(self, one: Parked) -> None:
+        link = one.link
+        if link.is_held or self.parking.holds(one.destination):
+            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gates.OPEN)
+            return
+        try:
+            gate = self.broker.send(one.destination, one.message)
+        except EngineError as error:  # the address fails what it has no room for
+            if one.is_settled:
+                link.detach(error)
+            else:
+                link.answer(one.delivery_id, False, Rejected(error_of(error)))
+            return
+        if gate != gates.OPEN:
+            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gate)
+        elif not one.is_settled:
+            link.confirm(one.delivery_id, one.message)
+
+    def _settle_sent(self) -> None:
+        settling = self.settling
+        self.settling = []
+        for delivery in settling:
+            if delivery.state == IN_FLIGHT:
+                self.broker.acknowledge_unconfirmed(delivery)
+
+    def _is_window_shut(self) -> bool:
+        for session in self.channels.values():
+            if session.waiting or (session.remote_window == 0 and not session.is_ending):
+                return True
+        return False
+
+    def _apply_output(self) -> None:
+        if self.is_socket_full or self.out_bytes > self.out_limit or self._is_window_shut():
+            self.is_output_full = True
+        elif self.is_output_full:
+            self.broker.output_drained(self)
+
+    def _fault(self, now_ms: int) -> str:
+        """Return what the peer took too long for, "" for nothing.  While we do not read, its clock stands still."""
+        settings = self.settings
+        if self.parking.is_reading_paused or self.is_socket_full:
+            return ""
+        if self.state != OPEN and now_ms - self.opened_ms >= settings.connect_time_ms:
+            return f"no open within {settings.connect_time_ms} ms"
+        if self.partial_since_ms >= 0 and now_ms - self.partial_since_ms >= settings.frame_time_ms:
+            return f"a frame took longer than {settings.frame_time_ms} ms"
+        if self.state == OPEN and settings.idle_time_ms and now_ms - self.received_ms > settings.idle_time_ms:
+            return f"nothing came for {now_ms - self.received_ms} ms (local-idle-timeout expired)"
+        return ""
+
+    def _fail(self, error: PenstockError) -> None:
+        """Close the connection because of an error; before open there is nothing that could say so but a header."""
+        self.socket.warn(f"{error.condition}: {str(error)[:300]}")
+        if self.state == OPEN:
+            self._end(encode_frame(0, Close(error_of(error))), is_lost=False)
+        elif self.state == AWAITING_OPEN:
+            self._refuse_open(error)
+        elif self.state == AWAITING_HEADER and isinstance(error, FramingError):
+            self._end(protocol_header(SASL_LAYER if self.settings.needs_login else AMQP_LAYER), is_lost=False)
+        else:
+            self._end(b"", is_lost=False)
+
+    def _end(self, last_words: bytes, is_lost: bool) -> None:
+        """Read nothing more; ``last_words`` leave behind what is owed."""
+        if self.state == ENDING:
+            return
+        self._let_go(is_lost)
+        self.state = ENDING
+        self.last_words = last_words
+        self.ending_deadline_ms = self.now_ms + self.settings.ending_time_ms
+        self.touch()
+
+    def _let_go(self, is_lost: bool) -> None:
+        self.transactions.close_all()
+        dropped = len(self.parking.take_all())
+        if dropped:
+            self.socket.frames_dropped(dropped)
+        for session in self.channels.values():
+            session.close(is_lost)
+        self.broker.disconnect(self, is_lost)
+
+
+class _Forced(PenstockError):
+    condition = "connection-forced"
+
+
+class _ParkedTooMuch(LinkError):
+    condition = "limit-reached"

@@ -1,0 +1,54 @@
+"""Message <-> sections: what is rewritten on the way out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.broker import Broker
+from engine.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message
+from engine.queue import Queue
+from protocols.amqp.v1_0.conversion import amqp_sections, read_lines
+from protocols.amqp.v1_0.sections import header_section, split_annotations, split_header
+from protocols.amqp.v1_0.types import encode
+from protocols.amqp.v1_0.values import Symbol, UByte, UInt, Value
+
+ANNOTATION_PREFIX: Final = "x-opt-"  # of what the broker adds, as why a message was dead-lettered
+
+
+def outgoing_sections(
+    message: Message, is_redelivered: bool, failed_attempts: int, queue: Queue, broker: Broker
+) -> tuple[bytes, bytes]:
+    """Return the octets of a message as it leaves, in two parts; the bare message stays as it came.
+
+    A redelivery says so in its header (messaging 3.2.1): delivery-count, and first-acquirer false for one that was
+    with a consumer before, counted or not.
+    """
+    headers, body = message.headers, message.body
+    if message.encoding == AMQP_1_0:
+        if not is_redelivered and not message.expires_ms and not message.annotations:
+            return headers, body
+        fields, rest = split_header(headers)
+        has_ttl = len(fields) > 2 and isinstance(fields[2], UInt)
+        has_priority = len(fields) > 1 and isinstance(fields[1], UByte)
+    else:
+        rest, body = amqp_sections(message, queue.kind, queue.name, broker.message_id(message))
+        has_ttl = True
+        has_priority = message.priority != DEFAULT_PRIORITY
+    ttl_ms = max(1, message.expires_ms - broker.wall_ms) if has_ttl and message.expires_ms else -1
+    header = header_section(
+        bool(message.flags & PERSISTENT),
+        message.priority if has_priority else -1,
+        ttl_ms,
+        False if is_redelivered else None,
+        failed_attempts,
+    )
+    if message.annotations:
+        annotations, rest = split_annotations(rest)
+        annotations.update(_added(message.annotations))
+        rest = b"\x00\x53\x72" + encode(annotations) + rest
+    return header + rest, body
+
+
+def _added(lines: bytes) -> dict[Value, Value]:
+    """Return the broker's own headers as message-annotations."""
+    return {Symbol(ANNOTATION_PREFIX + name): value for name, value in read_lines(lines).items()}

@@ -1,0 +1,102 @@
+"""What a JMS selector sees of an AMQP message.  Source: AMQP JMS mapping, 3.3; Jakarta Messaging 3.1, 3.8.1.1."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from engine.message import PERSISTENT, Message
+from engine.selector.properties import Properties
+from engine.selector.properties import Value as Seen
+from engine.selector.readers import PropertyReader
+from protocols.amqp.v1_0 import sections as at
+from protocols.amqp.v1_0.contents import Contents, read_headers
+from protocols.amqp.v1_0.errors import DecodeError
+from protocols.amqp.v1_0.jms_ids import id_text
+from protocols.amqp.v1_0.values import Value
+
+_TEXT_FIELDS: Final = {
+    "JMSType": at.SUBJECT,
+    "JMSReplyTo": at.REPLY_TO,
+    "JMSXGroupID": at.GROUP_ID,
+}
+
+
+class AmqpPropertyReader(PropertyReader):
+    __slots__ = ()
+
+    def read(self, message: Message, delivery_count: int, is_redelivered: bool) -> Properties:
+        return AmqpProperties(message, delivery_count, is_redelivered)
+
+
+class AmqpProperties(Properties):
+    """Decoded only if a selector asks for more than the engine itself knows."""
+
+    __slots__ = ("_message", "_delivery_count", "_is_redelivered", "_contents")
+
+    converts_strings: ClassVar[bool] = False
+
+    def __init__(self, message: Message, delivery_count: int, is_redelivered: bool) -> None:
+        self._message = message
+        self._delivery_count = delivery_count
+        self._is_redelivered = is_redelivered
+        self._contents: Contents | None = None
+
+    def get(self, name: str) -> Seen:
+        if name[:3] == "JMS":
+            return self._jms_value(name)
+        return _seen(self._read().application_properties.get(name))
+
+    def _jms_value(self, name: str) -> Seen:
+        message = self._message
+        match name:
+            case "JMSDeliveryMode":
+                return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
+            case "JMSPriority":
+                return message.priority
+            case "JMSExpiration":
+                return message.expires_ms
+            case "JMSRedelivered":
+                return self._is_redelivered
+            case "JMSXDeliveryCount":
+                return self._delivery_count
+            case "JMSMessageID":
+                return id_text(self._read().field(at.MESSAGE_ID), is_message_id=True)
+            case "JMSCorrelationID":
+                return id_text(self._read().field(at.CORRELATION_ID))
+            case "JMSTimestamp":
+                created = self._read().field(at.CREATION_TIME)
+                return int(created) if isinstance(created, int) else message.store_time_ms
+            case "JMSXGroupSeq":
+                sequence = self._read().field(at.GROUP_SEQUENCE)
+                return int(sequence) if isinstance(sequence, int) else None
+            case "JMSXUserID":
+                user = self._read().field(at.USER_ID)
+                return user.decode("utf-8", "replace") if isinstance(user, bytes) else None
+        place = _TEXT_FIELDS.get(name)
+        if place is None:
+            return _seen(self._read().application_properties.get(name))
+        value = self._read().field(place)
+        return str(value) if isinstance(value, str) else None
+
+    def _read(self) -> Contents:
+        contents = self._contents
+        if contents is None:
+            try:
+                contents = read_headers(self._message)
+            except DecodeError:
+                contents = Contents()  # broken inside: it has no properties
+            self._contents = contents
+        return contents
+
+
+def _seen(value: Value) -> Seen:
+    """Return a property exactly as one of the types that selectors compute with; None for any other."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    return None

@@ -1,0 +1,39 @@
+"""What the gateway's configuration says about AMQP connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.transaction import TransactionLimits
+
+
+@dataclass(frozen=True, slots=True)
+class AmqpSettings:
+    """One value for all connections of a listener.
+
+    needs_login: credentials are checked; else any are taken, and none.
+    max_frame_size: octets of a frame that we take.  body_bytes: of a message, over all its frames.
+    idle_time_ms: of silence, after which a peer is given up; half of it is what we ask for (transport 2.4.5).
+    incoming_window: transfer frames of a session before it must hear from us.
+    groups: login -> the groups it is in.
+    link_credit: messages that a producer may send ahead; topped up at half.
+    """
+
+    server: str = "Penstock"
+    needs_login: bool = False
+    max_frame_size: int = 131_072
+    body_bytes: int = 100 * 1024 * 1024
+    channel_max: int = 255
+    handle_max: int = 9_999
+    idle_time_ms: int = 60_000
+    connect_time_ms: int = 30_000
+    frame_time_ms: int = 30_000
+    incoming_window: int = 4_096
+    link_credit: int = 1_000
+    unread_output_bytes: int = 1024 * 1024
+    block_park_bytes: int = 1024 * 1024
+    block_park_max_bytes: int = 16 * 1024 * 1024
+    ending_time_ms: int = 5_000
+    transaction_limits: TransactionLimits = field(default_factory=TransactionLimits)
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)

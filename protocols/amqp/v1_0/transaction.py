@@ -1,0 +1,279 @@
+"""Local transactions: the coordinator link, and what a connection has open.  Source: AMQP 1.0 part 4.
+
+    declare                 declared(txn-id)
+    transfer, disposition   transactional-state(txn-id, ...): held back until discharge
+    discharge               accepted once the commit is durable, or rejected; with fail: rolled back
+
+What a rolled-back transaction had acknowledged goes back to its place, counted as an attempt, and is delivered anew:
+the client has settled and forgotten it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine import gates
+from engine.delivery import IN_FLIGHT, Delivery
+from engine.errors import EngineError, TransactionError
+from engine.message import Message
+from engine.queue import Queue
+from engine.refusal import Refusal
+from engine.topic import Topic
+from engine.transaction import Transaction
+from protocols.amqp.v1_0.codec import ACCEPTED
+from protocols.amqp.v1_0.errors import DecodeError, LinkError, UnknownTransaction
+from protocols.amqp.v1_0.link import MASK, Link, OutgoingLink, error_of
+from protocols.amqp.v1_0.outcomes import refusal_of
+from protocols.amqp.v1_0.performatives import (
+    TRANSACTION_CODES,
+    Accepted,
+    Declare,
+    Declared,
+    Discharge,
+    Rejected,
+    TransactionalState,
+    Transfer,
+    read_composite,
+)
+from protocols.amqp.v1_0.sections import VALUE, Scanner
+
+if TYPE_CHECKING:
+    from protocols.amqp.v1_0.connection import AmqpConnection
+    from protocols.amqp.v1_0.link import IncomingLink
+    from protocols.amqp.v1_0.session import AmqpSession
+
+CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
+COORDINATOR_CREDIT: Final = 100
+ROLLED_BACK: Final = Refusal("redeliver", 0)
+
+
+class Open:
+    """One open transaction.  spoiled: why it can only be rolled back, "" if it can be committed.
+
+    unsettled: deliveries acknowledged in it that the peer wants settled by us, after the discharge.
+    """
+
+    __slots__ = ("transaction", "spoiled", "unsettled", "owner")
+
+    def __init__(self, transaction: Transaction, owner: CoordinatorLink) -> None:
+        self.transaction = transaction
+        self.spoiled = ""
+        self.unsettled: list[tuple[AmqpSession, int]] = []
+        self.owner = owner
+
+
+class Waiting:
+    """A commit that waits at a gate."""
+
+    __slots__ = ("link", "delivery_id", "is_settled", "name", "one")
+
+    def __init__(self, link: CoordinatorLink, delivery_id: int, is_settled: bool, name: bytes, one: Open) -> None:
+        self.link = link
+        self.delivery_id = delivery_id
+        self.is_settled = is_settled
+        self.name = name
+        self.one = one
+
+
+class Transactions:
+    """What one connection has open, by txn-id."""
+
+    __slots__ = ("connection", "open", "waiting", "_next")
+
+    def __init__(self, connection: AmqpConnection) -> None:
+        self.connection = connection
+        self.open: dict[bytes, Open] = {}
+        self.waiting: list[Waiting] = []
+        self._next = 1
+
+    def declare(self, owner: CoordinatorLink) -> bytes:
+        """Raises: TransactionError."""
+        limits = self.connection.settings.transaction_limits
+        if len(self.open) + len(self.waiting) >= limits.open_count:
+            raise TransactionError(f"{limits.open_count} transactions are open on this connection, which is the limit")
+        name = self._next.to_bytes(8, "big")
+        self._next += 1
+        self.open[name] = Open(Transaction(self.connection, name.hex(), limits), owner)
+        return name
+
+    def find(self, name: bytes) -> Open:
+        """Raises: UnknownTransaction."""
+        one = self.open.get(name)
+        if one is None:
+            raise UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
+        return one
+
+    def spoil(self, name: bytes, reason: str) -> None:
+        """Let a transaction only be rolled back: its client does not wait for the outcome of each of its sends."""
+        one = self.find(name)
+        one.spoiled = one.spoiled or reason
+
+    def send(
+        self,
+        link: IncomingLink,
+        delivery_id: int,
+        is_settled: bool,
+        state: TransactionalState,
+        destination: Queue | Topic,
+        message: Message,
+    ) -> None:
+        """Hold back one message of a producer.  Raises: UnknownTransaction."""
+        one = self.find(state.txn_id)
+        outcome: Accepted | Rejected = ACCEPTED
+        try:
+            one.transaction.add_send(destination, message)
+        except EngineError as error:
+            one.spoiled = one.spoiled or str(error)
+            outcome = Rejected(error_of(error))
+        link.answer(delivery_id, is_settled, TransactionalState(state.txn_id, outcome))
+
+    def dispose(
+        self, session: AmqpSession, number: int, delivery: Delivery, state: TransactionalState, is_settled: bool
+    ) -> None:
+        """Hold back the outcome of one delivery.  Raises: UnknownTransaction, TransactionError."""
+        one = self.find(state.txn_id)
+        refusal = None if state.outcome is None else refusal_of(state.outcome)
+        if refusal is None:
+            one.transaction.add_accepted([delivery])
+        else:
+            one.transaction.add_refused([delivery], refusal)
+        if is_settled:
+            del session.unsettled[number]
+        else:
+            one.unsettled.append((session, number))
+
+    def discharge(self, link: CoordinatorLink, delivery_id: int, is_settled: bool, discharge: Discharge) -> None:
+        name = discharge.txn_id
+        one = self.open.pop(name, None)
+        if one is None:
+            error = UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
+            link.answer(delivery_id, is_settled, Rejected(error_of(error)), False)
+            return
+        if discharge.fail:
+            self._roll_back(one)
+            link.answer(delivery_id, is_settled, ACCEPTED, False)
+        elif one.spoiled:
+            self._roll_back(one)
+            refused = TransactionError(f"the transaction was rolled back: {one.spoiled}")
+            link.answer(delivery_id, is_settled, Rejected(error_of(refused)), False)
+        else:
+            self._commit(Waiting(link, delivery_id, is_settled, name, one))
+
+    def admit(self) -> None:
+        """A gate has opened: try the commits again that waited."""
+        waiting = self.waiting
+        self.waiting = []
+        for one in waiting:
+            self._commit(one)
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        """Refuse the commits that waited for room in the destination ``uri``."""
+        waiting = self.waiting
+        self.waiting = []
+        for one in waiting:
+            if any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
+                self._refuse(one, error)
+            else:
+                self.waiting.append(one)
+
+    def close_all(self, owner: CoordinatorLink | None = None) -> None:
+        """Roll back what ``owner`` has open, or everything."""
+        for name, one in list(self.open.items()):
+            if owner is None or one.owner is owner:
+                del self.open[name]
+                self._roll_back(one)
+        kept = []
+        for waiting in self.waiting:
+            if owner is None or waiting.link is owner:
+                self._roll_back(waiting.one)
+            else:
+                kept.append(waiting)
+        self.waiting = kept
+
+    def _commit(self, waiting: Waiting) -> None:
+        broker = self.connection.broker
+        transaction = waiting.one.transaction
+        try:
+            gate, destination = broker.flow.commit_refusal(transaction)
+        except EngineError as error:  # an address fails what it has no room for
+            self._refuse(waiting, error)
+            return
+        if gate != gates.OPEN and destination is not None:
+            self.waiting.append(waiting)
+            broker.flow.park(self.connection, gate, destination)
+            return
+        broker.commit(transaction)
+        for session, number in waiting.one.unsettled:
+            session.unsettled.pop(number, None)
+            session.settle_logged(number, ACCEPTED)
+        waiting.link.answer(waiting.delivery_id, waiting.is_settled, ACCEPTED, True)
+
+    def _refuse(self, waiting: Waiting, error: EngineError) -> None:
+        self._roll_back(waiting.one)
+        waiting.link.answer(waiting.delivery_id, waiting.is_settled, Rejected(error_of(error)), False)
+
+    def _roll_back(self, one: Open) -> None:
+        broker = self.connection.broker
+        held = one.transaction.held()
+        broker.abort(one.transaction)
+        for session, number in one.unsettled:
+            session.unsettled.pop(number, None)
+        for delivery in held:
+            consumer = delivery.consumer
+            if delivery.state == IN_FLIGHT and consumer is not None and isinstance(consumer.adapter, OutgoingLink):
+                broker.refuse(delivery, ROLLED_BACK)
+
+
+class CoordinatorLink(Link):
+    """The peer declares and discharges on it."""
+
+    __slots__ = ("credit",)
+
+    def __init__(self, session: AmqpSession, name: str, handle: int, peer_handle: int) -> None:
+        super().__init__(session, name, handle, peer_handle)
+        self.credit = 0
+
+    def grant(self) -> None:
+        self.credit = COORDINATOR_CREDIT
+        self.session.send_link_flow(self.handle, self.delivery_count, self.credit, 0, False)
+
+    def take(self, transfer: Transfer, payload: bytes) -> None:
+        """Raises: LinkError, UnknownTransaction."""
+        self.delivery_count = (self.delivery_count + 1) & MASK
+        self.credit -= 1
+        if self.credit <= COORDINATOR_CREDIT // 2:
+            self.grant()
+        delivery_id = transfer.delivery_id
+        if delivery_id is None or transfer.more:
+            raise LinkError("a message to the coordinator lacks its delivery-id, or comes in several frames")
+        is_settled = bool(transfer.settled)
+        transactions = self.session.connection.transactions
+        try:
+            request = _request(payload)
+            if isinstance(request, Declare):
+                if request.global_id is not None:
+                    raise TransactionError("declare has a global-id; only local transactions are supported")
+                self.answer(delivery_id, is_settled, Declared(transactions.declare(self)), False)
+            else:
+                transactions.discharge(self, delivery_id, is_settled, request)
+        except (DecodeError, EngineError) as error:
+            self.answer(delivery_id, is_settled, Rejected(error_of(error)), False)
+
+    def answer(
+        self, delivery_id: int, is_settled: bool, state: Accepted | Rejected | Declared, is_logged: bool
+    ) -> None:
+        if not is_settled:
+            self.session.confirm_state(delivery_id, state, True, is_logged)
+
+    def close(self, is_lost: bool, is_closing: bool) -> None:
+        self.session.connection.transactions.close_all(self)
+
+
+def _request(payload: bytes) -> Declare | Discharge:
+    """Return what the body of a message to the coordinator says.  Raises: DecodeError."""
+    body = Scanner().scan(payload).body
+    if body[:3] != bytes((0, 0x53, VALUE)):
+        raise DecodeError("a message to the coordinator has no amqp-value")
+    request, _ = read_composite(body, 3, TRANSACTION_CODES)
+    assert isinstance(request, (Declare, Discharge)), "the codes allow nothing else"
+    return request
