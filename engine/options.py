@@ -23,6 +23,7 @@ class SubscribeOptions:
     selector: JMS selector; has_text_properties: all properties are texts (STOMP) and compare as ActiveMQ compares them.
     subscription: name of a durable or shared subscription to a topic.  A durable one belongs to the client id unless
     it is shared without one.
+    is_global: the shared subscription belongs to no client id, whatever id the client has.
     priority: consumers with a higher one are served first while they have room (-128 to 127).
     is_retroactive: a topic's recent messages come first.
     pending_limit: ActiveMQ maximumPendingMessageLimit of a topic consumer, below the address's; 0 is ignored.
@@ -37,6 +38,7 @@ class SubscribeOptions:
     subscription: str = ""
     is_durable: bool = False
     is_shared: bool = False
+    is_global: bool = False
     is_no_local: bool = False
     is_exclusive: bool = False
     is_browser: bool = False

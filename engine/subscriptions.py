@@ -208,7 +208,7 @@ class Subscriptions(DestinationWatcher):
         return queues
 
     def _asked(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> Subscription:
-        client_id = client.describe().get("client_id", "")
+        client_id = "" if options.is_global else client.describe().get("client_id", "")
         if not options.subscription:
             raise InvalidOption("a durable or shared subscription needs a name")
         if options.is_durable and not options.is_shared and not client_id:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.queue import Queue
 from engine.topic import Topic
+from engine.wildcard import Wildcard
 from protocols.amqp.v1_0.errors import InvalidField
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ _PREFIXES: Final = (
 )
 
 # Capabilities of a terminus that say what kind of node it is.
-_KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": QUEUE, "temporary-topic": TOPIC}
+_KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": TEMP_QUEUE, "temporary-topic": TEMP_TOPIC}
 
 # x-opt-jms-dest: what JMS clients say of the destination of one message.
-JMS_DESTINATION_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: QUEUE, 3: TOPIC}
+JMS_DESTINATION_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: TEMP_QUEUE, 3: TEMP_TOPIC}
 
 
 def target_of(connection: AmqpConnection, address: str, capabilities: list[str] | None, kind: int = 0) -> Queue | Topic:
@@ -39,7 +40,7 @@ def target_of(connection: AmqpConnection, address: str, capabilities: list[str] 
 
 def source_of(
     connection: AmqpConnection, address: str, capabilities: list[str] | None
-) -> tuple[Queue | Topic, ConsumerOptions]:
+) -> tuple[Queue | Topic | Wildcard, ConsumerOptions]:
     """Return what an address means to a consumer, and the options behind its ``?``.
 
     Raises: EngineError, InvalidField.
@@ -66,5 +67,9 @@ def _resolve(
         kind = _KINDS.get(capability, kind)
     if kind == 0:
         destinations = connection.broker.destinations
-        kind = TOPIC if name in destinations.topics and name not in destinations.queues else QUEUE
+        temporary = destinations.temporaries.get(name)
+        if temporary is not None:
+            kind = temporary.kind
+        else:
+            kind = TOPIC if name in destinations.topics and name not in destinations.queues else QUEUE
     return kind, name, uri.consumer

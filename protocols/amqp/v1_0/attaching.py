@@ -6,18 +6,23 @@ the error.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from engine.destination import TOPIC
+from config.destination_options import NO_CONSUMER_OPTIONS
+from engine.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.errors import EngineError
+from engine.queue import Queue
+from engine.topic import Topic
+from engine.wildcard import Wildcard
 from protocols.amqp.v1_0.addresses import source_of, target_of
 from protocols.amqp.v1_0.codec import encode_frame
-from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound, NotImplementedHere
-from protocols.amqp.v1_0.link import IncomingLink, Link, OutgoingLink, error_of
+from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound
+from protocols.amqp.v1_0.link import IncomingLink, Link, OutgoingLink, SubscriptionLink, error_of
 from protocols.amqp.v1_0.performatives import Attach, Coordinator, Detach, Source, Target
-from protocols.amqp.v1_0.subscribing import subscription
+from protocols.amqp.v1_0.subscribing import subscription, subscription_name
 from protocols.amqp.v1_0.transaction import CAPABILITIES, CoordinatorLink
-from protocols.amqp.v1_0.values import ULong
+from protocols.amqp.v1_0.values import Described, Symbol, UInt, ULong, Value
 
 if TYPE_CHECKING:
     from engine.errors import PenstockError
@@ -25,6 +30,9 @@ if TYPE_CHECKING:
 
 SETTLED: Final = 1  # snd-settle-mode
 SECOND: Final = 1  # rcv-settle-mode
+
+# delete-on-close (messaging 3.5.10): what every dynamic node here lives by.
+LIFETIME: Final[dict[Value, Value]] = {Symbol("lifetime-policy"): Described(ULong(0x2B), [])}
 
 
 def attach(session: AmqpSession, frame: Attach, handle: int) -> None:
@@ -64,10 +72,15 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
         return
     if target is None:
         raise InvalidField("a producer's attach has no target")
+    destination: Queue | Topic | None = None
+    node: Queue | Topic | None = None
     if target.dynamic:
-        raise NotImplementedHere("dynamic targets are not supported yet")
-    destination = None if target.address is None else target_of(connection, target.address, target.capabilities)
+        destination = node = _temporary(session, target.capabilities)
+        target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
+    elif target.address is not None:
+        destination = target_of(connection, target.address, target.capabilities)
     link = IncomingLink(session, frame.name, handle, frame.handle, destination, is_second)
+    link.node = node
     link.delivery_count = frame.initial_delivery_count or 0
     session.add_link(link)
     connection.send(encode_frame(session.channel, _answer(session, frame, handle, frame.source, target)))
@@ -78,28 +91,51 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
     connection = session.connection
     source = frame.source
     if source is None:
-        raise NotFound(f"no subscription {frame.name[:200]!r}")
+        _attach_subscription(session, frame, handle)
+        return
+    node: Queue | Topic | None = None
+    found: Queue | Topic | Wildcard
     if source.dynamic:
-        raise NotImplementedHere("dynamic sources are not supported yet")
-    if source.address is None:
+        found = node = _temporary(session, source.capabilities)
+        uri = NO_CONSUMER_OPTIONS
+        source = replace(source, address=node.name, dynamic_node_properties=LIFETIME)
+    elif source.address is None:
         raise InvalidField("a consumer's attach has no source address")
-    destination, uri = source_of(connection, source.address, source.capabilities)
-    options, applied = subscription(frame.name, source, uri, destination.kind == TOPIC)
+    else:
+        found, uri = source_of(connection, source.address, source.capabilities)
+    options, applied = subscription(frame.name, source, uri, is_topic(found.kind))
     link = OutgoingLink(
-        session,
-        frame.name,
-        handle,
-        frame.handle,
-        frame.snd_settle_mode == SETTLED,
-        source.default_outcome,
-        bool(source.durable),
+        session, frame.name, handle, frame.handle, frame.snd_settle_mode == SETTLED, source.default_outcome
     )
-    consumer = connection.broker.subscribe(connection, destination, options)
+    consumer = connection.broker.subscribe(connection, found, options)
     consumer.adapter = link
     link.consumer = consumer
+    link.node = node
+    if options.is_durable:
+        link.durable = ("" if options.is_global else connection.container_id, options.subscription)
     session.add_link(link)
     connection.send(encode_frame(session.channel, _answer(session, frame, handle, applied, frame.target)))
     connection.broker.start(consumer)
+
+
+def _attach_subscription(session: AmqpSession, frame: Attach, handle: int) -> None:
+    """Answer a consumer without a source: it asks whether a durable subscription is there, to delete it (Qpid JMS)."""
+    connection = session.connection
+    client_id = "" if "global" in (frame.desired_capabilities or ()) else connection.container_id
+    name = subscription_name(frame.name)
+    known = connection.broker.subscriptions.named.get((client_id, name, True))
+    if known is None:
+        raise NotFound(f"there is no durable subscription {name[:200]!r} of client id {client_id[:200]!r}")
+    session.add_link(SubscriptionLink(session, frame.name, handle, frame.handle, (client_id, name)))
+    source = Source(known.source, UInt(2), "never", distribution_mode="copy", capabilities=["topic"])
+    connection.send(encode_frame(session.channel, _answer(session, frame, handle, source, frame.target)))
+
+
+def _temporary(session: AmqpSession, capabilities: list[str] | None) -> Queue | Topic:
+    """Make a dynamic node: a temporary destination of this connection, deleted when its link is closed."""
+    connection = session.connection
+    kind = TEMP_TOPIC if "temporary-topic" in (capabilities or ()) else TEMP_QUEUE
+    return connection.broker.open_temporary(connection, kind)
 
 
 def _answer(

@@ -88,7 +88,7 @@ TICK_DRAINING_MS: Final = 20
 OUTCOME_OK: Final = 0
 OUTCOME_AUTH: Final = 1
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY",)
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
 SOLE_CONNECTION: Final = "sole-connection-for-container"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.annotations import annotation
-from engine.destination import KIND_NAMES, QUEUE, TOPIC
+from engine.destination import is_topic
 from engine.message import AMQP_1_0, PLAIN, STOMP, TEXT, Message
 from protocols.amqp.v1_0 import sections as at
 from protocols.amqp.v1_0.contents import Contents, read_contents
@@ -61,7 +61,8 @@ JSON: Final = "application/json"
 RAW: Final = "application/vnd.amqp-1.0"  # a body that JSON cannot hold, as its sections stand on the wire
 
 _TEXTUAL: Final = re.compile(r"text/|application/(json|xml|javascript|ecmascript)|.*\+(json|xml)")
-_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: QUEUE, 3: TOPIC}
+# x-opt-jms-reply-to -> how STOMP clients write such a destination (of another connection, where it is temporary).
+_PREFIXES: Final = {0: "/queue/", 1: "/topic/", 2: "/remote-temp-queue/", 3: "/remote-temp-topic/"}
 _BODY_NAMES: Final = {at.VALUE: "value", at.SEQUENCE: "sequence", at.DATA: "data"}
 
 # Headers of STOMP that say something of the message itself; all others are application properties.
@@ -284,9 +285,8 @@ def _named(address: str, kind: Value) -> str:
     for prefix, name in (("queue://", "/queue/"), ("topic://", "/topic/")):
         if address.startswith(prefix):
             return name + address.removeprefix(prefix)
-    if address.startswith(("/queue/", "/topic/", "/temp-queue/", "/temp-topic/")) or kind is None:
-        return address
-    return f"/{KIND_NAMES.get(_KINDS.get(kind, QUEUE), 'queue')}/{address}"
+    known = _PREFIXES.get(kind)
+    return address if known is None or address.startswith("/") else known + address
 
 
 # -- STOMP to AMQP
@@ -299,7 +299,7 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     """
     headers = read_lines(message.headers)
     is_text = bool(message.flags & TEXT)
-    annotations: dict[Value, Value] = {Symbol(JMS_DESTINATION): Byte(1 if kind == TOPIC else 0)}
+    annotations: dict[Value, Value] = {Symbol(JMS_DESTINATION): Byte(1 if is_topic(kind) else 0)}
     properties: list[Value] = [None] * 13
     own_id = headers.get(MESSAGE_ID_HEADER)
     properties[at.MESSAGE_ID] = message_id if own_id is None else id_value(own_id)
@@ -393,12 +393,9 @@ def _typed(text: str, kind: str | None) -> Value:
 
 def _address(text: str) -> tuple[str, int | None]:
     """Return an address without its prefix, and what x-opt-jms-reply-to says of it."""
-    for prefix, kind in (("/queue/", 0), ("/topic/", 1), ("queue://", 0), ("topic://", 1)):
+    for prefix, kind in (("queue://", 0), ("topic://", 1), *((prefix, kind) for kind, prefix in _PREFIXES.items())):
         if text.startswith(prefix):
             return text.removeprefix(prefix), kind
-    for prefix, kind in (("/temp-queue/", 2), ("/temp-topic/", 3), ("/remote-temp-queue/", 2)):
-        if text.startswith(prefix):
-            return text, kind
     return text, None
 
 

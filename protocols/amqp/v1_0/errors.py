@@ -124,9 +124,12 @@ SYMBOLS: Final[dict[str, str]] = {
     "transaction-error": "amqp:precondition-failed",
     "store-error": "amqp:internal-error",
     "connection-forced": "amqp:connection:forced",
-    "destination-full": "amqp:resource-limit-exceeded",
+    "address-full": "amqp:resource-limit-exceeded",
+    "slow-consumer": "amqp:resource-limit-exceeded",
     "subscription-in-use": "amqp:resource-locked",
-    "unauthorized": "amqp:unauthorized-access",
+    "destination-in-use": "amqp:resource-locked",
+    "unknown-subscription": "amqp:not-found",
+    "access-denied": "amqp:unauthorized-access",
 }
 
 

@@ -81,9 +81,9 @@ class Link:
         """Let go of everything.  is_closing: the peer wants the terminus gone, not only the link."""
 
     def detach(self, error: PenstockError) -> None:
-        """End the link because of an error."""
+        """End the link because of an error; its terminus stays."""
         self.is_detaching = True
-        self.close(False, True)
+        self.close(False, False)
         self.session.connection.send(encode_frame(self.session.channel, Detach(self.handle, True, error_of(error))))
 
 
@@ -95,11 +95,12 @@ class IncomingLink(Link):
     """A producer of the peer.
 
     destination: where its messages go, None for an anonymous relay, where each message says so itself.
+    node: the temporary destination that was made for it, and ends with it.
     credit: what the peer may still send.  is_held: a message of it waits at a gate, so nothing more is granted.
     first: the first frame of a delivery of which more frames are to come; chunks: its octets so far.
     """
 
-    __slots__ = ("destination", "credit", "is_held", "is_listed", "first", "chunks", "chunk_bytes", "is_second")
+    __slots__ = ("destination", "credit", "node", "is_held", "is_listed", "first", "chunks", "chunk_bytes", "is_second")
 
     def __init__(
         self,
@@ -112,6 +113,7 @@ class IncomingLink(Link):
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.destination = destination
+        self.node: Queue | Topic | None = None
         self.credit = 0
         self.is_held = False
         self.is_listed = False
@@ -194,6 +196,8 @@ class IncomingLink(Link):
         self.chunks = []
         self.credit = 0
         self.session.connection.parking.forget(self)
+        if is_closing and self.node is not None:
+            self.session.connection.broker.close_temporary(self.node)
 
     def flow(self, flow: Flow) -> None:
         """The peer tells how far it has come; echo asks what we grant."""
@@ -286,9 +290,11 @@ class OutgoingLink(Link):
 
     is_settled: deliveries are gone when sent.  is_draining: the peer has asked to hear when nothing more comes.
     payload_max: octets of a message that fit into one frame.
+    durable: client id and name of the durable subscription that a detach leaves and a close ends.
+    node: the temporary destination that was made for it, and ends with it.
     """
 
-    __slots__ = ("consumer", "is_settled", "is_draining", "head", "payload_max", "default_outcome", "is_durable")
+    __slots__ = ("consumer", "is_settled", "is_draining", "head", "payload_max", "default_outcome", "durable", "node")
 
     def __init__(
         self,
@@ -298,7 +304,6 @@ class OutgoingLink(Link):
         peer_handle: int,
         is_settled: bool,
         default_outcome: State | None,
-        is_durable: bool,
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.consumer: Consumer | None = None
@@ -307,7 +312,8 @@ class OutgoingLink(Link):
         self.head = TransferHead(session.channel, handle)
         self.payload_max = session.connection.peer_frame_size - self.head.size
         self.default_outcome = default_outcome
-        self.is_durable = is_durable
+        self.durable: tuple[str, str] | None = None
+        self.node: Queue | Topic | None = None
 
     def sections(self, message: Message, is_redelivered: bool, failed_attempts: int) -> tuple[bytes, bytes]:
         """Return the octets of a message as it leaves, in two parts."""
@@ -346,8 +352,8 @@ class OutgoingLink(Link):
         consumer = self.consumer
         if not self.is_draining or self.is_detaching or consumer is None:
             return True
-        gate = consumer.gate()
-        if gate in _MAY_STILL_COME:
+        members = [consumer] if consumer.siblings is None else consumer.siblings.members
+        if any(one.gate() in _MAY_STILL_COME for one in members):
             return False
         self.delivery_count = (self.delivery_count + consumer.window.room()) & MASK
         self.session.connection.broker.grant(consumer, 0)
@@ -359,9 +365,30 @@ class OutgoingLink(Link):
         consumer = self.consumer
         if consumer is None:
             return
-        self.consumer = None
+        broker = self.session.connection.broker
         self.session.forget(self)
-        self.session.connection.broker.unsubscribe(consumer, is_lost)
+        self.consumer = None
+        broker.unsubscribe(consumer, is_lost)
+        if is_closing and self.durable is not None:
+            broker.subscriptions.delete(*self.durable)
+        if is_closing and self.node is not None:
+            broker.close_temporary(self.node)
+
+
+class SubscriptionLink(Link):
+    """A look at a durable subscription that nobody consumes through it: closing it ends the subscription (JMS)."""
+
+    __slots__ = ("subscription",)
+
+    def __init__(
+        self, session: AmqpSession, name: str, handle: int, peer_handle: int, subscription: tuple[str, str]
+    ) -> None:
+        super().__init__(session, name, handle, peer_handle)
+        self.subscription = subscription
+
+    def close(self, is_lost: bool, is_closing: bool) -> None:
+        if is_closing:
+            self.session.connection.broker.subscriptions.delete(*self.subscription)
 
 
 class Outgoing:

@@ -305,8 +305,12 @@ class AmqpSession:
 
     def forget(self, link: OutgoingLink) -> None:
         """Forget what a link that goes has sent and what it was going to send."""
-        consumer = link.consumer
-        for number in [number for number, one in self.unsettled.items() if one.consumer is consumer]:
+        gone = [
+            number
+            for number, one in self.unsettled.items()
+            if one.consumer is not None and one.consumer.adapter is link
+        ]
+        for number in gone:
             del self.unsettled[number]
         if self.waiting:
             self.waiting = deque(one for one in self.waiting if one.link is not link)

@@ -60,6 +60,7 @@ def subscription(name: str, source: Source, uri: ConsumerOptions, is_topic: bool
         subscription=subscription_name(name) if is_durable or is_shared else "",
         is_durable=is_durable,
         is_shared=is_shared,
+        is_global=is_shared and "global" in capabilities,
         is_no_local=is_no_local,
         is_exclusive=bool(uri.is_exclusive),
         is_browser=not is_topic and (source.distribution_mode == "copy" or uri.is_browser),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from protocols.amqp.v1_0.codec import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, encode_sasl_frame, protocol_header
@@ -117,7 +119,7 @@ def test_two_logins_close() -> None:
 )
 def test_a_client_id_may_be_the_only_one(first: bool, second: bool, is_refused: bool) -> None:
     gateway = AmqpGateway()
-    wish = {"desired_capabilities": [Symbol("sole-connection-for-container")]}
+    wish: dict[str, Any] = {"desired_capabilities": [Symbol("sole-connection-for-container")]}
     gateway.connect_amqp("id", **(wish if first else {}))
     peer = gateway.open_amqp()
     peer.send_octets(protocol_header(AMQP_LAYER))
