@@ -177,6 +177,7 @@ class AmqpConnection(ProtocolConnection):
         self.received_ms = now_ms
         if self.state == ENDING:
             return
+        self.broker.sender = self.client_number
         self.decoder.receive_data(octets)
         self._read_frames()
 
@@ -290,6 +291,7 @@ class AmqpConnection(ProtocolConnection):
         return bool(owed)
 
     def admit(self) -> None:
+        self.broker.sender = self.client_number
         parking = self.parking
         parked = parking.take_all()
         for one in parked:

@@ -1,0 +1,129 @@
+"""Qpid JMS, a Jakarta Messaging client in Java, against the real process: one JVM runs all scenarios of a module."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from config.scram import hash_password
+from tests.support.gateway_process import GatewayProcess, StartGateway
+
+PROJECT = Path(__file__).with_name("java")
+BUILD_LIMIT_S = 600
+RUN_LIMIT_S = 300
+
+SCENARIOS = (
+    "queueInOrder",
+    "topicToAll",
+    "messageTypes",
+    "headersAndProperties",
+    "anonymousProducer",
+    "transactions",
+    "transactedReceiveWithRollback",
+    "closedTransactedSessionRollsBack",
+    "clientAcknowledge",
+    "recover",
+    "deadLetter",
+    "redeliveryPolicy",
+    "redeliveryToDeadLetter",
+    "selectors",
+    "topicSelector",
+    "noLocal",
+    "durableSubscription",
+    "sharedSubscription",
+    "sharedDurableSubscription",
+    "requestReply",
+    "browser",
+    "timeToLive",
+    "priorities",
+    "prefetchZero",
+    "prefetchOne",
+    "prefetchThousand",
+    "listener",
+    "uniqueClientId",
+    "largeMessage",
+)
+
+
+@pytest.fixture(scope="module")
+def command(java: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs scenarios, built first."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        pytest.skip("needs Maven on the PATH")
+    home = tmp_path_factory.mktemp("java")
+    shutil.copytree(PROJECT, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("target"))
+    built = subprocess.run(
+        [maven, "-q", "-B", "compile", "dependency:build-classpath", "-Dmdep.outputFile=target/classpath"],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_LIMIT_S,
+        check=False,
+    )
+    if built.returncode != 0 and "COMPILATION ERROR" not in built.stdout:
+        pytest.skip("Maven could not bring Qpid JMS")
+    assert built.returncode == 0, built.stdout[-3000:]
+    classpath = f"{home / 'target/classes'}:{(home / 'target/classpath').read_text()}"
+    return [java, "-cp", classpath, "Scenarios"]
+
+
+def run(command: list[str], gateway: GatewayProcess, *names: str) -> dict[str, str]:
+    """Return the outcome of each scenario, "" for one that went well."""
+    done = subprocess.run(
+        [*command, f"amqp://127.0.0.1:{gateway.stomp_port}", *names],
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+        check=False,
+    )
+    outcomes: dict[str, str] = {}
+    for line in done.stdout.splitlines():
+        word, _, rest = line.partition(" ")
+        if word in ("ok", "failed"):
+            name, _, why = rest.partition(": ")
+            outcomes[name] = why if word == "failed" else ""
+    assert len(outcomes) == len(names), done.stdout[-2000:] + done.stderr[-2000:]
+    return outcomes
+
+
+@pytest.fixture(scope="module")
+def outcomes(command: list[str], shared_gateway: GatewayProcess) -> dict[str, str]:
+    return run(command, shared_gateway, *SCENARIOS)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(name: str, outcomes: dict[str, str]) -> None:
+    assert outcomes[name] == ""
+
+
+def test_login(command: list[str], start_gateway: StartGateway) -> None:
+    verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
+    gateway = start_gateway(f"users:\n  alice:\n    verifiers:{verifiers}\n")
+    assert run(command, gateway, "wrongPassword") == {"wrongPassword": ""}
+
+
+def test_reconnect_after_kill_9(command: list[str], start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
+    port = gateway.stomp_port
+    process = subprocess.Popen(
+        [*command, f"amqp://127.0.0.1:{port}", "reconnect"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "ready\n"
+        gateway.kill9()
+        gateway.start(port)
+        out, _ = process.communicate("\n", timeout=RUN_LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert out == "ok reconnect\n"
