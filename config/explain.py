@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from config.destination_options import NO_CONSUMER_OPTIONS, ConsumerOptions, DestinationUri
 from config.matching import (
@@ -63,6 +63,22 @@ class Explanation:
     values: tuple[Explained, ...]
     left_out: tuple[str, ...]
     permissions: Mapping[str, tuple[str, ...]]
+
+    def document(self, what: str) -> dict[str, Any]:
+        """Return all of it as JSON values.  what: whose it is."""
+        return {
+            "what": what,
+            "settings": {
+                each.key: {
+                    "value": each.value,
+                    "source": each.source,
+                    "overrode": [{"value": value, "source": source} for value, source in each.overrode],
+                }
+                for each in self.values
+            },
+            "left_out": list(self.left_out),
+            "permissions": {action: list(groups) for action, groups in self.permissions.items()},
+        }
 
 
 def explain(

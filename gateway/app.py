@@ -143,7 +143,7 @@ async def _listen(
     from gateway.web.server import HttpServer
 
     broker = engine_loop.broker
-    why = LiveWhy(broker, broker.destinations.addresses, config.data_directory)
+    why = LiveWhy(broker, config)
     retries = LiveRetries(broker, engine_loop)
     names = list(listener.endpoints)
     try:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from dataclasses import asdict
+from typing import Any
 
-from config.matching import AddressMatcher, Setting
+from config.destination_options import parse_destination
+from config.explain import Layer, explain, prefetch_values
+from config.matching import QUEUE, TOPIC, AddressMatcher, Setting
+from config.model import ServerConfig
 from config.policies import RedeliveryPolicy
+from config.values import Destination
 from engine.broker import Broker
+from engine.consumer import Consumer
+from engine.destination import is_topic
+from engine.failures import consumer_words
 from engine.store.biography import Biography, biography, entry_of
 from engine.store.reader import StoreReader
 from engine.views import Whereabouts, locate, view_consumer, view_producer
@@ -16,10 +25,11 @@ from gateway.why import consumer_lines, message_lines, producer_lines
 
 
 class LiveWhy(WhySource):
-    def __init__(self, broker: Broker, addresses: AddressMatcher, directory: str) -> None:
+    def __init__(self, broker: Broker, config: ServerConfig) -> None:
         self._broker = broker
-        self._addresses = addresses
-        self._directory = directory
+        self._config = config
+        self._addresses = broker.destinations.addresses
+        self._directory = config.data_directory
 
     def consumer(self, consumer_id: int) -> Answer | None:
         view = view_consumer(self._broker, consumer_id)
@@ -36,6 +46,26 @@ class LiveWhy(WhySource):
         lines = message_lines(life, where, policy, settings, self._broker.clock.wall_ms())
         return Answer(lines, {**asdict(life), "where": None if where is None else asdict(where)})
 
+    def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
+        found = next(
+            (one for client in self._broker.clients.values() if (one := client.consumers.get(consumer_id))), None
+        )
+        if found is None:
+            return None
+        queue = found.queue
+        kind = TOPIC if is_topic(queue.kind) else QUEUE
+        above = Layer(_own_values(found, kind))
+        what = f"consumer {consumer_id} of {queue.uri()}: {consumer_words(found.description())}"
+        return explain(self._config, kind, queue.name, above=[above]).document(what)
+
+    def explain_destination(self, text: str) -> dict[str, Any]:
+        parsed = parse_destination(text)
+        try:
+            kind, name = Destination().parse(parsed.name)
+        except ValueError:
+            raise ValueError(f"destination is {text[:200]!r}, allowed is {Destination().allowed}") from None
+        return explain(self._config, kind, name, None, parsed).document(Destination().show((kind, name)))
+
     def _locate(self, life: Biography) -> Whereabouts | None:
         kind, name, priority, queue_offset = entry_of(life)
         queue = self._broker.destinations.queues.get(name) if kind == "queue" else None
@@ -51,3 +81,21 @@ def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPol
 
 def _read(directory: str, message_id: str) -> Biography:
     return biography(StoreReader(directory), message_id)
+
+
+def _own_values(consumer: Consumer, kind: int) -> dict[str, Setting]:
+    """Return what a consumer has that its address does not say; it, its connection or its listener asked for it."""
+    source = "the consumer, or the URI of its listener"
+    settings = consumer.queue.settings
+    values: dict[str, Setting] = {}
+    expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.subscriber is not None, False)
+    if consumer.window.prefetch != expected:
+        values.update(prefetch_values(kind, consumer.window.prefetch, source=source))
+    if consumer.redelivery is not None:
+        for field in dataclasses.fields(consumer.redelivery):
+            value = getattr(consumer.redelivery, field.name)
+            if value != getattr(settings.redelivery, field.name):
+                values[f"redelivery.{field.name}"] = Setting(value, source)
+    if consumer.is_exclusive != settings.queue.exclusive_consumer:
+        values["queue.exclusive_consumer"] = Setting(consumer.is_exclusive, source)
+    return values

@@ -14,11 +14,22 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from config.destination_options import parse_query, with_delays
+from config.destination_options import CONSUMER, parse_query, with_delays
 from config.jms_options import PREFETCH, REDELIVERY
 from config.model import GIB, NO_DEFAULTS, ConnectionDefaults, Endpoint
 from config.options import Option, OptionError, Table, all_listed, computed, honoured, refused, table, unknown_option
 from config.values import Boolean, Bytes, Integer, JsonSchema, Kind, Number, Text
+
+ACTIVEMQ: Final = "activemq."  # before a consumer's option in a header of SUBSCRIBE
+
+# Path of a setting -> the consumer's option that sets it to the same value.
+_NAMES: Final[Mapping[str, str]] = {
+    path: option.name
+    for option in CONSUMER.values()
+    if option.status == "honoured"
+    for path in option.values(option.example)
+    if "." in path and option.name != "collisionAvoidanceFactor"
+}
 
 PREFETCH_PREFIX: Final = "jms.prefetchPolicy."
 REDELIVERY_PREFIX: Final = "jms.redeliveryPolicy."
@@ -251,15 +262,20 @@ class ClientUri:
     notes: tuple[str, ...]
 
 
-def parse_endpoint(text: str, schemes: Iterable[str], scheme: str | None = None) -> Endpoint:
+def parse_endpoint(
+    text: str, schemes: Iterable[str], scheme: str | None = None, default_port: int | None = None
+) -> Endpoint:
     """Return one address with what its options set.
 
-    schemes: the accepted ones; scheme: what the result calls it, None for what was written.  Raises: ValueError.
+    schemes: the accepted ones; scheme: what the result calls it, None for what was written.
+    default_port: of an address that names none, which is an error without.  Raises: ValueError.
     """
     parts = urlsplit(text)
     if parts.scheme not in tuple(schemes):
         raise ValueError
     host, port = parts.hostname, parts.port  # the latter raises on what is no port
+    if port is None:
+        port = default_port
     if not host or port is None:
         raise ValueError("lacks a host or a port; port 0 picks a free one")
     if parts.username is not None or parts.path not in ("", "/") or parts.fragment:
@@ -271,13 +287,13 @@ def parse_endpoint(text: str, schemes: Iterable[str], scheme: str | None = None)
     return Endpoint(name, host, port, parts.query, defaults, server_values, notes)
 
 
-def parse_client_uri(text: str, schemes: Iterable[str]) -> ClientUri:
+def parse_client_uri(text: str, schemes: Iterable[str], default_port: int | None = None) -> ClientUri:
     """Return where to connect: ``tcp://h:61613``, ``failover:(tcp://a:61613,tcp://b:61613)?randomize=false``.
 
     Raises: ValueError.
     """
     if not text.startswith("failover:"):
-        endpoint = parse_endpoint(text, schemes)
+        endpoint = parse_endpoint(text, schemes, default_port=default_port)
         return ClientUri((endpoint,), False, endpoint.notes)
     match = _FAILOVER.fullmatch(text)
     if match is None or not (match[1] or match[3]):
@@ -285,8 +301,8 @@ def parse_client_uri(text: str, schemes: Iterable[str]) -> ClientUri:
     listed = [part.strip() for part in (match[1] or match[3]).split(",")]
     if len(listed) > ADDRESSES_MAX:
         raise ValueError(f"has {len(listed)} addresses, at most {ADDRESSES_MAX} are allowed")
-    endpoints = tuple(parse_endpoint(part, schemes) for part in listed)
-    notes = [note for endpoint in endpoints for note in endpoint.notes]
+    endpoints = tuple(parse_endpoint(part, schemes, default_port=default_port) for part in listed)
+    notes: list[str] = []
     is_random = True
     for name, value in parse_query(match[2] or ""):
         if name.startswith("nested."):
@@ -301,7 +317,29 @@ def parse_client_uri(text: str, schemes: Iterable[str]) -> ClientUri:
         is_random = bool(option.values(value).get("randomize", is_random))
         if option.status == "listed":
             notes.append(_note(option))
-    return ClientUri(endpoints, is_random and len(endpoints) > 1, tuple(notes))
+    own = (note for endpoint in endpoints for note in endpoint.notes)
+    return ClientUri(endpoints, is_random and len(endpoints) > 1, tuple(dict.fromkeys((*own, *notes))))
+
+
+def subscribe_headers(defaults: ConnectionDefaults, is_topic: bool) -> dict[str, str]:
+    """Return the headers of SUBSCRIBE by which a client asks for what its URI says."""
+    headers = {
+        ACTIVEMQ + name: _shown(defaults.values[path]) for path, name in _NAMES.items() if path in defaults.values
+    }
+    prefetch = defaults.values.get("prefetch.topic_prefetch" if is_topic else "prefetch.queue_prefetch")
+    if prefetch is not None:
+        headers[ACTIVEMQ + "prefetchSize"] = _shown(prefetch)
+    if defaults.is_retroactive and is_topic:
+        headers[ACTIVEMQ + "retroactive"] = "true"
+    if defaults.is_exclusive and not is_topic:
+        headers[ACTIVEMQ + "exclusive"] = "true"
+    if defaults.maximum_pending_message_limit and is_topic:
+        headers[ACTIVEMQ + "maximumPendingMessageLimit"] = str(defaults.maximum_pending_message_limit)
+    return headers
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _with_option(endpoint: Endpoint, name: str, value: str) -> Endpoint:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import logging
 import queue
+import random
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import stomp
 from stomp.exception import StompException
 
+from config.sources.uri import ClientUri, parse_client_uri, subscribe_headers
 from gateway.cli import exit_codes
 from gateway.cli.parsers import PasswordNeeded, password_of
 
 CONNECT_TIME_S = 30.0
+DEFAULT_PORT = 61613
 
 
 class ClientError(Exception):
@@ -71,15 +73,14 @@ def destination_header(text: str) -> str:
     return text if text.startswith("/") else f"/queue/{text}"
 
 
-def address_of(url: str) -> tuple[str, int]:
-    """Return host and port of a STOMP URL."""
+def uri_of(url: str) -> ClientUri:
+    """Return where a STOMP URL leads, with what its options ask for."""
     try:
-        parts = urlsplit(url)
-        if parts.scheme in ("tcp", "stomp") and parts.hostname:
-            return parts.hostname, parts.port if parts.port is not None else 61613
-    except ValueError:
-        pass
-    raise ClientError(f"--url is {url!r}, allowed is tcp://HOST:PORT", exit_codes.USAGE)
+        return parse_client_uri(url, ("tcp", "stomp"), DEFAULT_PORT)
+    except ValueError as error:
+        said = f": {error}" if str(error) else ""
+        text = f"--url is {url!r}, allowed is tcp://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
+        raise ClientError(text, exit_codes.USAGE) from None
 
 
 class _Listener(stomp.ConnectionListener):  # type: ignore[misc]  # stomp.py has no types
@@ -119,11 +120,18 @@ class StompClient:
     def __init__(self, url: str, user: str | None) -> None:
         # It warns on standard error what we are going to say ourselves.
         logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
+        uri = uri_of(url)
         self._url = url
         self._user = user
+        self._addresses = [(endpoint.host, endpoint.port) for endpoint in uri.endpoints]
+        if uri.is_random:
+            random.shuffle(self._addresses)
+        # The same of every address: a URI that says otherwise for each of them is one for several services.
+        self._defaults = uri.endpoints[0].defaults
+        self.notes = uri.notes
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._connection = stomp.StompConnection12(
-            [address_of(url)],
+            self._addresses,
             prefer_localhost=False,
             try_loopback_connect=False,
             reconnect_attempts_max=1,
@@ -139,7 +147,8 @@ class StompClient:
         except PasswordNeeded as error:
             raise ClientError(str(error), exit_codes.USAGE) from None
         try:
-            self._connection.connect(self._user, passcode, wait=False)
+            own = {"client-id": self._defaults.client_id} if self._defaults.client_id else {}
+            self._connection.connect(self._user, passcode, wait=False, headers=own)
         except (StompException, OSError):
             raise ClientError(f"cannot reach {self._url}: {self._why()}", exit_codes.UNREACHABLE) from None
         event = self.next_event(CONNECT_TIME_S)
@@ -160,7 +169,8 @@ class StompClient:
         self._do(lambda: self._connection.send(destination, body, headers=dict(headers)))
 
     def subscribe(self, destination: str, subscription_id: str, ack: str, headers: Mapping[str, str]) -> None:
-        self._do(lambda: self._connection.subscribe(destination, subscription_id, ack, headers=dict(headers)))
+        asked = {**subscribe_headers(self._defaults, destination.startswith("/topic/")), **headers}
+        self._do(lambda: self._connection.subscribe(destination, subscription_id, ack, headers=asked))
 
     def acknowledge(self, ack_id: str) -> None:
         self._do(lambda: self._connection.ack(ack_id))
@@ -182,7 +192,7 @@ class StompClient:
     def _why(self) -> str:
         """Return what the system says of the address: stomp.py keeps it to itself."""
         try:
-            socket.create_connection(address_of(self._url), CONNECT_TIME_S).close()
+            socket.create_connection(self._addresses[0], CONNECT_TIME_S).close()
         except OSError as error:
             return error.strerror or str(error)
         return "the connection was closed at once"

@@ -1,4 +1,7 @@
-"""``penstock explain DESTINATION``: each effective value, where it came from, and what it overrode."""
+"""``penstock explain``: each effective value of a destination or a consumer, its origin, and what it overrode.
+
+From the files of ``--config``, or from a running gateway (``--http``), which also knows what its consumers asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,23 @@ import argparse
 import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from config.destination_options import parse_destination
-from config.explain import Explanation, explain
+from config.explain import BUILT_IN, explain
 from config.loader import load_config
 from config.model import Listeners
 from config.options import OptionError
 from config.values import Destination
 from gateway.cli import exit_codes
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.parsers import PasswordNeeded, add_user_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
+
+NOT_FOUND: Final = 404
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -26,9 +34,16 @@ def add_parser(subparsers: Subparsers) -> None:
         help="say where each setting of a destination comes from",
         description="Print each effective value of a destination, its file and line, and what it overrode.",
     )
-    parser.add_argument(
-        "destination", metavar="DESTINATION", help="as in orders.eu, topic://prices, 'orders?consumer.prefetchSize=10'"
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "destination",
+        metavar="DESTINATION",
+        nargs="?",
+        help="as in orders.eu, topic://prices, 'orders?consumer.prefetchSize=10'",
     )
+    what.add_argument("--consumer", metavar="ID", type=int, help="of a running gateway, as in 'stat --json'")
+    parser.add_argument("--http", metavar="URL", help=f"ask the gateway there (with --consumer default: {DEFAULT_URL})")
+    add_user_argument(parser)
     parser.add_argument("--config", metavar="FILE", action="append", default=[], help="as of 'penstock run'")
     parser.add_argument(
         "--listener",
@@ -41,55 +56,60 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
+        if arguments.consumer is not None:
+            return _show(arguments, _ask(arguments, f"consumer/{arguments.consumer}"))
         parsed = parse_destination(arguments.destination)
         kind, name = Destination().parse(parsed.name)
+        if arguments.http is not None:
+            return _show(arguments, _ask(arguments, f"destination/{quote(arguments.destination, safe='')}"))
     except OptionError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except ValueError:
-        print(
-            f"penstock: DESTINATION is {arguments.destination!r}, allowed is {Destination().allowed}", file=sys.stderr
-        )
+        text = f"DESTINATION is {arguments.destination!r}, allowed is {Destination().allowed}"
+        print(f"penstock: {text}", file=sys.stderr)
         return exit_codes.USAGE
+    except PasswordNeeded as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except HttpError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.FAILED if error.status == NOT_FOUND else exit_codes.UNREACHABLE
     config = load_config(arguments.config)
     listener = arguments.listener
     defaults = (listener, getattr(config.listeners, listener).defaults) if listener is not None else None
     found = explain(config, kind, name, defaults, parsed)
-    title = Destination().show((kind, name))
-    if arguments.json:
-        print(json.dumps({"destination": title, **document(found, arguments.set)}))
-    else:
-        print("\n".join([title, *lines(found, arguments.set)]))
     for note in (*parsed.consumer.notes, *parsed.producer.notes):
         print(f"penstock: {note}", file=sys.stderr)
+    return _show(arguments, found.document(Destination().show((kind, name))))
+
+
+def _ask(arguments: argparse.Namespace, what: str) -> dict[str, Any]:
+    """Raises: HttpError, PasswordNeeded."""
+    url = arguments.http or DEFAULT_URL
+    document = fetch(url, f"/api/explain/{what}", authorization_of(arguments.user))
+    if "settings" not in document:
+        raise HttpError(f"{url} does not answer as a Penstock gateway")
+    return document
+
+
+def _show(arguments: argparse.Namespace, document: dict[str, Any]) -> int:
+    if arguments.set:
+        settings = document["settings"].items()
+        document["settings"] = {key: each for key, each in settings if each["source"] != BUILT_IN}
+    print(json.dumps(document) if arguments.json else "\n".join(_lines(document)))
     return exit_codes.OK
 
 
-def document(found: Explanation, only_set: bool) -> dict[str, Any]:
-    return {
-        "settings": {
-            each.key: {
-                "value": each.value,
-                "source": each.source,
-                "overrode": [{"value": value, "source": source} for value, source in each.overrode],
-            }
-            for each in found.values
-            if each.is_set or not only_set
-        },
-        "left_out": list(found.left_out),
-        "permissions": {action: list(groups) for action, groups in found.permissions.items()},
-    }
-
-
-def lines(found: Explanation, only_set: bool) -> list[str]:
-    shown = [each for each in found.values if each.is_set or not only_set]
-    key_width = max((len(each.key) for each in shown), default=0)
-    value_width = max((len(each.value) for each in shown), default=0)
-    text: list[str] = []
-    for each in shown:
-        over = ", ".join(f"{value} ({source})" for value, source in each.overrode)
-        row = f"  {each.key:<{key_width}}  {each.value:<{value_width}}  {each.source}"
-        text.append(f"{row}, over {over}" if over else row)
-    text.extend(f"  may {action}: {', '.join(groups) or 'nobody'}" for action, groups in found.permissions.items())
-    text.extend(f"  not applied: {words}" for words in found.left_out)
-    return text
+def _lines(document: dict[str, Any]) -> list[str]:
+    settings = document["settings"]
+    key_width = max(map(len, settings), default=0)
+    value_width = max((len(each["value"]) for each in settings.values()), default=0)
+    lines = [document["what"]]
+    for key, each in settings.items():
+        over = ", ".join(f"{lower['value']} ({lower['source']})" for lower in each["overrode"])
+        row = f"  {key:<{key_width}}  {each['value']:<{value_width}}  {each['source']}"
+        lines.append(f"{row}, over {over}" if over else row)
+    lines += [f"  may {action}: {', '.join(groups) or 'nobody'}" for action, groups in document["permissions"].items()]
+    lines += [f"  not applied: {words}" for words in document["left_out"]]
+    return lines

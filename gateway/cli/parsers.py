@@ -16,7 +16,11 @@ PASSWORD_VARIABLE: Final = "PENSTOCK_PASSWORD"
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", default=DEFAULT_URL, help="the gateway's STOMP listener (default: %(default)s)")
+    parser.add_argument(
+        "--url",
+        default=DEFAULT_URL,
+        help="the gateway's STOMP listener, with ActiveMQ's options; or failover:(...) (default: %(default)s)",
+    )
     add_user_argument(parser)
 
 

@@ -64,21 +64,25 @@ def run(arguments: argparse.Namespace) -> int:
         return exit_codes.USAGE
     if timeout_s is None and not arguments.follow and arguments.count is None:
         timeout_s = IDLE_TIME_S
-    prefetch = arguments.prefetch
-    if prefetch is None:
+    headers = {}
+    if arguments.prefetch is not None:
+        headers["activemq.prefetchSize"] = str(arguments.prefetch)
+    elif "prefetchPolicy" not in arguments.url:
         # Not more than we are going to take: the rest is for other consumers.
-        prefetch = min(arguments.count or PREFETCH_MAX, PREFETCH_MAX)
+        headers["activemq.prefetchSize"] = str(min(arguments.count or PREFETCH_MAX, PREFETCH_MAX))
 
     from gateway.cli.client import ClientError, StompClient, destination_header
 
     try:
         client = StompClient(arguments.url, arguments.user)
+        for note in client.notes:
+            print(f"penstock: --url: {note}", file=sys.stderr)
         client.connect()
         client.subscribe(
             destination_header(arguments.destination),
             _SUBSCRIPTION_ID,
             arguments.ack,
-            {"activemq.prefetchSize": str(prefetch)},
+            headers,
         )
         received_count = _receive(client, arguments, timeout_s)
         # In order, so that the last acknowledgement has arrived.

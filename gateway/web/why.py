@@ -1,4 +1,4 @@
-"""``/api/why/consumer|producer|message/ID``: what holds something, in words and as facts."""
+"""``/api/why/consumer|producer|message/ID``: what holds something.  ``/api/explain/...``: where settings come from."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ class WhySource(ABC):
     async def message(self, message_id: str) -> Answer:
         """Raises: StoreError."""
 
+    @abstractmethod
+    def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
+        """Return where each setting of a consumer comes from (config.explain)."""
+
+    @abstractmethod
+    def explain_destination(self, text: str) -> dict[str, Any]:
+        """Return the same of a destination as a client would write it.  Raises: ValueError."""
+
 
 class WhyRoutes:
     def __init__(self, source: WhySource) -> None:
@@ -41,6 +49,8 @@ class WhyRoutes:
         router.add_get("/api/why/consumer/{id}", self._consumer)
         router.add_get("/api/why/producer/{id}", self._producer)
         router.add_get("/api/why/message/{id}", self._message)
+        router.add_get("/api/explain/consumer/{id}", self._explain_consumer)
+        router.add_get("/api/explain/destination/{name}", self._explain_destination)
 
     async def _consumer(self, request: web.Request) -> web.Response:
         number = _number(request, "consumer")
@@ -55,6 +65,19 @@ class WhyRoutes:
             return _response(await self._source.message(request.match_info["id"]), "")
         except PenstockError as error:
             return web.Response(status=404, text=f"{error}\n")
+
+    async def _explain_consumer(self, request: web.Request) -> web.Response:
+        number = _number(request, "consumer")
+        document = self._source.explain_consumer(number)
+        if document is None:
+            return web.Response(status=404, text=f"no consumer {number}; 'penstock stat --json' lists them\n")
+        return web.json_response(document)
+
+    async def _explain_destination(self, request: web.Request) -> web.Response:
+        try:
+            return web.json_response(self._source.explain_destination(request.match_info["name"]))
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 
 def _number(request: web.Request, what: str) -> int:

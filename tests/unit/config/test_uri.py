@@ -6,11 +6,12 @@ import operator
 
 import pytest
 
+from config.destination_options import consumer_options
 from config.matching import with_values
 from config.model import NO_DEFAULTS, ConnectionDefaults, Endpoint, ServerConfig
 from config.options import Option, OptionError
 from config.policies import AddressSettings
-from config.sources.uri import OPTIONS, ListenerUri, parse_client_uri, parse_endpoint
+from config.sources.uri import OPTIONS, ListenerUri, parse_client_uri, parse_endpoint, subscribe_headers
 
 STOMP = ListenerUri("tcp://127.0.0.1:61613", "tcp", "stomp")
 AMQP = ("amqp",)
@@ -180,3 +181,34 @@ def test_reconnecting_is_noted() -> None:
 def test_what_is_no_failover(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_client_uri(text, TCP)
+
+
+def test_a_client_may_leave_out_the_port() -> None:
+    uri = parse_client_uri("failover:(tcp://a,tcp://b:2)", TCP, 61613)
+    assert [endpoint.port for endpoint in uri.endpoints] == [61613, 2]
+
+
+@pytest.mark.parametrize(
+    ("query", "is_topic", "expected"),
+    [
+        ("jms.prefetchPolicy.all=5", False, {"activemq.prefetchSize": "5"}),
+        ("jms.prefetchPolicy.queuePrefetch=5", True, {}),
+        ("jms.prefetchPolicy.topicPrefetch=7", True, {"activemq.prefetchSize": "7"}),
+        ("jms.redeliveryPolicy.maximumRedeliveries=3", False, {"activemq.maximumRedeliveries": "3"}),
+        ("jms.nonBlockingRedelivery=false", False, {"activemq.nonBlockingRedelivery": "false"}),
+        ("consumerWindowSize=0&consumerMaxRate=9", False, {"activemq.windowSize": "0", "activemq.maxRate": "9"}),
+        ("jms.exclusiveConsumer=true&jms.useRetroactiveConsumer=true", False, {"activemq.exclusive": "true"}),
+        ("jms.exclusiveConsumer=true&jms.useRetroactiveConsumer=true", True, {"activemq.retroactive": "true"}),
+        (
+            "jms.redeliveryPolicy.collisionAvoidanceFactor=0.2&jms.redeliveryPolicy.redeliveryDelay=50",
+            False,
+            {"activemq.collisionAvoidancePercent": "20.0", "activemq.redeliveryDelay": "50"},
+        ),
+        ("jms.prefetchPolicy.maximumPendingMessageLimit=4", True, {"activemq.maximumPendingMessageLimit": "4"}),
+    ],
+)
+def test_a_client_asks_by_headers(query: str, is_topic: bool, expected: dict[str, str]) -> None:
+    headers = subscribe_headers(parse_endpoint(f"tcp://h:1?{query}", TCP).defaults, is_topic)
+    assert headers == expected
+    # The gateway reads them as the options they come from.
+    consumer_options([(name.removeprefix("activemq."), text) for name, text in headers.items()])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientResponse, ClientSession
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from config.model import Endpoint, ServerConfig
 from config.scram import hash_password
@@ -61,6 +62,14 @@ class Knowing(WhySource):
         if message_id != "ID:s-3":
             raise UnknownMessage(f"{message_id!r} is not of this store")
         return Answer(["message ID:s-3: sent"], {"events": []})
+
+    def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
+        return {"what": "consumer 1", "settings": {}} if consumer_id == 1 else None
+
+    def explain_destination(self, text: str) -> dict[str, Any]:
+        if "*" in text:
+            raise ValueError(f"{text}: no wildcards")
+        return {"what": text, "settings": {}}
 
 
 class Retrying(RetrySource):
@@ -352,3 +361,22 @@ async def test_a_foreign_page_cannot_start_a_retry() -> None:
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         response = await client.post("/api/retry", json={"queue": "dead"}, headers={"Origin": "http://evil.example"})
         assert response.status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "expected"),
+    [
+        ("consumer/1", 200, "consumer 1"),
+        ("consumer/2", 404, "no consumer 2"),
+        ("consumer/x", 400, "consumer is 'x'; allowed is its number"),
+        ("destination/a.b%3Fconsumer.priority=1", 200, "a.b?consumer.priority=1"),
+        ("destination/topic%3A%2F%2Ft", 200, "topic://t"),
+        ("destination/*", 400, "*: no wildcards"),
+    ],
+)
+async def test_explain(path: str, status: int, expected: str) -> None:
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), OPEN)
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        response = await client.get(URL(f"/api/explain/{path}", encoded=True))
+        assert response.status == status
+        assert expected in await response.text()

@@ -195,9 +195,14 @@ def test_explain_prints_where_values_come_from(tmp_path: Path, capsys: pytest.Ca
 def test_explain_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "topic://t?consumer.prefetchSize=3", "--listener", "stomp", "--json"]) == exit_codes.OK
     document = json.loads(capsys.readouterr().out)
-    assert document["destination"] == "topic://t"
+    assert document["what"] == "topic://t"
     assert document["settings"]["prefetch.topic-prefetch"]["overrode"] == [{"value": "32766", "source": "default"}]
     assert len(document["settings"]) > 50
+
+
+def test_explain_asks_a_gateway_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--consumer", "1", "--http", "http://127.0.0.1:1"]) == exit_codes.UNREACHABLE
+    assert "cannot reach" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("destination", ["a.>", "a?consumer.prefetch=1", ""])

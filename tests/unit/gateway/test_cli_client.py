@@ -173,3 +173,20 @@ def test_receive_reports_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with StompPeer(refuse={"SUBSCRIBE": "invalid selector"}) as peer:
         assert main(["receive", "q", "--follow", "--url", peer.url]) == exit_codes.FAILED
     assert capsys.readouterr().err == "penstock: invalid selector: details\n"
+
+
+def test_a_url_with_options_asks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with StompPeer(messages=[({}, b"1")]) as peer:
+        url = f"failover:({peer.url})?randomize=false&jms.prefetchPolicy.all=7&jms.clientID=c&jms.useAsyncSend=true"
+        assert main(["receive", "q", "--count", "1", "--url", url]) == exit_codes.OK
+        (subscribe,) = peer.said("SUBSCRIBE")
+        (connect,) = peer.said("STOMP") or peer.said("CONNECT")
+    assert subscribe.headers["activemq.prefetchSize"] == "7"
+    assert connect.headers["client-id"] == "c"
+    assert "jms.useAsyncSend has no effect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["http://h:1", "tcp://h:1?jms.x=1", "failover:()"])
+def test_a_url_that_leads_nowhere(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["receive", "q", "--url", url]) == exit_codes.USAGE
+    assert f"penstock: --url is {url!r}, allowed is tcp://HOST:PORT" in capsys.readouterr().err

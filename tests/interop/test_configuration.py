@@ -1,0 +1,70 @@
+"""Files of other brokers on a real gateway, with stomp.py and the commands that an operator would type."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+from tests.support.gateway_process import ROOT, StartGateway
+from tests.support.stomp_py import Client
+
+ACTIVEMQ = """\
+<beans><broker xmlns="http://activemq.apache.org/schema/core">
+  <destinationPolicy><policyMap><policyEntries>
+    <policyEntry queue=">"><deadLetterStrategy><individualDeadLetterStrategy queuePrefix="DLQ."/></deadLetterStrategy>
+    </policyEntry>
+  </policyEntries></policyMap></destinationPolicy>
+  <plugins>
+    <simpleAuthenticationPlugin><users>
+      <authenticationUser username="shop" password="secret" groups="shops"/>
+    </users></simpleAuthenticationPlugin>
+    <authorizationPlugin><map><authorizationMap><authorizationEntries>
+      <authorizationEntry queue="orders.>" read="shops" write="shops" admin="shops"/>
+      <authorizationEntry queue="DLQ.>" read="shops" admin="shops"/>
+    </authorizationEntries></authorizationMap></map></authorizationPlugin>
+    <redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap><defaultEntry>
+      <redeliveryPolicy maximumRedeliveries="1" initialRedeliveryDelay="20" redeliveryDelay="20"/>
+    </defaultEntry></redeliveryPolicyMap></redeliveryPolicyMap></redeliveryPlugin>
+  </plugins>
+</broker></beans>
+"""
+
+
+def test_an_activemq_xml_on_a_real_gateway(start_gateway: StartGateway, unique: Callable[[str], str]) -> None:
+    queue = f"orders.{unique('q')}"
+    gateway = start_gateway(ACTIVEMQ)
+    worker = Client(gateway, "1.2", heartbeats=(0, 0)).connect("shop", "secret")
+    worker.subscribe(f"/queue/{queue}", "client-individual")
+    worker.send(f"/queue/{queue}", "poison", persistent="true")
+    for _ in range(2):
+        worker.nack(worker.message())
+    undertaker = Client(gateway, "1.2", heartbeats=(0, 0)).connect("shop", "secret")
+    undertaker.subscribe(f"/queue/DLQ.{queue}", "client-individual")
+    assert undertaker.message().body == "poison"
+    undertaker.close()
+    worker.close()
+
+    intruder = Client(gateway, "1.2", heartbeats=(0, 0)).connect("shop", "secret")
+    intruder.connection.send("/queue/secrets", "no permission")
+    assert "no permission to write queue://secrets" in str(intruder.error())
+
+
+def test_a_running_gateway_explains_a_consumer(start_gateway: StartGateway, unique: Callable[[str], str]) -> None:
+    name = unique("explained")
+    gateway = start_gateway("addresses: [{match: '>', prefetch: {queue-prefetch: 20}}]")
+    worker = Client(gateway, "1.2", heartbeats=(0, 0)).connect()
+    worker.subscribe(f"/queue/{name}?consumer.prefetchSize=3", "client-individual")
+    worker.send(f"/queue/{name}", "one")
+    worker.message()
+    consumer = gateway.get_json("/api/stat")["consumers"][0]
+    command = [sys.executable, "-m", "gateway", "explain", "--consumer", str(consumer["consumer_id"])]
+    done = subprocess.run(
+        [*command, "--http", gateway.http_url, "--json"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    prefetch = json.loads(done.stdout)["settings"]["prefetch.queue-prefetch"]
+    assert prefetch["value"] == "3"
+    assert [lower["value"] for lower in prefetch["overrode"]] == ["20", "1000"]
+    worker.close()
