@@ -1,0 +1,234 @@
+# One scenario after another as a Ruby client would do it; prints "ok NAME" for each, or raises.
+#
+#   ruby features.rb HOST PORT VERSION PREFIX [SCENARIO...]
+#
+# PREFIX stands before every destination's name, so that runs do not meet.
+
+require "stomp"
+require "timeout"
+
+HOST, PORT, VERSION, PREFIX, *WANTED = ARGV
+LIMIT = 30 # seconds for whatever must come
+
+class Client
+  def initialize(client_id = nil, connect_headers = {})
+    headers = VERSION == "1.0" ? {} : { "accept-version" => VERSION, "host" => HOST }
+    headers["client-id"] = client_id if client_id
+    @connection = Stomp::Connection.new(
+      hosts: [{ host: HOST, port: PORT.to_i }], reliable: false, connect_headers: headers.merge(connect_headers)
+    )
+    @receipts = 0
+    @kept = []
+  end
+
+  # Sends a frame that asks for a receipt and waits for it; messages that come meanwhile are kept.
+  def confirmed
+    @receipts += 1
+    id = "r#{@receipts}"
+    yield({ "receipt" => id })
+    loop do
+      frame = frame_from_wire
+      if frame.command == "RECEIPT"
+        raise "receipt #{frame.headers["receipt-id"]} instead of #{id}" unless frame.headers["receipt-id"] == id
+        return
+      end
+      @kept << frame
+    end
+  end
+
+  def send(destination, body, headers = {})
+    confirmed { |receipt| @connection.publish(destination, body, { "persistent" => "true" }.merge(headers, receipt)) }
+  end
+
+  def subscribe(destination, headers = {}, id = "s")
+    confirmed { |receipt| @connection.subscribe(destination, { "ack" => "client" }.merge(headers, receipt), id) }
+  end
+
+  def unsubscribe(destination, headers = {}, id = "s")
+    confirmed { |receipt| @connection.unsubscribe(destination, headers.merge(receipt), id) }
+  end
+
+  def message
+    frame = @kept.shift || frame_from_wire
+    raise "#{frame.command}: #{frame.headers} #{frame.body}" unless frame.command == "MESSAGE"
+    frame
+  end
+
+  def bodies(count)
+    Array.new(count) { message.body }
+  end
+
+  def ack(message, headers = {})
+    confirmed { |receipt| @connection.ack(*named(message, headers.merge(receipt))) }
+  end
+
+  def nack(message, headers = {})
+    confirmed { |receipt| @connection.nack(*named(message, headers.merge(receipt))) }
+  end
+
+  def close
+    @connection.disconnect
+  end
+
+  private
+
+  def named(message, headers)
+    id = VERSION == "1.2" ? message.headers["ack"] : message.headers["message-id"]
+    of = message.headers["subscription"] # 1.0 need not have one
+    [id, (of ? { "subscription" => of } : {}).merge("id" => id).merge(headers)]
+  end
+
+  def frame_from_wire
+    frame = Timeout.timeout(LIMIT) { @connection.receive }
+    raise "connection lost" if frame.nil?
+    raise "ERROR: #{frame.headers} #{frame.body}" if frame.command == "ERROR"
+    frame
+  end
+end
+
+def same(found, expected)
+  raise "#{found.inspect} instead of #{expected.inspect}" unless found == expected
+end
+
+def queue(name)
+  "/queue/#{PREFIX}.#{name}"
+end
+
+def topic(name)
+  "/topic/#{PREFIX}.#{name}"
+end
+
+SCENARIOS = {
+  "durable" => lambda {
+    named = { "activemq.subscriptionName" => "#{PREFIX}.billing" }
+    first = Client.new(PREFIX)
+    first.subscribe(topic("prices"), named)
+    sender = Client.new
+    sender.send(topic("prices"), "1")
+    first.ack(first.message)
+    first.close
+    sender.send(topic("prices"), "2")
+    second = Client.new(PREFIX)
+    second.subscribe(topic("prices"), named)
+    same(second.message.body, "2")
+    second.unsubscribe(topic("prices"), named)
+    second.close
+    sender.send(topic("prices"), "for nobody")
+    third = Client.new(PREFIX)
+    third.subscribe(topic("prices"), named)
+    sender.send(topic("prices"), "3")
+    same(third.message.body, "3")
+    third.unsubscribe(topic("prices"), named)
+  },
+  "shared" => lambda {
+    workers = Array.new(2) { Client.new }
+    workers.each { |worker| worker.subscribe(topic("work"), { "shared-subscription-name" => "#{PREFIX}.workers", "ack" => "auto" }) }
+    sender = Client.new
+    6.times { |number| sender.send(topic("work"), number.to_s) }
+    same(workers.flat_map { |worker| worker.bodies(3) }.sort, %w[0 1 2 3 4 5])
+  },
+  "wildcard" => lambda {
+    receiver, sender = Client.new, Client.new
+    receiver.subscribe(queue("orders.*"))
+    %w[orders.eu orders.us].each { |name| sender.send(queue(name), name) }
+    same(Array.new(2) { receiver.message.headers["destination"] }.sort, [queue("orders.eu"), queue("orders.us")])
+  },
+  "composite" => lambda {
+    client = Client.new
+    client.send("#{queue("a")},#{queue("b")}", "both")
+    client.subscribe("#{queue("a")},#{queue("b")}")
+    same(Array.new(2) { client.message.headers["destination"] }.sort, [queue("a"), queue("b")])
+  },
+  "temporary" => lambda {
+    asking, answering = Client.new, Client.new
+    answering.subscribe(queue("questions"))
+    asking.subscribe("/temp-queue/answers")
+    asking.send(queue("questions"), "?", { "reply-to" => "/temp-queue/answers", "correlation-id" => "7" })
+    question = answering.message
+    answering.send(question.headers["reply-to"], "!", { "correlation-id" => question.headers["correlation-id"] })
+    answer = asking.message
+    same([answer.body, answer.headers["correlation-id"]], ["!", "7"])
+  },
+  "browser" => lambda {
+    client = Client.new
+    3.times { |number| client.send(queue("waiting"), number.to_s) }
+    client.subscribe(queue("waiting"), { "browser" => "true", "ack" => "auto" }, "b")
+    same(client.bodies(3), %w[0 1 2])
+    same(client.message.headers["browser"], "end")
+    client.unsubscribe(queue("waiting"), {}, "b")
+    client.subscribe(queue("waiting"))
+    same(client.bodies(3), %w[0 1 2])
+  },
+  "retroactive" => lambda {
+    client = Client.new
+    3.times { |number| client.send(topic("past"), number.to_s) }
+    client.subscribe(topic("past"), { "activemq.retroactive" => "true" })
+    same(client.bodies(3), %w[0 1 2])
+  },
+  "no local" => lambda {
+    mine, other = Client.new, Client.new
+    mine.subscribe(topic("talk"), { "activemq.noLocal" => "true" })
+    mine.send(topic("talk"), "mine")
+    other.send(topic("talk"), "other")
+    same(mine.message.body, "other")
+  },
+  "selector" => lambda {
+    client, sender = Client.new, Client.new
+    client.subscribe(queue("sorted"), { "selector" => "colour = 'red' AND age > 10" })
+    [%w[red 5], %w[blue 15], %w[red 15]].each { |colour, age| sender.send(queue("sorted"), age, { "colour" => colour, "age" => age }) }
+    same(client.message.body, "15")
+  },
+  "exclusive" => lambda {
+    first, second, sender = Client.new, Client.new, Client.new
+    [first, second].each { |one| one.subscribe(queue("ordered"), { "activemq.exclusive" => "true", "ack" => "auto" }) }
+    sender.send(queue("ordered"), "1")
+    same(first.message.body, "1")
+    first.close
+    sender.send(queue("ordered"), "2")
+    same(second.message.body, "2")
+  },
+  "priority" => lambda {
+    low, high, sender = Client.new, Client.new, Client.new
+    low.subscribe(queue("ranked"))
+    high.subscribe(queue("ranked"), { "activemq.priority" => "9", "activemq.prefetchSize" => "1" })
+    2.times { |number| sender.send(queue("ranked"), number.to_s) }
+    same([high.message.body, low.message.body], %w[0 1])
+  },
+  "groups" => lambda {
+    workers, sender = Array.new(2) { Client.new }, Client.new
+    workers.each { |worker| worker.subscribe(queue("groups"), { "ack" => "auto" }) }
+    8.times { |number| sender.send(queue("groups"), number.to_s, { "JMSXGroupID" => "g#{number % 2}" }) }
+    workers.each { |worker| same(Array.new(4) { worker.message.headers["JMSXGroupID"] }.uniq.size, 1) }
+  },
+  "prefetch" => lambda {
+    client, sender = Client.new, Client.new
+    client.subscribe("#{queue("one.by.one")}?consumer.prefetchSize=1")
+    3.times { |number| sender.send(queue("one.by.one"), number.to_s) }
+    3.times do |number|
+      message = client.message
+      same(message.body, number.to_s)
+      client.ack(message)
+    end
+  },
+  "redelivery" => lambda {
+    next if VERSION == "1.0" # knows no NACK
+    client = Client.new
+    policy = { "activemq.maximumRedeliveries" => "1", "activemq.initialRedeliveryDelay" => "10", "ack" => "client-individual" }
+    client.subscribe(queue("bad"), policy)
+    client.subscribe("/queue/ActiveMQ.DLQ", { "selector" => "mark = '#{PREFIX}'" }, "dead")
+    client.send(queue("bad"), "x", { "mark" => PREFIX })
+    client.nack(client.message)
+    again = client.message
+    same([again.headers["JMSXDeliveryCount"], again.headers["redelivered"]], %w[2 true])
+    client.nack(again, { "requeue" => "true" })
+    back = client.message
+    same(back.headers["JMSXDeliveryCount"], "2")
+    client.nack(back)
+    same(client.message.headers["original-destination"], queue("bad"))
+  }
+}.freeze
+
+(WANTED.empty? ? SCENARIOS.keys : WANTED).each do |name|
+  SCENARIOS.fetch(name).call
+  puts "ok #{name}"
+end
