@@ -7,20 +7,18 @@ from typing import Final
 from engine import gates
 from engine.broker import Broker
 from engine.composite import Destination
-from engine.consumer import ACK_MODES, INDIVIDUAL, Consumer
+from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
 from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from engine.queue import Queue
 from engine.refusal import AS_THE_ADDRESS_SAYS
-from engine.topic import Topic
 from protocols.connection import Link, ProtocolConnection
 from protocols.stomp import frames
-from protocols.stomp.confirmations import Confirmations, receipt_frames
+from protocols.stomp.confirmations import Confirmations
 from protocols.stomp.connect_options import connection_defaults
 from protocols.stomp.decoder import Decoder
-from protocols.stomp.destinations import address_in
 from protocols.stomp.encoder import encode
 from protocols.stomp.ending import Ending
 from protocols.stomp.error_frames import error_frame
@@ -41,7 +39,7 @@ from protocols.stomp.parking import Parking, held_part
 from protocols.stomp.refusals import refusal_in
 from protocols.stomp.send_target import SendTarget, send_target
 from protocols.stomp.settings import SessionSettings
-from protocols.stomp.subscribe_options import durable_name, is_rabbitmq_durable, rabbitmq_name, subscribe_options
+from protocols.stomp.subscribing import Subscribing
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.subscriptions import Subscriptions
 from protocols.stomp.transactions import Transactions
@@ -67,7 +65,6 @@ class StompSession(ProtocolConnection):
         "state",
         "version",
         "terms",
-        "defaults",
         "out",
         "out_bytes",
         "out_limit",
@@ -79,6 +76,7 @@ class StompSession(ProtocolConnection):
         "transactions",
         "parking",
         "naming",
+        "subscribing",
         "heartbeat",
         "ending",
         "now_ms",
@@ -97,7 +95,6 @@ class StompSession(ProtocolConnection):
         self.state = AWAITING_CONNECT
         self.version = VERSION_1_0
         self.terms = Terms()
-        self.defaults = settings.defaults
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
@@ -111,6 +108,9 @@ class StompSession(ProtocolConnection):
         self.transactions = Transactions(self, settings.transaction_limits)
         self.parking = Parking(settings.block_park_bytes, settings.block_park_max_bytes)
         self.naming = Naming(broker, self)
+        self.subscribing = Subscribing(
+            broker, self, link, settings.is_strict, self.naming, self.subscriptions, self.confirmations
+        )
         self.heartbeat = Heartbeat(settings, now_ms)
         self.ending = Ending()
         self.now_ms = now_ms
@@ -354,9 +354,9 @@ class StompSession(ProtocolConnection):
         if command == frames.NACK:
             self._acknowledge(frame)
         elif command == frames.SUBSCRIBE:
-            self._subscribe(frame)
+            self.subscribing.subscribe(frame, self.out)
         elif command == frames.UNSUBSCRIBE:
-            self._unsubscribe(frame)
+            self.subscribing.unsubscribe(frame)
         elif command == frames.BEGIN:
             self._begin(frame)
         elif command == frames.COMMIT:
@@ -375,8 +375,9 @@ class StompSession(ProtocolConnection):
             raise UnexpectedFrame(f"the first frame is {name}; allowed are CONNECT and STOMP")
         headers = frame.head.headers
         terms = negotiate(headers)
-        self.defaults, warnings = connection_defaults(headers, self.settings.defaults, self.settings.is_strict)
-        terms.client_id = terms.client_id or self.defaults.client_id
+        defaults, warnings = connection_defaults(headers, self.settings.defaults, self.settings.is_strict)
+        terms.client_id = terms.client_id or defaults.client_id
+        self.subscribing.defaults = defaults
         self.terms = terms
         for warning in warnings:
             self.link.warn(warning)
@@ -403,6 +404,7 @@ class StompSession(ProtocolConnection):
         self.decoder.version = terms.version
         self.decoder.limits = self.settings.frame_limits
         self.heartbeat.terms = terms
+        self.subscribing.terms = terms
         if self.settings.needs_login:  # a login that nobody checked proves nothing
             self.groups = self.settings.groups.get(terms.login, self.groups)
         self.state = OPEN
@@ -513,72 +515,6 @@ class StompSession(ProtocolConnection):
                 self.broker.acknowledge(one)
             else:
                 self.broker.refuse(one, refusal)
-
-    def _subscribe(self, frame: Frame) -> None:
-        headers = frame.head.headers
-        name = headers.get("destination")
-        if name is None:
-            raise InvalidHeader("SUBSCRIBE needs a header destination")
-        key = self.subscriptions.new_key(headers, name, self.version)
-        ack = headers.get("ack", "auto")
-        if ack not in ACK_MODES:
-            raise InvalidHeader(f"ack is {ack[:80]!r}; allowed are {', '.join(ACK_MODES)}")
-        address = address_in(name, headers.get("subscription-type"))
-        asked = subscribe_options(
-            headers,
-            address.options,
-            ACK_MODES[ack],
-            key,
-            address.is_topic(),
-            self.defaults,
-            self.settings.is_strict,
-        )
-        for warning in asked.warnings:
-            self.link.warn(warning)
-        source = self.naming.source(address)
-        is_mixed = not isinstance(source, Queue | Topic)
-        consumer = self.broker.subscribe(self, source, asked.options)
-        subscription = Subscription(
-            consumer, headers.get("id"), address.text, is_mixed, asked.options, self.version, self.unsettled
-        )
-        consumer.adapter = subscription
-        self.subscriptions.by_key[key] = subscription
-        confirmations = self.confirmations
-        if asked.options.is_durable:
-            confirmations.has_logged = True
-        receipt = frame.receipt
-        if receipt is None:
-            self.broker.start(consumer)
-        elif confirmations.is_settled(self.broker.store.confirmed_offset()):
-            # Nothing that it would have to wait for: it leaves before the first MESSAGE.
-            self.out.append(receipt_frames([receipt]))
-            self.broker.start(consumer)
-        else:
-            confirmations.receipts.append(receipt)
-            confirmations.turn_held.append(consumer)
-
-    def _unsubscribe(self, frame: Frame) -> None:
-        headers = frame.head.headers
-        durable = durable_name(headers)
-        if not durable and "durable" in headers and is_rabbitmq_durable(headers):
-            durable = rabbitmq_name(headers, headers.get("id", ""))
-        subscription = self.subscriptions.take(headers, self.version, durable)
-        if subscription is not None:
-            self.subscriptions.forget(list(subscription.consumer.ledger.values()))
-            self.broker.unsubscribe(subscription.consumer, is_lost=False)
-            if durable:
-                durable = subscription.options.subscription
-        if durable:
-            self._delete_subscription(durable)
-        self._confirm(frame)
-
-    def _delete_subscription(self, name: str) -> None:
-        """End a durable subscription.  In 1.0 its own name may stand for the client id, as with ActiveMQ."""
-        client_id = self.terms.client_id
-        if self.version == VERSION_1_0 and (client_id, name, True) not in self.broker.subscriptions.named:
-            client_id = name
-        self.broker.subscriptions.delete(client_id, name)
-        self.confirmations.has_logged = True
 
     def _begin(self, frame: Frame) -> None:
         self.transactions.begin(frame)
