@@ -47,6 +47,8 @@ from config.values import (
 # The same nodes from libyaml and from pure Python; the former is faster and not always there.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL_TAG: Final = "tag:yaml.org,2002:null"
+DEPTH_MAX: Final = 50
+
 T = TypeVar("T")
 
 _KIND_BITS: Final = {"queue": QUEUE, "topic": TOPIC, "both": BOTH}
@@ -62,6 +64,10 @@ def read(source: str, content: bytes) -> Document:
         reader.report_at(content.count(b"\n", 0, error.start) + 1, "", "not UTF-8, the only encoding that is read")
         return reader.document
     try:
+        too_deep = _line_too_deep(text)
+        if too_deep:
+            reader.report_at(too_deep, "", f"nested deeper than {DEPTH_MAX}, as no setting is")
+            return reader.document
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -75,6 +81,22 @@ def read(source: str, content: bytes) -> Document:
     if root is not None:
         reader.read_server(root)
     return reader.document
+
+
+def _line_too_deep(text: str) -> int:
+    """Return the line on which the text is nested too deep, 0 for nowhere.
+
+    Composing recurses, in libyaml without a limit until the stack ends; events come one after the other.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEPTH_MAX:
+                return int(event.start_mark.line) + 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return 0
 
 
 class _Reader:

@@ -259,3 +259,12 @@ def test_groups_of_entries_and_united_permissions() -> None:
 def test_bad_groups_and_unions() -> None:
     assert problems("addresses: [{match: a, group: ''}]") != []
     assert problems("permissions: [{match: a, unites: maybe}]") != []
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
+def test_what_is_nested_too_deep_is_not_composed(opening: str) -> None:
+    assert problems(opening * 100_000) == ["p.yaml:1: nested deeper than 50, as no setting is"]
+
+
+def test_a_mapping_within_itself() -> None:
+    assert problems("users: &x {a: *x}") != []
