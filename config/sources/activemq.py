@@ -252,8 +252,7 @@ class _Reader:
         try:
             if PLACEHOLDER in uri:
                 raise OptionError("is a placeholder, which is not resolved here; write the value")
-            name = "tcp" if listener == "stomp" else listener
-            document.values[f"listeners.{listener}"] = parse_endpoint(uri, (scheme,), name)
+            document.values[f"listeners.{listener}"] = parse_endpoint(uri, (scheme,), "tcp")
             document.sources[f"listeners.{listener}"] = document.place(line)
         except OptionError as error:
             document.report(line, "transportConnector", f"{uri!r}: {error}")

@@ -262,9 +262,7 @@ class CoreReader:
         window = taken.values.get("flow.consumer_window_size_bytes")
         query = "" if window is None else f"?consumerWindowSize={window}"
         uri = f"tcp://{parts.netloc}{query}"
-        document.values[f"listeners.{listener}"] = parse_endpoint(
-            uri, ("tcp",), "tcp" if listener == "stomp" else listener
-        )
+        document.values[f"listeners.{listener}"] = parse_endpoint(uri, ("tcp",))
         document.sources[f"listeners.{listener}"] = document.place(acceptor.line)
         for path, value in limits.items():
             document.values[path] = value

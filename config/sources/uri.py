@@ -31,17 +31,6 @@ _NAMES: Final[Mapping[str, str]] = {
     if "." in path and option.name != "collisionAvoidanceFactor"
 }
 
-ACTIVEMQ: Final = "activemq."  # before a consumer's option in a header of SUBSCRIBE
-
-# Path of a setting -> the consumer's option that sets it to the same value.
-_NAMES: Final[Mapping[str, str]] = {
-    path: option.name
-    for option in CONSUMER.values()
-    if option.status == "honoured"
-    for path in option.values(option.example)
-    if "." in path and option.name != "collisionAvoidanceFactor"
-}
-
 PREFETCH_PREFIX: Final = "jms.prefetchPolicy."
 REDELIVERY_PREFIX: Final = "jms.redeliveryPolicy."
 

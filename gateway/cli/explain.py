@@ -77,7 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
         return exit_codes.FAILED if error.status == NOT_FOUND else exit_codes.UNREACHABLE
     config = load_config(arguments.config)
     listener = arguments.listener
-    defaults = (listener, getattr(config.listeners, listener).defaults) if listener is not None else None
+    defaults = None
+    if listener is not None:
+        # Without an address of its own, AMQP comes in where STOMP does.
+        endpoint = getattr(config.listeners, listener) or config.listeners.stomp
+        defaults = (listener, endpoint.defaults)
     found = explain(config, kind, name, defaults, parsed)
     for note in (*parsed.consumer.notes, *parsed.producer.notes):
         print(f"penstock: {note}", file=sys.stderr)

@@ -536,3 +536,13 @@ def test_every_other_plugin_is_noted_or_refused(option: Option) -> None:
 def test_the_base_entry_is_for_everything() -> None:
     document = document_of("")
     assert [(entry.pattern.text, entry.kinds) for entry in document.addresses] == [(">", BOTH)]
+
+
+def test_an_amqp_connector_is_a_listener_of_its_own() -> None:
+    document = document_of(
+        "<transportConnectors><transportConnector uri='amqp://127.0.0.1:5672?jms.prefetchPolicy.all=5'/></transportConnectors>"
+    )
+    config = merged([document])
+    assert config.listeners.amqp is not None
+    assert str(config.listeners.amqp) == "tcp://127.0.0.1:5672"
+    assert config.listeners.amqp.defaults.values["prefetch.queue_prefetch"] == 5

@@ -495,3 +495,12 @@ def test_every_other_element_of_a_core_is_taken_or_noted(option: Option) -> None
         assert any(option.text in problem for problem in problems(document))
     else:
         assert notes(document) == [f"broker.xml:2: core: {option.name} has no effect: {option.text}"]
+
+
+def test_an_acceptor_of_all_protocols_serves_what_has_no_other() -> None:
+    document = artemis(
+        "<acceptors><acceptor name='all'>tcp://127.0.0.1:61616</acceptor>"
+        "<acceptor name='stomp'>tcp://127.0.0.1:61613?protocols=STOMP</acceptor></acceptors>"
+    )
+    listeners = merged([document]).listeners
+    assert (str(listeners.stomp), str(listeners.amqp)) == ("tcp://127.0.0.1:61613", "tcp://127.0.0.1:61616")

@@ -205,6 +205,14 @@ def test_explain_asks_a_gateway_that_is_not_there(capsys: pytest.CaptureFixture[
     assert "cannot reach" in capsys.readouterr().err
 
 
+def test_explain_as_for_a_connection_of_amqp(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("listeners: {stomp: 'tcp://127.0.0.1:0?jms.prefetchPolicy.all=5'}")
+    argv = ["explain", "a", "--listener", "amqp", "--config", str(path), "--json"]
+    assert main(argv) == exit_codes.OK
+    assert json.loads(capsys.readouterr().out)["settings"]["prefetch.queue-prefetch"]["value"] == "5"
+
+
 @pytest.mark.parametrize("destination", ["a.>", "a?consumer.prefetch=1", ""])
 def test_explain_needs_a_destination(destination: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", destination]) == exit_codes.USAGE
