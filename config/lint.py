@@ -13,6 +13,7 @@ from typing import Final, Literal
 from config.errors import Problem
 from config.loader import place_of
 from config.matching import ONE, REST, AddressEntry, InvalidPattern, Pattern
+from config.permissions import Permission
 from config.schema import ADDRESS, leaves
 from config.sources import detect, hornetq
 from config.sources.artemis_options import QUEUE_PREFIX, TOPIC_PREFIX, translate
@@ -151,14 +152,23 @@ def _permissions(documents: Sequence[Document]) -> Iterator[Finding]:
         return
     granted = {group for entry in entries for groups in entry.grants.values() for group in groups} - {"*"}
     held = {group for document in documents for groups in document.groups.values() for group in groups}
-    place = next((place for entry in entries for place in entry.sources.values()), documents[0].source)
-    source, line = place_of(place)
     if not any(document.users or document.passwords for document in documents):
         text = "there are permissions and no users: without a login nobody is in a group, so only '*' may do anything"
-        yield _warning(source, line, "permissions", text)
+        yield _granting(entries, granted, text)
     elif granted - held:
-        text = f"no user is in {', '.join(sorted(granted - held))}"
-        yield _warning(source, line, "permissions", text)
+        yield _granting(entries, granted - held, f"no user is in {', '.join(sorted(granted - held))}")
+
+
+def _granting(entries: Sequence[Permission], groups: set[str], text: str) -> Finding:
+    """Return a warning at the first grant to one of ``groups``."""
+    places = (
+        entry.sources[action]
+        for entry in entries
+        for action, granted in entry.grants.items()
+        if not groups or not groups.isdisjoint(granted)
+    )
+    source, line = place_of(next(places, ""))
+    return _warning(source, line, "permissions", text)
 
 
 def covers(broad: Pattern, narrow: Pattern) -> bool:

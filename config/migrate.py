@@ -126,8 +126,11 @@ def _nested(tree: Tree, values: Mapping[str, object], sources: Mapping[str, str]
     for key, at in tree.items():
         if isinstance(at, Leaf):
             if at.path in values and not at.is_alias:
-                shown = at.kind.show(values[at.path])
-                node[key] = (shown if values[at.path] is None else quoted(shown), sources.get(at.path, ""))
+                value = values[at.path]
+                shown = at.kind.show(value)
+                # Null and booleans are themselves in YAML; every other text that looks like them is a text.
+                is_word = value is None or isinstance(value, bool)
+                node[key] = (shown if is_word else quoted(shown), sources.get(at.path, ""))
         elif inner := _nested(at, values, sources):
             node[key] = inner
     return node

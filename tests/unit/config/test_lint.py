@@ -270,3 +270,13 @@ def test_xml_that_is_none_is_one_error() -> None:
 )
 def test_covers(broad: str, narrow: str, expected: bool) -> None:
     assert covers(Pattern.parse(broad), Pattern.parse(narrow)) is expected
+
+
+def test_the_place_is_that_of_the_grant() -> None:
+    files = [
+        ("p.yaml", b"users: {}\npermissions: [{match: a, read: g}]"),
+        ("q.yaml", b"permissions:\n- match: b\n  write: h\n"),
+    ]
+    users = b"<configuration xmlns='urn:hornetq'><user name='u' password='p'><role name='g'/></user></configuration>"
+    told = [str(finding) for finding in lint([*files, ("users.xml", users)])]
+    assert told == ["warning: q.yaml:3: permissions: no user is in h"]

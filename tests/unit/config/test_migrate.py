@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import jsonschema
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigError
+from config.json_schema import build
 from config.loader import merged
 from config.matching import QUEUE, TOPIC, AddressMatcher
 from config.migrate import migrate, quoted
@@ -32,6 +35,7 @@ def there_and_back(*texts: str) -> tuple[str, ServerConfig, ServerConfig]:
     written = migrate(documents, few_rounds)
     document = read_yaml("p.yaml", written.encode())
     assert document.problems == []
+    jsonschema.validate(yaml.safe_load(written), build())
     return written, merged(documents), merged([document])
 
 
