@@ -60,6 +60,8 @@ def _starter(directory: Path) -> Iterator[StartGateway]:
     yield start
     for process in started:
         process.dispose()
+    for process in started:
+        process.check_store()
 
 
 @pytest.fixture

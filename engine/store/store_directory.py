@@ -50,7 +50,7 @@ def open_store_file(files: Files, directory: str, now_ms: int) -> str:
         files.make_directory(f"{directory}/{name}")
     path = f"{directory}/{STORE_FILE}"
     if files.exists(path):
-        return _read_store_file(files, path)
+        return read_store_id(files, directory)
     store_id = _id_in_segments(files, f"{directory}/{LOG_DIRECTORY}") or files.random_bytes(4).hex()
     described = {"format": layout.FORMAT_VERSION, "store_id": store_id, "created_ms": now_ms}
     file = files.create(path + ".new")
@@ -65,7 +65,12 @@ def open_store_file(files: Files, directory: str, now_ms: int) -> str:
     return store_id
 
 
-def _read_store_file(files: Files, path: str) -> str:
+def read_store_id(files: Files, directory: str) -> str:
+    """Return the id of the store in ``directory``.
+
+    Raises: StoreCorrupt for a store of another version, OSError if there is none.
+    """
+    path = f"{directory}/{STORE_FILE}"
     file = files.open_to_read(path)
     try:
         octets = read_fully(file, file.size(), 0)

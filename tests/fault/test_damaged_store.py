@@ -47,6 +47,7 @@ def test_flipped_octet_in_the_middle_is_refused_with_its_place(killed: tuple[Gat
     for _ in range(COUNT // 2):
         middle = segment.read_bytes().index(BODY, middle + 1)
     overwrite(segment, middle, b"A")
+    gateway.is_damaged = True
     with pytest.raises(GatewayFailed, match="ended with exit status 3") as refused:
         gateway.start()
     text = str(refused.value)

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
 
+from engine.store.files import RealFiles
+from engine.store.verify import verify
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_LIMIT_S: Final = 30.0
 STOP_LIMIT_S: Final = 30.0
@@ -32,6 +35,7 @@ class GatewayProcess:
         self.data = data
         self.config = config
         self.log = log
+        self.is_damaged = False  # a test has spoilt the store on purpose
         self.stomp_host = ""
         self.stomp_port = 0
         self.http_url = ""
@@ -124,6 +128,12 @@ class GatewayProcess:
         """End it at the end of a test, whatever its state."""
         if self._process is not None:
             self.kill9()
+
+    def check_store(self) -> None:
+        """Say what is wrong with the store it leaves behind, however it ended."""
+        if not self.is_damaged and (self.data / "store.json").exists():
+            findings = verify(RealFiles(), str(self.data)).findings
+            assert findings == [], "the store is not sound: " + "; ".join(map(str, findings[:5]))
 
     def get(self, path: str) -> tuple[int, str]:
         """Return status and text of an HTTP GET."""

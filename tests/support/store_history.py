@@ -17,6 +17,7 @@ from engine.message import PERSISTENT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, DestinationState, Range
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
+from engine.store.verify import verify
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
 
@@ -227,6 +228,9 @@ class History:
             self.timers = ManualTimers(self.clock)
             self.workers = ManualWorkers()
             self.listener = RecordingListener()
+            if self.starts:
+                findings = verify(self.files, "data").findings
+                assert findings == [], f"the store is not sound: {findings[0]}"
             if self.chance.random() < 0.2:
                 self.files.crash_at = self.files.operations + self.chance.randint(1, 120)
             try:
