@@ -268,7 +268,8 @@ class Store(ABC):
     """The engine's durable memory.  Offsets are octets from the start of the commit log.
 
     Everything appended between two ``write`` calls is one batch.  All methods are called on the engine's thread and
-    none of them reads the disk or waits for it, except ``open_destination`` (once a destination).
+    none of them reads the disk or waits for it, except ``open_destination`` (once a destination) and
+    ``open_subscription`` with an earlier start.
     """
 
     @abstractmethod
@@ -300,7 +301,9 @@ class Store(ABC):
         It begins behind everything appended so far; ``starts`` says otherwise for some priorities: from which queue
         offset on (0 for all that is kept).  Its entries are the topic's: ``settle``, ``settle_range`` and
         ``fail_attempts`` take its number with the topic's queue offsets, ``request`` the topic's number.  It is
-        durable once the offset after its record is.
+        durable once the offset after its record is.  With ``starts`` the disk may be read.
+
+        Raises: StoreError when the disk refuses to say what is kept.
         """
 
     @abstractmethod

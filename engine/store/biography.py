@@ -154,8 +154,13 @@ def _segment_of(reader: StoreReader, offset: int) -> Segment:
 
 def _owners(reader: StoreReader, destination_id: int) -> dict[int, str]:
     """Return by number the destination itself and what else may settle its entries."""
-    info = read_catalog(reader).destinations.get(destination_id)
-    return {destination_id: uri(QUEUE, f"#{destination_id}") if info is None else uri(info.kind, info.name)}
+    catalog = read_catalog(reader)
+    info = catalog.destinations.get(destination_id)
+    owners = {destination_id: uri(QUEUE, f"#{destination_id}") if info is None else uri(info.kind, info.name)}
+    for subscription in catalog.subscriptions.values():
+        if subscription.topic_id == destination_id:
+            owners[subscription.number] = subscription.name
+    return owners
 
 
 def _records_about(reader: StoreReader, offset: int, owners: dict[int, str]) -> Iterator[Record]:
@@ -197,7 +202,7 @@ def _event(
 ) -> Event | None:
     """Return what the record says of the entry (priority, queue offset), None if it is about others."""
     fixed = layout.SETTLEMENT_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
-    _, consumer_id, outcome, cause, _, _, due_ms = fixed
+    _, consumer_id, outcome, cause, _, _, due_or_freed = fixed
     attempts = _attempts_of(record, entry)
     if attempts is None:
         return None
@@ -211,7 +216,7 @@ def _event(
         OUTCOME_NAMES.get(outcome, str(outcome)) if is_settlement else "",
         CAUSE_NAMES.get(cause, str(cause)),
         attempts,
-        due_ms,
+        0 if is_settlement else due_or_freed,
         consumers.get(consumer_id, {}),
         _moved_to(reader, record, message_id) if is_moving else "",
     )

@@ -29,7 +29,7 @@ from engine.store.paging import PageJob, SegmentMap
 from engine.store.recovery import Recovery
 from engine.store.recovery_report import RecoveryReport
 from engine.store.release import Release
-from engine.store.retention import Retention
+from engine.store.retention import Retention, read_snapshot
 from engine.store.settings import ASYNC, StoreSettings
 from engine.store.state import Lane, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
@@ -47,6 +47,7 @@ class FileStore(Store):
     __slots__ = (
         "report",
         "_directory",
+        "_files",
         "_store_id",
         "_settings",
         "_is_async",
@@ -80,6 +81,7 @@ class FileStore(Store):
         skip_corruption: bool = False,
     ) -> None:
         self._directory = directory
+        self._files = files
         self._settings = settings
         self._is_async = settings.flush == ASYNC
         self._is_skipping = skip_corruption
@@ -227,16 +229,39 @@ class FileStore(Store):
         self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
     ) -> int:
         state = self._log.state
+        lanes = state.destinations[topic_id].lanes
         wanted = {} if starts is None else starts
+        # What retention has dropped is nobody's to settle: a subscription that began there would hold space for ever.
+        kept = self._first_tails() if wanted else {}
         places = [
-            (lane.priority, min(max(wanted.get(lane.priority, lane.tail), lane.kept_first), lane.tail), lane.tail)
-            for lane in state.destinations[topic_id].lanes
+            (
+                lane.priority,
+                min(max(wanted.get(lane.priority, lane.tail), kept.get(_key(lane), 0)), lane.tail),
+                lane.tail,
+            )
+            for lane in lanes
         ]
         number = state.next_destination
         described = {"id": number, "topic": topic_id, "name": name, "description": description, "starts": places}
         self._log.append_record(layout.SUBSCRIPTION, topic_id, compact_json(described).encode())
         state.add_subscription(number, topic_id, name, description, places)
         return number
+
+    def _first_tails(self) -> dict[int, int]:
+        """Return how long each lane was where the log begins now: its entries from there on are kept.
+
+        Raises: StoreError when the disk refuses to say.
+        """
+        segment = self._log.segments[0]
+        if segment.base == 0:
+            return {}
+        try:
+            found = read_snapshot(self._files, segment)
+        except OSError as error:
+            raise StoreError(describe(error, segment.path())) from error
+        if found is None:
+            raise StoreError(f"{segment.path()}: its snapshot is damaged")
+        return {key: lane.tail for key, lane in found[0].lanes.items()}
 
     def close_destination(self, number: int) -> None:
         self._log.append_record(layout.CLOSE, number, compact_json({"id": number}).encode())
@@ -398,6 +423,10 @@ class FileStore(Store):
             self._log.close()
             self._checkpoint.close()
             self._lock.close()
+
+
+def _key(lane: Lane) -> int:
+    return (lane.destination_id << LANE_SHIFT) | lane.priority
 
 
 def _pack_ranges(consumer_id: int, outcome: int, cause: int, due_or_freed: int, ranges: list[Range]) -> bytes:

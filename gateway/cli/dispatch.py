@@ -28,6 +28,7 @@ MODULES: Final = {
     "stat": "gateway.cli.stat",
     "why": "gateway.cli.why",
     "retry": "gateway.cli.retry",
+    "store": "gateway.cli.store",
     "export": "gateway.cli.export",
     "demo": "gateway.cli.demo",
 }

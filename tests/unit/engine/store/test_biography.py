@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.annotations import annotation
-from engine.destination import QUEUE
+from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreError
 from engine.message import DEAD_LETTER, PERSISTENT, STOMP, Message
 from engine.ports import (
@@ -15,7 +15,9 @@ from engine.ports import (
     CAUSE_EXHAUSTED,
     CAUSE_NACK,
     CAUSE_NONE,
+    CAUSE_NOT_SELECTED,
     DEAD_LETTERED,
+    DROPPED,
     Range,
 )
 from engine.store.biography import FAILED, SENT, SETTLED, Biography, UnknownMessage, biography
@@ -74,7 +76,7 @@ def test_failures_and_the_end_are_told_with_their_consumers(tmp_path: Path, is_l
     told.send(b"other")
     told.store.fail_attempts(told.orders, worker, CAUSE_NACK, 5_000, [Range(4, message.queue_offset, 1, 1)])
     heir = told.store.open_consumer(told.orders, {"client_id": "heir"})
-    told.store.settle(told.orders, heir, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2)])
+    told.store.settle(told.orders, heir, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2, 0, 17)])
     if is_listed:
         for _ in range(40):  # segments of 8 KiB: the records above lie far behind
             told.send(b"x" * 1_000)
@@ -88,6 +90,24 @@ def test_failures_and_the_end_are_told_with_their_consumers(tmp_path: Path, is_l
     assert (found.events[1].count, found.events[1].due_ms) == (1, 5_000)
     assert found.events[1].consumer["client_id"] == "worker"
     assert found.events[2].consumer == {"client_id": "heir"}
+    assert found.events[2].due_ms == 0, "a settled message waits for nothing"
+
+
+def test_each_durable_subscription_has_its_own_part(tmp_path: Path) -> None:
+    told = Told()
+    topic = told.store.open_destination(TOPIC, "news")
+    mail = told.store.open_subscription(topic, "mail", {"client_id": "c1"})
+    archive = told.store.open_subscription(topic, "archive", {"client_id": "c2"})
+    message = Message(topic, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"a:1\n", b"body")
+    told.store.append(message)
+    told.store.fail_attempts(mail, 0, CAUSE_NACK, 5_000, [Range(4, 0, 1, 1)])
+    told.store.settle_range(archive, 0, DROPPED, CAUSE_NOT_SELECTED, 4, 0, 1, message.size)
+    events = told.of(message, tmp_path).events
+    assert [(event.kind, event.owner, event.cause) for event in events] == [
+        (SENT, "topic://news", ""),
+        (FAILED, "mail", "nack"),
+        (SETTLED, "archive", "not-selected"),
+    ]
 
 
 def test_events_of_other_messages_are_not_told(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import errno
 import pytest
 
 from engine.destination import QUEUE, TOPIC
+from engine.errors import StoreError
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, FILE_LANE, READ_LANE, SYNC_LANE, Range
 from engine.store.headers import unpack_checkpoint
 from engine.store.settings import StoreSettings
+from engine.store.verify import verify
 from tests.support.store_home import UNLIMITED, FileHome, lane
 
 INTERVAL_MS = 1_000
@@ -286,6 +288,37 @@ def test_a_durable_subscription_keeps_what_it_has_not_settled() -> None:
     home.flush()
     home.pass_time(INTERVAL_MS)
     assert home.store.append_offset() - bases(home)[0] <= 20_000
+
+
+def test_a_retroactive_subscription_begins_where_the_log_does() -> None:
+    home = home_with(octets=20_000)
+    topic = home.store.open_destination(TOPIC, "news")
+    fill(home, topic)
+    home.pass_time(INTERVAL_MS)
+    assert bases(home)[0] > 0
+    home.restart()
+    number = home.store.open_subscription(topic, "mail", {}, {4: 0})
+    first = home.store.state_of(number).lanes[0].cursor
+    assert 0 < first < 300
+    home.flush()
+    page = home.page(topic, 4, 0, 300)
+    assert [each.queue_offset for each in page.messages] == list(range(first, 300))
+    sizes = [each.size for each in page.messages]
+    home.store.settle(number, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, 300 - first, 0, 0, sizes)])
+    assert home.store.state_of(number).lanes[0].cursor == 300
+    home.stop()
+    assert verify(home.files, "data").findings == []
+
+
+def test_a_retroactive_subscription_when_the_disk_does_not_answer() -> None:
+    home = home_with(octets=20_000)
+    topic = home.store.open_destination(TOPIC, "news")
+    fill(home, topic)
+    home.pass_time(INTERVAL_MS)
+    home.files.fail("pread", errno.EIO, ".log")
+    with pytest.raises(StoreError, match="Input/output error"):
+        home.store.open_subscription(topic, "mail", {}, {4: 0})
+    assert home.store.state_of(home.store.open_subscription(topic, "mail", {})).lanes[0].cursor == 300
 
 
 def test_a_late_subscription_does_not_keep_what_came_before_it() -> None:

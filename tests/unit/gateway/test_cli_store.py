@@ -1,0 +1,59 @@
+"""``penstock store verify`` on directories."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.destination import QUEUE
+from gateway.__main__ import main
+from gateway.cli import exit_codes
+from tests.support.store_copy import copy_to
+from tests.support.store_home import FileHome
+
+
+def a_store(directory: Path) -> Path:
+    home = FileHome()
+    home.send(home.store.open_destination(QUEUE, "orders"), 10)
+    home.stop()
+    copy_to(directory, home.files)
+    return directory / "data"
+
+
+def test_a_sound_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = a_store(tmp_path)
+    assert main(["store", "verify", "--data", str(data)]) == exit_codes.OK
+    assert "10 of them messages" in capsys.readouterr().out
+    assert main(["store", "verify", "--data", str(data), "--json"]) == exit_codes.OK
+    described = json.loads(capsys.readouterr().out)
+    assert (described["findings"], described["message_count"], described["is_torn"]) == (0, 10, False)
+
+
+def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = a_store(tmp_path)
+    segment = data / "commitlog" / "00000000000000000000.log"
+    octets = bytearray(segment.read_bytes())
+    octets[octets.index(b"3 ...")] ^= 1
+    segment.write_bytes(octets)
+    assert main(["store", "verify", "--data", str(data)]) == exit_codes.STORE
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{segment}, position ")
+    assert lines[-1].endswith(f"{len(lines) - 1} findings")
+    assert main(["store", "verify", "--data", str(data), "--json"]) == exit_codes.STORE
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["path"] == str(segment)
+
+
+def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["store", "verify", "--data", str(tmp_path)]) == exit_codes.FAILED
+    assert f"{tmp_path} is not a store" in capsys.readouterr().err
+
+
+def test_a_store_that_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = a_store(tmp_path)
+    with (data / "lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["store", "verify", "--data", str(data)]) == exit_codes.STORE
+    assert "in use by a gateway" in capsys.readouterr().err
