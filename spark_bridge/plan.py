@@ -88,8 +88,7 @@ def _subscribers(catalog: Catalog, chosen: dict[int, DestinationInfo]) -> dict[i
         if info.topic_id in chosen:
             of_topic = found.setdefault(info.topic_id, [])
             taken = {one.label for one in of_topic}
-            text = label(info.description.get("client_id", ""), info.name, taken, info.number)
-            of_topic.append(Subscriber(info.number, text, info.starts))
+            of_topic.append(Subscriber(info.number, label(info.name, taken, info.number), info.starts))
     return found
 
 

@@ -31,10 +31,9 @@ class Subscriber:
         return found
 
 
-def label(client_id: str, name: str, taken: set[str], number: int) -> str:
-    """Return ``client:name``, or the name alone where there is no client; told apart by number if that is taken."""
-    text = f"{client_id}:{name}" if client_id else name
-    return f"{text}#{number}" if text in taken else text
+def label(name: str, taken: set[str], number: int) -> str:
+    """Return the name of a subscription, told apart by its number if another one has the same."""
+    return f"{name}#{number}" if name in taken else name
 
 
 def subscription_states(

@@ -52,6 +52,7 @@ class FileStore(Store):
         "_settings",
         "_is_async",
         "_is_skipping",
+        "_told_skipped",
         "_workers",
         "_lock",
         "_checkpoint",
@@ -85,6 +86,7 @@ class FileStore(Store):
         self._settings = settings
         self._is_async = settings.flush == ASYNC
         self._is_skipping = skip_corruption
+        self._told_skipped: set[tuple[int, int, int]] = set()  # destination, priority, entry
         self._workers = workers
         self._listener: StoreListener | None = None
         self._is_closed = False
@@ -393,6 +395,7 @@ class FileStore(Store):
                 self._is_skipping,
                 self.report,
                 reader,
+                self._told_skipped,
             ),
             READ_LANE,
         )

@@ -57,7 +57,8 @@ class PageJob(Job):
     """One ``Store.request``: the messages of ``span``.
 
     What is sound before a damaged record is handed over; the damage is the answer to the next request, which begins
-    there.  is_skipping: damaged records are left out instead, and noted in ``report``.
+    there.  is_skipping: damaged records are left out instead, and noted in ``report``; ``told``: those that reader 0
+    has been told of.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class PageJob(Job):
         "_is_skipping",
         "_report",
         "_reader",
+        "_told",
         "_messages",
         "_next",
         "_skipped",
@@ -90,6 +92,7 @@ class PageJob(Job):
         is_skipping: bool,
         report: RecoveryReport,
         reader: int,
+        told: set[tuple[int, int, int]],
     ) -> None:
         self._listener = listener
         self._open_files = open_files
@@ -103,6 +106,7 @@ class PageJob(Job):
         self._is_skipping = is_skipping
         self._report = report
         self._reader = reader
+        self._told = told
         self._messages: list[Message] = []
         self._next = span.first
         self._skipped: list[DamagedRecord] = []
@@ -119,10 +123,12 @@ class PageJob(Job):
     def finish(self) -> None:
         reader = self._reader
         for damaged in self._skipped:
-            is_new = damaged.lost not in self._report.skipped
-            if is_new:
+            if damaged.lost not in self._report.skipped:
                 self._report.skipped.append(damaged.lost)
-            if is_new or reader:
+            key = (self._destination_id, self._priority, damaged.entry)
+            if reader or key not in self._told:
+                if not reader:
+                    self._told.add(key)
                 self._listener.record_skipped(
                     self._destination_id, self._priority, damaged.entry, damaged.size_bytes, str(damaged), reader
                 )

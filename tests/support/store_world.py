@@ -97,6 +97,7 @@ class RecordingListener(StoreListener):
         self.failures: list[str] = []
         self.skipped: list[tuple[int, str]] = []
         self.skipped_sizes: list[int] = []
+        self.skipped_readers: list[int] = []
         self.healed_count = 0
 
     def durable(self, offset: int) -> None:
@@ -117,6 +118,7 @@ class RecordingListener(StoreListener):
     ) -> None:
         self.skipped.append((queue_offset, reason))
         self.skipped_sizes.append(size_bytes)
+        self.skipped_readers.append(reader)
 
     def store_failed(self, reason: str) -> None:
         self.failures.append(reason)

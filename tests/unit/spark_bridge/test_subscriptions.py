@@ -40,11 +40,11 @@ def test_each_subscription_has_its_own_states(tmp_path: Path, more: int) -> None
     home = FileHome(StoreSettings(segment_bytes=8192))
     store = home.store
     topic, queue = store.open_destination(TOPIC, "news"), store.open_destination(QUEUE, "orders")
-    mail = store.open_subscription(topic, "mail", {"client_id": "c1"})
+    mail = store.open_subscription(topic, "c1:mail", {})
     home.send(topic, 3)
     home.send(queue, 2)
     late = store.open_subscription(topic, "late", {})
-    closed = store.open_subscription(topic, "closed", {"client_id": "c1"}, {4: 0})
+    closed = store.open_subscription(topic, "c1:closed", {}, {4: 0})
     home.send(topic, 2)
     store.settle(mail, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 2, 0, 0, [1, 1])])
     store.settle_range(mail, 0, DROPPED, CAUSE_NOT_SELECTED, 4, 2, 1, 1)
@@ -92,6 +92,5 @@ def test_a_topic_without_durable_subscriptions_has_empty_maps(tmp_path: Path) ->
 
 
 def test_labels() -> None:
-    assert label("c1", "mail", set(), 7) == "c1:mail"
-    assert label("", "mail", {"c1:mail"}, 7) == "mail"
-    assert label("", "mail", {"mail"}, 7) == "mail#7"
+    assert label("c1:mail", {"c2:mail"}, 7) == "c1:mail"
+    assert label("c1:mail", {"c1:mail"}, 7) == "c1:mail#7"

@@ -12,7 +12,7 @@ from engine.ports import ACKNOWLEDGED, CAUSE_NONE, FILE_LANE, READ_LANE, SYNC_LA
 from engine.store import format as layout
 from engine.store.headers import unpack_checkpoint
 from engine.store.settings import ASYNC, StoreSettings
-from tests.support.store_home import UNLIMITED, FileHome, lane
+from tests.support.store_home import UNLIMITED, FileHome, lane, message
 
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
 RETRY_MS = 500
@@ -397,6 +397,20 @@ def test_damaged_records_are_left_out_and_told_if_asked_for() -> None:
     ((entry, told),) = home.listener.skipped
     assert entry == 3
     assert told.startswith(reason)
+
+
+def test_each_reader_is_told_of_a_damaged_record_and_the_queue_itself_once() -> None:
+    home = FileHome()
+    home.stop()
+    home.is_skipping = True
+    home.begin()
+    queue, sent, _ = damaged(home, 3)
+    for reader in (5, 0, 5, 0):
+        home.store.request(queue, 4, 0, 5, UNLIMITED, reader)
+    home.workers.run_all()
+    assert [entry for entry, _ in home.listener.skipped] == [3, 3, 3]
+    assert home.listener.skipped_readers == [5, 0, 5]
+    assert home.listener.skipped_sizes == [message(queue, sent[3]).size] * 3
 
 
 def test_an_entry_that_leads_past_its_segment_is_damage() -> None:
