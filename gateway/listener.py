@@ -187,6 +187,7 @@ def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
         body_bytes=limits.body_bytes,
         transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
         groups=config.groups,
+        defaults=(config.listeners.amqp or config.listeners.stomp).defaults,
         frame_time_ms=limits.frame_time_ms,
         connect_time_ms=limits.connect_time_ms,
         unread_output_bytes=limits.unread_output_bytes,

@@ -20,6 +20,7 @@ from engine.failures import consumer_words
 from engine.store.biography import Biography, biography, entry_of
 from engine.store.reader import StoreReader
 from engine.views import Whereabouts, locate, view_consumer, view_producer
+from engine.window import CreditWindow
 from gateway.web.why import Answer, WhySource
 from gateway.why import consumer_lines, message_lines, producer_lines
 
@@ -89,7 +90,8 @@ def _own_values(consumer: Consumer, kind: int) -> dict[str, Setting]:
     settings = consumer.queue.settings
     values: dict[str, Setting] = {}
     expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.subscriber is not None, False)
-    if consumer.window.prefetch != expected:
+    # Credit is granted link by link, and is no setting.
+    if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch != expected:
         values.update(prefetch_values(kind, consumer.window.prefetch, source=source))
     if consumer.redelivery is not None:
         for field in dataclasses.fields(consumer.redelivery):

@@ -103,7 +103,8 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
         raise InvalidField("a consumer's attach has no source address")
     else:
         found, uri = source_of(connection, source.address, source.capabilities)
-    options, applied = subscription(frame.name, source, uri, is_topic(found.kind))
+    defaults = connection.settings.defaults
+    options, applied = subscription(frame.name, source, uri, is_topic(found.kind), defaults)
     link = OutgoingLink(
         session, frame.name, handle, frame.handle, frame.snd_settle_mode == SETTLED, source.default_outcome
     )

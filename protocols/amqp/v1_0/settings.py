@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.transaction import TransactionLimits
 
 
@@ -17,6 +18,7 @@ class AmqpSettings:
     idle_time_ms: of silence, after which a peer is given up; half of it is what we ask for (transport 2.4.5).
     incoming_window: transfer frames of a session before it must hear from us.
     groups: login -> the groups it is in.
+    defaults: what the listener's URI says for the consumers of its connections; credit is the client's own affair.
     link_credit: messages that a producer may send ahead; topped up at half.
     """
 
@@ -37,3 +39,4 @@ class AmqpSettings:
     ending_time_ms: int = 5_000
     transaction_limits: TransactionLimits = field(default_factory=TransactionLimits)
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    defaults: ConnectionDefaults = NO_DEFAULTS

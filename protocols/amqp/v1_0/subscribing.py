@@ -16,20 +16,26 @@ from dataclasses import replace
 from typing import Final
 
 from config.destination_options import ConsumerOptions
+from config.model import ConnectionDefaults
 from engine.consumer import INDIVIDUAL
 from engine.options import SubscribeOptions
 from protocols.amqp.v1_0.errors import InvalidField
 from protocols.amqp.v1_0.performatives import Source
 from protocols.amqp.v1_0.values import Described, Value
+from protocols.consumer_defaults import with_defaults
 
 SELECTOR: Final[frozenset[Value]] = frozenset((0x0000468C00000004, "apache.org:selector-filter:string"))
 NO_LOCAL: Final[frozenset[Value]] = frozenset((0x0000468C00000003, "apache.org:no-local-filter:list"))
 NUMBER_SEPARATOR: Final = "|"  # Qpid JMS writes ``name|2`` for the second consumer of a shared subscription
-REDELIVERY_PATH: Final = "redelivery."
 
 
-def subscription(name: str, source: Source, uri: ConsumerOptions, is_topic: bool) -> tuple[SubscribeOptions, Source]:
-    """Return what to subscribe with, and the source to answer.  name: of the link.  Raises: InvalidField."""
+def subscription(
+    name: str, source: Source, uri: ConsumerOptions, is_topic: bool, defaults: ConnectionDefaults
+) -> tuple[SubscribeOptions, Source]:
+    """Return what to subscribe with, and the source to answer.
+
+    name: of the link.  uri: options behind the address's ``?``.  defaults: the connection's.  Raises: InvalidField.
+    """
     selector = uri.selector or ""
     is_no_local = uri.no_local
     applied: dict[Value, Value] = {}
@@ -47,11 +53,6 @@ def subscription(name: str, source: Source, uri: ConsumerOptions, is_topic: bool
     capabilities = source.capabilities or []
     is_durable = is_topic and (bool(source.durable) or source.expiry_policy == "never")
     is_shared = is_topic and "shared" in capabilities
-    redelivery = {
-        path.removeprefix(REDELIVERY_PATH): value
-        for path, value in uri.settings.items()
-        if path.startswith(REDELIVERY_PATH)
-    }
     options = SubscribeOptions(
         INDIVIDUAL,
         name=name,
@@ -62,15 +63,16 @@ def subscription(name: str, source: Source, uri: ConsumerOptions, is_topic: bool
         is_shared=is_shared,
         is_global=is_shared and "global" in capabilities,
         is_no_local=is_no_local,
-        is_exclusive=bool(uri.is_exclusive),
+        is_exclusive=defaults.is_exclusive if uri.is_exclusive is None else uri.is_exclusive,
         is_browser=not is_topic and (source.distribution_mode == "copy" or uri.is_browser),
-        is_retroactive=bool(uri.is_retroactive),
+        is_retroactive=(is_topic and defaults.is_retroactive) if uri.is_retroactive is None else uri.is_retroactive,
         priority=uri.priority or 0,
         pending_limit=uri.maximum_pending_message_limit,
         is_credited=True,
-        redelivery=redelivery,
     )
-    return options, replace(source, filter=applied or None)
+    # What stands behind the ``?`` is above what the connection says, and both are read alike.
+    own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)
+    return with_defaults(own, defaults, is_topic), replace(source, filter=applied or None)
 
 
 def subscription_name(link_name: str) -> str:
