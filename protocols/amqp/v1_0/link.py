@@ -275,7 +275,8 @@ class IncomingLink(Link):
     def _refuse(self, transfer: Transfer, delivery_id: int, error: PenstockError) -> None:
         """A bad message fails alone; one that is settled already can only be answered with the link."""
         if transfer.settled:
-            raise error
+            self.detach(error)
+            return
         rejected = Rejected(error_of(error))
         state = transfer.state
         if isinstance(state, TransactionalState):

@@ -1,0 +1,206 @@
+"""The coordinator: declare, discharge, and what is held back in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.transaction import TransactionLimits
+from protocols.amqp.v1_0.performatives import (
+    Accepted,
+    Composite,
+    Coordinator,
+    Declare,
+    Declared,
+    Detach,
+    Discharge,
+    Disposition,
+    End,
+    Rejected,
+    Released,
+    TransactionalState,
+    encode_composite,
+)
+from protocols.amqp.v1_0.settings import AmqpSettings
+from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+
+
+def request(peer: AmqpPeer, composite: Composite) -> Any:
+    """Send a request to the coordinator; return the state that it is answered with."""
+    peer.transfer(b"\x00\x53\x77" + encode_composite(composite), handle=9)
+    (answer,) = (frame for frame in peer.take() if isinstance(frame, Disposition) and frame.role)
+    assert answer.settled
+    return answer.state
+
+
+def declare(peer: AmqpPeer) -> bytes:
+    state = request(peer, Declare())
+    assert isinstance(state, Declared)
+    return state.txn_id
+
+
+def transacted(**options: Any) -> tuple[AmqpGateway, AmqpPeer]:
+    gateway = AmqpGateway(**options)
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    attach = peer.attach_coordinator()
+    assert isinstance(attach.target, Coordinator)
+    assert "amqp:local-transactions" in (attach.target.capabilities or [])
+    return gateway, peer
+
+
+def test_sends_show_at_commit() -> None:
+    gateway, peer = transacted()
+    name = declare(peer)
+    for body in "ab":
+        peer.transfer(text(body), state=TransactionalState(name))
+        assert peer.one(Disposition).state == TransactionalState(name, Accepted())
+    assert gateway.stats("q").depth == 0
+    assert request(peer, Discharge(name)) == Accepted()
+    assert gateway.stats("q").depth == 2
+
+
+def test_a_commit_is_confirmed_once_it_is_durable() -> None:
+    gateway, peer = transacted()
+    name = declare(peer)
+    peer.transfer(text("a", durable=True), state=TransactionalState(name))
+    peer.take()
+    gateway.syncs = False
+    peer.transfer(b"\x00\x53\x77" + encode_composite(Discharge(name)), handle=9)
+    assert [frame for frame in peer.take() if isinstance(frame, Disposition)] == []
+    gateway.syncs = True
+    gateway.sync()
+    assert [frame.state for frame in peer.take() if isinstance(frame, Disposition)] == [Accepted()]
+
+
+def test_sends_vanish_at_rollback() -> None:
+    gateway, peer = transacted()
+    name = declare(peer)
+    peer.transfer(text("a"), state=TransactionalState(name))
+    peer.take()
+    assert request(peer, Discharge(name, True)) == Accepted()
+    assert gateway.stats("q").depth == 0
+    assert isinstance(request(peer, Discharge(name)), Rejected)  # it is over
+
+
+def test_outcomes_count_at_commit() -> None:
+    gateway, peer = transacted()
+    peer.publish("a", "b", "c")
+    peer.attach_receiver("q", credit=5)
+    peer.take()
+    name = declare(peer)
+    peer.dispose(0, TransactionalState(name, Accepted()))
+    peer.dispose(1, TransactionalState(name, Rejected()))
+    peer.dispose(2, TransactionalState(name, Released()))
+    assert gateway.stats("q").depth == 3
+    request(peer, Discharge(name))
+    assert gateway.stats("ActiveMQ.DLQ").depth == 1
+    assert gateway.stats("q").depth == 1
+
+
+def test_rolled_back_messages_come_again_first_and_counted() -> None:
+    gateway, peer = transacted()
+    peer.publish(*"abcd")
+    peer.attach_receiver("q", credit=3)
+    peer.take()
+    name = declare(peer)
+    for number in range(2):
+        peer.dispose(number, TransactionalState(name, Accepted()))
+    request(peer, Discharge(name, True))
+    gateway.advance(10)
+    peer.dispose(2, Released())
+    peer.credit(1, 10, seen=3)
+    payloads = [
+        payload for frame, payload in zip(peer.take(), peer.payloads, strict=True) if frame.NAME.startswith("amqp:tr")
+    ]
+    assert [payload[-1:] for payload in payloads] == [b"a", b"b", b"c", b"d"]
+    assert [b"\x52\x01" in payload for payload in payloads] == [True, True, False, False]
+
+
+def test_an_outcome_that_is_not_settled_is_settled_after_the_commit() -> None:
+    gateway, peer = transacted()
+    peer.publish("a")
+    peer.attach_receiver("q", credit=1)
+    peer.take()
+    name = declare(peer)
+    peer.dispose(0, TransactionalState(name, Accepted()), settled=False)
+    peer.transfer(b"\x00\x53\x77" + encode_composite(Discharge(name)), handle=9)
+    answers = [frame for frame in peer.take() if isinstance(frame, Disposition)]
+    assert Disposition(False, 0, None, True, Accepted()) in answers
+    assert gateway.stats("q").depth == 0
+
+
+def test_a_failed_send_spoils_the_transaction() -> None:
+    gateway, peer = transacted()
+    name = declare(peer)
+    peer.transfer(text("a"), state=TransactionalState(name))
+    peer.transfer(b"junk", state=TransactionalState(name))
+    states = [frame.state for frame in peer.take() if isinstance(frame, Disposition)]
+    assert isinstance(states[-1], TransactionalState)
+    assert isinstance(states[-1].outcome, Rejected)
+    state = request(peer, Discharge(name))
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    assert state.error.condition == "amqp:precondition-failed"
+    assert gateway.stats("q").depth == 0
+
+
+def test_limits_of_transactions() -> None:
+    gateway, peer = transacted(amqp=AmqpSettings(transaction_limits=TransactionLimits(1, 2, 10_000)))
+    name = declare(peer)
+    state = request(peer, Declare())
+    assert isinstance(state, Rejected)
+    for _ in range(3):
+        peer.transfer(text("a"), state=TransactionalState(name))
+    peer.take()
+    assert isinstance(request(peer, Discharge(name)), Rejected)
+    assert gateway.stats("q").depth == 0
+    declare(peer)
+
+
+@pytest.mark.parametrize("frame", [Detach(9, True), End()])
+def test_open_transactions_end_with_their_coordinator(frame: Any) -> None:
+    gateway, peer = transacted()
+    peer.publish("a")
+    peer.attach_receiver("q", credit=1)
+    peer.take()
+    name = declare(peer)
+    peer.transfer(text("b"), state=TransactionalState(name))
+    peer.dispose(0, TransactionalState(name, Accepted()))
+    peer.take()
+    peer.send(frame)
+    gateway.advance(10)
+    assert gateway.stats("q").depth == 1
+
+
+def test_a_lost_connection_rolls_back() -> None:
+    gateway, peer = transacted()
+    peer.publish("a")
+    peer.attach_receiver("q", credit=1)
+    peer.take()
+    name = declare(peer)
+    peer.transfer(text("b"), state=TransactionalState(name))
+    peer.dispose(0, TransactionalState(name, Accepted()))
+    peer.vanish()
+    gateway.advance(10)
+    assert gateway.stats("q").depth == 1
+
+
+def test_an_unknown_transaction() -> None:
+    _, peer = transacted()
+    state = request(peer, Discharge(b"none"))
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    assert state.error.condition == "amqp:transaction:unknown-id"
+    peer.transfer(text("a"), state=TransactionalState(b"none"))
+    assert peer.error()[:2] == (End, "amqp:transaction:unknown-id")
+
+
+@pytest.mark.parametrize(
+    "payload", [b"junk", text("declare"), b"\x00\x53\x75\xa0\x01x", b"\x00\x53\x77" + encode_composite(Declare(b"x"))]
+)
+def test_what_is_no_request_is_rejected(payload: bytes) -> None:
+    _, peer = transacted()
+    peer.transfer(payload, handle=9)
+    assert isinstance(peer.one(Disposition).state, Rejected)
