@@ -83,6 +83,28 @@ def test_fast_and_clear_ways_agree(frames: list[Composite], payload: bytes, data
         assert fast == decode_stream(Decoder(2**20), bytes(broken), is_slow=True)
 
 
+@given(
+    st.lists(st.tuples(st.integers(300, 2**32 - 1), st.binary(min_size=3, max_size=5)), min_size=2, max_size=5),
+    st.tuples(st.sampled_from([0, 5]), st.sampled_from([None, True, False]), st.sampled_from([None, False])),
+    st.data(),
+)
+def test_transfers_like_the_last_one_are_read_as_any_other(
+    numbers: list[tuple[int, bytes]], shared: tuple[int, bool | None, bool | None], data: st.DataObject
+) -> None:
+    handle, settled, more = shared
+    stream = HEADER
+    for delivery_id, tag in numbers:
+        stream += encode_frame(1, Transfer(handle, delivery_id, tag, 0, settled, more), b"payload")
+    clear = decode_stream(Decoder(2**20), stream, is_slow=True)
+    assert decode_stream(Decoder(2**20), stream) == clear
+    assert len(clear.frames) == 1 + len(numbers)
+    broken = bytearray(stream)
+    at = data.draw(st.integers(len(HEADER), len(stream) - 1))
+    broken[at] = data.draw(st.one_of(st.integers(0, 255), st.sampled_from(b"\x40\x41\x42\x43\x52\x70\xa0\xb0")))
+    fast = decode_stream(Decoder(2**20), bytes(broken))
+    assert fast == decode_stream(Decoder(2**20), bytes(broken), is_slow=True)
+
+
 @example(role=True, first=3, last=3)
 @given(role=st.booleans(), first=UINTS, last=UINTS)
 def test_accepted_in_short_is_accepted_in_full(role: bool, first: int, last: int) -> None:

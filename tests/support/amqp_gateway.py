@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from engine.message import AMQP_1_0
@@ -230,7 +231,7 @@ class AmqpPeer:
         self._decoder.receive_data(self.octets)
         self.octets = b""
         while (frame := self._decoder.next_frame()) is not None:
-            frames.append(frame)
+            frames.append(replace(frame) if isinstance(frame, Transfer) else frame)  # the next may be the same object
             self.payloads.append(self._decoder.payload)
             self.channels.append(self._decoder.channel)
         return frames

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from protocols.amqp.v1_0.codec import Decoder
 from protocols.amqp.v1_0.errors import AmqpError
-from protocols.amqp.v1_0.performatives import Composite
+from protocols.amqp.v1_0.performatives import Composite, Transfer
 from protocols.amqp.v1_0.values import (
     Array,
     Byte,
@@ -117,7 +118,8 @@ def decode_stream(decoder: Decoder, octets: bytes, size: int = 0, *, is_slow: bo
             decoder.receive_data(piece)
             while (frame := decoder.next_frame_slow() if is_slow else decoder.next_frame()) is not None:
                 is_plain = frame.CODE < 0  # headers and heartbeats hold nothing that could be compared
-                frames.append(Seen(decoder.channel, frame.NAME if is_plain else frame, decoder.payload))
+                kept = replace(frame) if isinstance(frame, Transfer) else frame  # the next one may be the same object
+                frames.append(Seen(decoder.channel, frame.NAME if is_plain else kept, decoder.payload))
     except AmqpError as error:
         return Outcome(frames, (error.condition, str(error)))
     return Outcome(frames, None)

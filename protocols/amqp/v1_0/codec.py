@@ -88,6 +88,14 @@ class Heartbeat(Composite):
 _HEARTBEAT: Final = Heartbeat()
 ACCEPTED: Final = Accepted()  # has no fields, so one is enough
 
+# A receiver's disposition behind its descriptor and list code: settled, accepted, four octets for first and last.
+_RANGE: Final = Struct(">4sIBI5s")
+_RANGE_BYTES: Final = 18
+_RANGE_HEAD: Final = b"\x11\x05\x41\x70"
+_RANGE_TAIL: Final = b"\x41\x00\x53\x24\x45"
+
+_NEVER: Final = b"no transfer begins so"
+
 _EXPECT_HEADER: Final = -1
 _DEAD: Final = -2
 
@@ -97,7 +105,8 @@ class Decoder:
 
     Call ``next_frame`` until it returns None after each ``receive_data``.  The first thing is a protocol header, and
     the layer it names is what follows; ``expect_header`` has the next layer begin.  ``channel`` and ``payload`` belong
-    to the frame returned last.  max_frame_size: octets of a frame that is taken; a larger one is refused unread.
+    to the frame returned last, and so does a transfer that is a whole delivery: the next one like it is the same
+    object.  max_frame_size: octets of a frame that is taken; a larger one is refused unread.
     After an error every call raises it again and further octets are dropped.
     """
 
@@ -111,6 +120,9 @@ class Decoder:
         "_partial",
         "_needed",
         "_error",
+        "_alike",
+        "_alike_head",
+        "_alike_tail",
     )
 
     def __init__(self, max_frame_size: int) -> None:
@@ -123,6 +135,10 @@ class Decoder:
         self._partial = bytearray()
         self._needed = 0
         self._error: AmqpError | None = None
+        # The last whole transfer, what stands in front of its delivery-id, and behind its tag.
+        self._alike: Transfer | None = None
+        self._alike_head = _NEVER
+        self._alike_tail = b""
 
     def receive_data(self, octets: bytes) -> None:
         if self._layer == _DEAD:
@@ -180,6 +196,10 @@ class Decoder:
         if is_fast:
             head = buffer[at : at + 4]
             if head == _TRANSFER_HEAD:
+                if buffer.startswith(self._alike_head, at):
+                    alike = self._transfer_alike(at, end)
+                    if alike is not None:
+                        return alike
                 transfer = self._transfer(at + 4, end)
                 if transfer is not None:
                     return transfer
@@ -212,6 +232,7 @@ class Decoder:
     def _transfer(self, at: int, end: int) -> Transfer | None:
         """Read handle, delivery-id, delivery-tag, message-format, and perhaps settled and more."""
         buffer = self._buffer
+        start = at - 4
         try:
             after = at + 1 + buffer[at]
             count = buffer[at + 1]
@@ -227,14 +248,15 @@ class Decoder:
                 at += 2
             else:
                 return None
-            code = buffer[at]
-            if code == 0x70:
+            id_code = buffer[at]
+            id_at = at + 1
+            if id_code == 0x70:
                 delivery_id = int.from_bytes(buffer[at + 1 : at + 5], "big")
                 at += 5
-            elif code == 0x52:
+            elif id_code == 0x52:
                 delivery_id = buffer[at + 1]
                 at += 2
-            elif code == 0x43:
+            elif id_code == 0x43:
                 delivery_id = 0
                 at += 1
             else:
@@ -267,11 +289,39 @@ class Decoder:
         except IndexError:
             return None
         self.payload = buffer[after:end]
-        return Transfer(handle, delivery_id, tag, 0, settled, more)
+        transfer = Transfer(handle, delivery_id, tag, 0, settled, more)
+        if not more and id_code == 0x70:
+            self._alike = transfer
+            self._alike_head = buffer[start:id_at]
+            self._alike_tail = buffer[tag_end:after]
+        return transfer
+
+    def _transfer_alike(self, at: int, end: int) -> Transfer | None:
+        """Read a transfer like the last one: only the delivery-id and the octets of the tag differ."""
+        buffer = self._buffer
+        id_at = at + len(self._alike_head)
+        alike = self._alike
+        assert alike is not None, "a head belongs to a transfer"
+        tag_at = id_at + 6
+        after = at + 5 + buffer[at + 4]
+        tag_end = after - len(self._alike_tail)
+        if after > end or buffer[tag_end:after] != self._alike_tail:
+            return None
+        if buffer[id_at + 4] != 0xA0 or buffer[id_at + 5] != tag_end - tag_at:
+            return None
+        alike.delivery_id = int.from_bytes(buffer[id_at : id_at + 4], "big")
+        alike.delivery_tag = buffer[tag_at:tag_end]
+        self.payload = buffer[after:end]
+        return alike
 
     def _disposition(self, at: int, end: int) -> Disposition | None:
         """Read role, first, last, settled and the state accepted."""
         buffer = self._buffer
+        if end - at == _RANGE_BYTES:
+            head, lowest, code, highest, tail = _RANGE.unpack_from(buffer, at)
+            if head == _RANGE_HEAD and code == 0x70 and tail == _RANGE_TAIL:
+                self.payload = b""
+                return Disposition(True, lowest, highest, True, ACCEPTED)
         try:
             count = buffer[at + 1]
             if at + 1 + buffer[at] != end or count < 5 or count > 6:

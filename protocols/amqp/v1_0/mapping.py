@@ -18,15 +18,13 @@ ANNOTATION_PREFIX: Final = "x-opt-"  # of what the broker adds, as why a message
 def outgoing_sections(
     message: Message, is_redelivered: bool, failed_attempts: int, queue: Queue, broker: Broker
 ) -> tuple[bytes, bytes]:
-    """Return the octets of a message as it leaves, in two parts; the bare message stays as it came.
+    """Return the octets of a message whose header changes on the way, in two parts; the bare message stays as it came.
 
     A redelivery says so in its header (messaging 3.2.1): delivery-count, and first-acquirer false for one that was
     with a consumer before, counted or not.
     """
     headers, body = message.headers, message.body
     if message.encoding == AMQP_1_0:
-        if not is_redelivered and not message.expires_ms and not message.annotations:
-            return headers, body
         fields, rest = split_header(headers)
         has_ttl = len(fields) > 2 and isinstance(fields[2], UInt)
         has_priority = len(fields) > 1 and isinstance(fields[1], UByte)

@@ -49,6 +49,8 @@ GROUP_ID: Final = 10
 GROUP_SEQUENCE: Final = 11
 REPLY_TO_GROUP_ID: Final = 12
 
+_SMALL_HEADER: Final = b"\x00\x53\x70\xc0"
+_BODIES: Final = frozenset((b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77"))
 _KEPT_HEADERS: Final = 256  # header sections that were read before; few differ in one application
 _KEPT_HEADER_BYTES: Final = 64
 
@@ -89,15 +91,26 @@ class Scanned:
 
 
 class Scanner:
-    """Reads messages of one connection; remembers what it read of header sections."""
+    """Reads messages of one connection; remembers what it read of header sections.
 
-    __slots__ = ("_known",)
+    What ``scan`` returns is good until the next call.
+    """
+
+    __slots__ = ("_known", "_simple")
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[bool, int, int]] = {}
+        self._simple: dict[bytes, Scanned] = {}
 
     def scan(self, payload: bytes) -> Scanned:
         """Return what is needed of a message.  Raises: DecodeError."""
+        # Most messages have a header that was seen before, and then a body: nothing else is to be read.
+        if payload[:4] == _SMALL_HEADER:
+            end = 5 + payload[4] if len(payload) > 4 else 0
+            simple = self._simple.get(payload[:end])
+            if simple is not None and payload[end : end + 3] in _BODIES:
+                simple.body = payload[end:]
+                return simple
         found = Scanned()
         at = 0
         size = len(payload)
@@ -142,7 +155,15 @@ class Scanner:
         else:
             found.headers = payload[:dropped_at] + payload[dropped_end:at]
         found.body = payload[at:]
+        if last == HEADER and at <= _KEPT_HEADER_BYTES:
+            self._keep(found)
         return found
+
+    def _keep(self, found: Scanned) -> None:
+        """Remember a message that has nothing but a header and a body."""
+        if len(self._simple) >= _KEPT_HEADERS:
+            self._simple.clear()
+        self._simple[found.headers] = found
 
     def _read_header(self, section: bytes) -> tuple[bool, int, int]:
         fields = read_list(section, 3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from engine.consumer import Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
+from engine.message import AMQP_1_0
 from protocols.amqp.v1_0.attaching import attach
 from protocols.amqp.v1_0.codec import (
     ACCEPTED,
@@ -220,7 +221,13 @@ class AmqpSession:
     def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
         """Send one message; return its octets."""
         link.delivery_count = (link.delivery_count + 1) & MASK
-        headers, body = link.sections(delivery.message, delivery.is_redelivered, delivery.failed_attempts)
+        message = delivery.message
+        is_changed = delivery.is_redelivered or message.expires_ms or message.annotations
+        if not is_changed and message.encoding == AMQP_1_0:
+            headers = message.headers
+            body = message.body
+        else:
+            headers, body = link.sections(message, delivery.is_redelivered, delivery.failed_attempts)
         size = len(headers) + len(body)
         if self.remote_window == 0 or self.waiting or size > link.payload_max:
             self.waiting.append(Outgoing(link, delivery, headers + body))
