@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 from config.policies import UNLIMITED, AddressFullPolicy
 from engine.memory import MemoryBudget
 from engine.message import Message
+from engine.ports import Store
 
 if TYPE_CHECKING:
     from engine.flow import Flow
+    from engine.topic import Topic
 
 # What becomes of the next message of a full address.
 BLOCK: Final = 0
@@ -48,7 +50,9 @@ class Account:
     or as many messages as the limit.
     is_full: a limit was reached, and what is held has not come down to ``resume_at`` it since.
     is_shut: so, and somebody waits or has been refused: newcomers wait, too.
-    is_topic: its messages are held by subscriptions, in memory also those that are in the log.
+    topic: whose account this is, None for a queue.  Its messages are held by subscriptions: those that are not in the
+    log in memory; those in the log in memory (``memory``) or as entries of durable subscriptions (``durable``), often
+    both, and the larger of the two sums counts.
     dropped_count, failed_count: messages discarded, and sends refused with an error, since the start.
     """
 
@@ -63,7 +67,11 @@ class Account:
         "used_messages",
         "is_full",
         "is_shut",
-        "is_topic",
+        "topic",
+        "memory_bytes",
+        "memory_messages",
+        "durable_bytes",
+        "durable_messages",
         "dropped_count",
         "failed_count",
         "accounts",
@@ -79,7 +87,11 @@ class Account:
         self.used_messages = 0
         self.is_full = False
         self.is_shut = False
-        self.is_topic = False
+        self.topic: Topic | None = None
+        self.memory_bytes = 0
+        self.memory_messages = 0
+        self.durable_bytes = 0
+        self.durable_messages = 0
         self.dropped_count = 0
         self.failed_count = 0
 
@@ -100,8 +112,42 @@ class Account:
         self.accounts.used_bytes -= size_bytes
         self.accounts.used_messages -= 1
 
+    def hold_logged(self, size_bytes: int, count: int) -> None:
+        """Count (1) or take off (-1) a topic's message that is in the log and held in memory, too."""
+        self._set_logged(
+            self.memory_bytes + size_bytes * count,
+            self.memory_messages + count,
+            self.durable_bytes,
+            self.durable_messages,
+        )
+
+    def see_durable(self, store: Store) -> None:
+        """Take what durable subscriptions hold: the store knows the octets, the longest of them the messages."""
+        topic = self.topic
+        if topic is None:
+            return
+        count = 0
+        for queue in topic.subscriptions.values():
+            if queue.is_logged and queue.depth > count:
+                count = queue.depth
+        size_bytes = store.live_bytes(topic.destination_id) if count else 0
+        # A depth counts what is not in the log, too; that has been counted where memory holds it.
+        not_logged = self.used_messages - max(self.memory_messages, self.durable_messages)
+        self._set_logged(self.memory_bytes, self.memory_messages, size_bytes, max(0, count - not_logged))
+
+    def _set_logged(self, memory_bytes: int, memory_messages: int, durable_bytes: int, durable_messages: int) -> None:
+        before_bytes = max(self.memory_bytes, self.durable_bytes)
+        before_messages = max(self.memory_messages, self.durable_messages)
+        self.memory_bytes = memory_bytes
+        self.memory_messages = memory_messages
+        self.durable_bytes = durable_bytes
+        self.durable_messages = durable_messages
+        self.restore(
+            max(memory_bytes, durable_bytes) - before_bytes, max(memory_messages, durable_messages) - before_messages
+        )
+
     def restore(self, size_bytes: int, message_count: int) -> None:
-        """Take up what recovery found."""
+        """Take up what recovery found, or what has changed otherwise."""
         self.used_bytes += size_bytes
         self.used_messages += message_count
         self.accounts.used_bytes += size_bytes
@@ -189,14 +235,22 @@ class Accounts:
     def enter(self, message: Message) -> None:
         """Count a message that memory alone holds from now on."""
         account = self.by_id.get(message.destination_id)
-        if account is not None and (message.queue_offset < 0 or account.is_topic):  # else a browser's, and counted
+        if account is None:
+            return
+        if message.queue_offset < 0:
             account.enter(message.size)
+        elif account.topic is not None:  # else a browser's, and counted
+            account.hold_logged(message.size, 1)
 
     def leave(self, message: Message) -> None:
         """Take off a message that memory alone held."""
         account = self.by_id.get(message.destination_id)
-        if account is not None and (message.queue_offset < 0 or account.is_topic):
+        if account is None:
+            return
+        if message.queue_offset < 0:
             account.leave(message.size)
+        elif account.topic is not None:
+            account.hold_logged(message.size, -1)
 
     def fill(self, account: Account) -> None:
         """A limit of ``account`` is reached."""
@@ -204,10 +258,11 @@ class Accounts:
         self.full.append(account)
         self.flow.is_blocked = True
 
-    def drain(self) -> None:
+    def drain(self, store: Store) -> None:
         """Open those that have come down far enough."""
         kept: list[Account] = []
         for account in self.full:
+            account.see_durable(store)
             if account.has_room():
                 account.is_full = False
                 account.is_shut = False

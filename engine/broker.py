@@ -27,6 +27,7 @@ from engine.hand_overs import HandOvers
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
+from engine.pending import PendingLimits
 from engine.ports import Clock, Store, Timers
 from engine.queue import Queue
 from engine.rate import Rates
@@ -34,6 +35,7 @@ from engine.redelivery import Redelivery
 from engine.refusal import Refusal
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
+from engine.slow_consumers import SlowConsumers
 from engine.store_events import StoreEvents
 from engine.subscribing import Subscribing
 from engine.subscriptions import Subscriptions
@@ -69,6 +71,8 @@ class Broker:
         "dispatcher",
         "redelivery",
         "expiry",
+        "slow_consumers",
+        "pending_limits",
         "store_events",
         "hand_overs",
         "clients",
@@ -116,6 +120,8 @@ class Broker:
         self.browsing = Browsing(self)
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
+        self.slow_consumers = SlowConsumers(self)
+        self.pending_limits = PendingLimits(self.memory, self.readers)
         self.store_events = StoreEvents(self)
         self.hand_overs = HandOvers()
         self.hand_overs.sample(self.dispatcher.next_tag, self.wall_ms)
@@ -462,6 +468,8 @@ class Broker:
         destination.publish(message, self.memory)
         if destination.is_choosy:
             self.subscriptions.offer(destination, message, self.sender)
+            if destination.account is not None and message.queue_offset >= 0:
+                destination.account.see_durable(self.store)
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.flow.is_blocked = True
 

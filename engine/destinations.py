@@ -234,7 +234,7 @@ class Destinations:
         topic = Topic(destination_id, kind, name, settings, destination_id > 0)
         topic.account = self.accounts.open(destination_id, topic.uri(), settings.full)
         if topic.account is not None:
-            topic.account.is_topic = True
+            topic.account.topic = topic
         if kind == TOPIC:
             self.topics[name] = topic
         self._added(topic)

@@ -220,7 +220,7 @@ class Flow(TimerTarget):
         if memory.used_bytes <= memory.resume_bytes:
             self.is_memory_shut = False
         if self.accounts.full:
-            self.accounts.drain()
+            self.accounts.drain(self.store)
         for number, waits in list(self.parked.items()):
             if self._is_any_open(waits):
                 self._admit(number)
@@ -257,6 +257,11 @@ class Flow(TimerTarget):
             f"{self.describe(wait)}; for {(now_ms - wait.since_ms) / 1000:.1f} s"
             for wait in self.parked.get(client_number, {}).values()
         ]
+
+    def waited_ms(self, client_number: int) -> int:
+        """Return how long what the client has parked has waited at most."""
+        waits = self.parked.get(client_number, {}).values()
+        return self.clock.monotonic_ms() - min(wait.since_ms for wait in waits) if waits else 0
 
     def describe(self, wait: Wait) -> str:
         """Return the gate, what is used of which limit, and who holds the messages."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from engine.accounts import ACTION_NAMES, Account
 from engine.broker import Broker
 from engine.destination import KIND_NAMES
 from engine.queue import Queue
-from engine.stats import BrokerStats, ConsumerStats, DestinationStats, StoreStats
+from engine.slow_consumers import is_slow
+from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
 from engine.topic import Topic
 
 
@@ -23,6 +25,7 @@ def inspect(broker: Broker) -> BrokerStats:
             len(consumer.ledger),
             consumer.acknowledged_count,
             consumer.describe_gate(),
+            is_slow(consumer),
         )
         for client in broker.clients.values()
         for consumer in client.consumers.values()
@@ -39,6 +42,25 @@ def inspect(broker: Broker) -> BrokerStats:
             number: "; ".join([broker.flow.describe(wait) for wait in waits.values()])
             for number, waits in broker.flow.parked.items()
         },
+        {number: broker.flow.waited_ms(number) for number in broker.flow.parked},
+        [_address_stats(account) for account in broker.flow.accounts.by_id.values()],
+        SlowStats(
+            broker.slow_consumers.found_count, broker.slow_consumers.ended_count, broker.pending_limits.evicted_count
+        ),
+    )
+
+
+def _address_stats(account: Account) -> AddressStats:
+    return AddressStats(
+        account.uri,
+        ACTION_NAMES[account.action],
+        account.used_bytes,
+        account.max_bytes,
+        account.used_messages,
+        account.max_messages,
+        account.is_full,
+        account.dropped_count,
+        account.failed_count,
     )
 
 

@@ -317,6 +317,10 @@ class Store(ABC):
     def state_of(self, number: int) -> DestinationState:
         """Return what ``recovered`` would say now of a destination or durable subscription that is open."""
 
+    def live_bytes(self, number: int) -> int:
+        """Return ``DestinationState.live_bytes`` as it is now."""
+        return self.state_of(number).live_bytes
+
     @abstractmethod
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         """Append the metadata record of a consumer (client id, address, subscription); return its number."""

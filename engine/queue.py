@@ -18,6 +18,7 @@ from engine.settlement import SettlementBatch
 if TYPE_CHECKING:
     from engine.feed import Feed
     from engine.keeper import Keeper
+    from engine.pending import PendingLimit
     from engine.selection import Selection
 
 PRIORITY_COUNT: Final = 10
@@ -34,6 +35,7 @@ class Queue:
     feed: of the queue of a subscription or a browser, where its messages come from; None for a queue of its own.
     subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
     account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
+    pending: how much may wait for a topic subscription, None for anything.
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
     one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
     dispatch at the end of this turn.
@@ -49,6 +51,7 @@ class Queue:
         "settings",
         "account",
         "intake",
+        "pending",
         "is_logged",
         "is_closed",
         "is_indirect",
@@ -96,6 +99,7 @@ class Queue:
         self.settings = settings
         self.account: Account | None = None
         self.intake = intake_for(settings)
+        self.pending: PendingLimit | None = None
         self.is_logged = is_logged
         self.is_closed = False
         self.is_indirect = False
@@ -162,6 +166,8 @@ class Queue:
                 self.keeper.message_came(message, lane.newest(message))
             if self.selection is not None:
                 self.selection.arrived(lane, message)
+        if self.pending is not None and self.depth > self.pending.most:
+            self.pending.evict(self)
 
     def is_in_memory(self, message: Message) -> bool:
         """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
-    """One consumer.  ``gate``: why it gets nothing now, in words, "" if it is served."""
+    """One consumer.  ``gate``: why it gets nothing now, "" if it is served.  ``is_slow``: by ActiveMQ's rule."""
 
     consumer_id: int
     connection_id: int
@@ -17,6 +17,7 @@ class ConsumerStats:
     in_flight: int
     acknowledged: int
     gate: str
+    is_slow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,30 @@ class DestinationStats:
 
 
 @dataclass(frozen=True, slots=True)
+class AddressStats:
+    """What an address with a limit holds.  Limits: -1 for none.  dropped: messages discarded, failed: sends refused."""
+
+    address: str
+    policy: str
+    used_bytes: int
+    limit_bytes: int
+    used_messages: int
+    limit_messages: int
+    is_full: bool
+    dropped: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlowStats:
+    """Since the start: consumers found slow, consumers ended for it, messages let go by pending-message limits."""
+
+    found: int = 0
+    ended: int = 0
+    evicted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStats:
     """Offsets are octets from the start of the log."""
 
@@ -49,7 +74,11 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStats:
-    """Everything at one moment.  ``memory_bytes``: non-persistent messages and pending topic deliveries."""
+    """Everything at one moment.  ``memory_bytes``: non-persistent messages and pending topic deliveries.
+
+    blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first of them has waited.
+    addresses: those that have a limit.
+    """
 
     destinations: list[DestinationStats]
     consumers: list[ConsumerStats]
@@ -58,3 +87,6 @@ class BrokerStats:
     memory_bytes: int
     memory_limit_bytes: int
     blocked_producers: dict[int, str] = field(default_factory=dict)
+    blocked_ms: dict[int, int] = field(default_factory=dict)
+    addresses: list[AddressStats] = field(default_factory=list)
+    slow_consumers: SlowStats = field(default_factory=SlowStats)

@@ -121,6 +121,10 @@ class Subscribing(DestinationWatcher):
             if queue.settings.queue.use_consumer_priority:
                 consumer.priority = options.priority
             self.broker.selective.added(consumer)
+        feed = queue.feed
+        if feed is not None and not queue.is_logged and not feed.is_browser and feed.subscription is None:
+            queue.pending = self.broker.pending_limits.limit(queue.settings.pending, window, options.pending_limit)
+        self.broker.slow_consumers.added(consumer)
         return consumer
 
     def _subscribe_to_several(

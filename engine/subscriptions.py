@@ -53,6 +53,9 @@ class Subscriptions(DestinationWatcher):
         self._next_feed = 1
         broker.destinations.watchers.append(self)
         self._restore()
+        for topic in broker.destinations.topics.values():
+            if topic.account is not None:
+                topic.account.see_durable(broker.store)
 
     # -- subscribing
 

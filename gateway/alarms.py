@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from engine.accounts import ACTION_NAMES, BLOCK
 from engine.broker import Broker
 from engine.ports import Clock, Store
 
@@ -55,6 +56,7 @@ class Alarms:
         "_memory",
         "_blocked",
         "_retention",
+        "_lossy",
     )
 
     def __init__(self, broker: Broker, store: Store, clock: Clock) -> None:
@@ -69,6 +71,9 @@ class Alarms:
         self._unread = Alarm("store: a page could not be read: %s", "store: pages can be read again", logging.ERROR)
         self._memory = Alarm("memory: the gate is shut, %s", "memory: the gate is open again", logging.WARNING)
         self._blocked = Alarm("producers wait: %s", "no producer waits any more", logging.WARNING)
+        self._lossy = Alarm(
+            "full addresses drop or refuse messages: %s", "no full address drops or refuses messages", logging.WARNING
+        )
         self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
 
     def look(self) -> None:
@@ -86,10 +91,21 @@ class Alarms:
         used = f"{memory.used_bytes} of {memory.limit_bytes} octets are used"
         self._memory.see(used if broker.flow.is_memory_shut else "", now_ms)
         self._blocked.see(self._who_waits(), now_ms)
+        for text in broker.slow_consumers.notices:
+            log.warning("slow consumer: %s", text)
+        broker.slow_consumers.notices.clear()
+        self._lossy.see(self._who_refuses(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
-        self.is_raised = any(
-            alarm.is_raised for alarm in (self._failed, self._unread, self._memory, self._blocked, self._retention)
-        )
+        alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._lossy)
+        self.is_raised = any(alarm.is_raised for alarm in alarms)
+
+    def _who_refuses(self) -> str:
+        """Return the full addresses that drop or refuse what comes."""
+        full = [account for account in self._broker.flow.accounts.full if account.action != BLOCK]
+        if not full:
+            return ""
+        others = f", and {len(full) - 1} more" if len(full) > 1 else ""
+        return f"{ACTION_NAMES[full[0].action]} at {full[0].describe()}{others}"
 
     def _who_waits(self) -> str:
         flow = self._broker.flow

@@ -13,7 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from engine.stats import BrokerStats, ConsumerStats, DestinationStats
+from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
 from gateway.counters import GatewayCounters
 
 # A scrape stays readable; how many were left out is a metric of its own.
@@ -37,6 +37,18 @@ _DESTINATION_COUNTERS: Final = (
 _CONSUMER_GAUGES: Final = (
     ("prefetch", "The consumer's window"),
     ("in_flight", "Messages delivered to the consumer and not yet settled"),
+    ("is_slow", "1 while it is full while messages wait, or more than twice its prefetch wait on a topic"),
+)
+_ADDRESS_GAUGES: Final = (
+    ("used_bytes", "What an address with a limit holds"),
+    ("limit_bytes", "What it may hold, -1 for no limit"),
+    ("used_messages", "Messages that an address with a limit holds"),
+    ("limit_messages", "How many it may hold, -1 for no limit"),
+    ("is_full", "1 from when a limit was reached until there is room again"),
+)
+_ADDRESS_COUNTERS: Final = (
+    ("dropped", "Messages discarded because the address was full"),
+    ("failed", "Sends refused with an error because the address was full"),
 )
 _CONSUMER_COUNTERS: Final = (("acknowledged", "Messages the consumer acknowledged"),)
 
@@ -54,6 +66,13 @@ class BrokerCollector(Collector):
         consumers = stats.consumers[:CONSUMERS_MAX]
         yield from _destination_families(destinations)
         yield from _consumer_families(consumers)
+        yield from _address_families(stats.addresses[:DESTINATIONS_MAX])
+        blocked = GaugeMetricFamily(
+            "penstock_producer_blocked_seconds", "How long what a connection sent has waited", labels=["connection"]
+        )
+        for connection_id, waited_ms in stats.blocked_ms.items():
+            blocked.add_metric([str(connection_id)], waited_ms / 1000)
+        yield blocked
         left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
         for name, text, value in (
             ("connections", "Client connections", stats.connections),
@@ -71,6 +90,13 @@ class BrokerCollector(Collector):
             ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
             ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
             ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
+            (
+                "slow_consumers_found",
+                "Consumers found slow where their address asks for it",
+                stats.slow_consumers.found,
+            ),
+            ("slow_consumers_ended", "Consumers ended because they were slow", stats.slow_consumers.ended),
+            ("evicted_messages", "Messages let go by pending-message limits", stats.slow_consumers.evicted),
         ):
             yield CounterMetricFamily(f"penstock_{name}", text, value=float(value))
 
@@ -87,6 +113,19 @@ def _destination_families(destinations: list[DestinationStats]) -> Iterator[Metr
         counter = CounterMetricFamily(f"penstock_destination_{name}", text, labels=labels)
         for values, destination in rows:
             counter.add_metric(values, float(getattr(destination, name)))
+        yield counter
+
+
+def _address_families(addresses: list[AddressStats]) -> Iterator[Metric]:
+    for name, text in _ADDRESS_GAUGES:
+        gauge = GaugeMetricFamily(f"penstock_address_{name}", text, labels=["address"])
+        for address in addresses:
+            gauge.add_metric([address.address], float(getattr(address, name)))
+        yield gauge
+    for name, text in _ADDRESS_COUNTERS:
+        counter = CounterMetricFamily(f"penstock_address_{name}", text, labels=["address"])
+        for address in addresses:
+            counter.add_metric([address.address], float(getattr(address, name)))
         yield counter
 
 

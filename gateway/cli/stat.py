@@ -105,10 +105,25 @@ def table(document: dict[str, Any]) -> str:
     elif store["reason"]:
         lines.append(f"STORE: {store['reason']}")
     lines.extend(
-        f"blocked: connection {blocked['connection_id']}: {blocked['reason']}"
+        f"blocked: connection {blocked['connection_id']} for {blocked['waited_ms'] / 1000:.1f} s: {blocked['reason']}"
         for blocked in document["blocked_producers"]
     )
+    lines.extend(_address_line(address) for address in document["addresses"] if address["is_full"])
+    lines.extend(
+        f"slow: consumer {consumer['consumer_id']} of {consumer['destination']}, {consumer['in_flight']} in flight"
+        for consumer in document["consumers"]
+        if consumer["is_slow"]
+    )
     return "\n".join(lines)
+
+
+def _address_line(address: dict[str, Any]) -> str:
+    parts = [
+        f"{address[f'used_{what}']} of {address[f'limit_{what}']} {word}"
+        for what, word in (("bytes", "octets"), ("messages", "messages"))
+        if address[f"limit_{what}"] >= 0
+    ]
+    return f"full: {address['address']} ({address['policy']}): {', '.join(parts)}"
 
 
 def _cell(destination: dict[str, Any], key: str) -> str:

@@ -183,6 +183,8 @@ def stat_document(stats: BrokerStats, rates: RateSampler) -> dict[str, object]:
         own = rates.rates_of(destination["kind"], destination["name"])
         destination["rates"] = asdict(own) if own is not None else None
     document["blocked_producers"] = [
-        {"connection_id": connection_id, "reason": reason} for connection_id, reason in stats.blocked_producers.items()
+        {"connection_id": connection_id, "reason": reason, "waited_ms": stats.blocked_ms.get(connection_id, 0)}
+        for connection_id, reason in stats.blocked_producers.items()
     ]
+    del document["blocked_ms"]
     return document

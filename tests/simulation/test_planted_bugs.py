@@ -7,11 +7,13 @@ import pytest
 from tests.support.world import Bug, World
 from tests.support.world_bodies import Violation
 from tests.support.world_bugs import (
+    AccountingLeak,
     CommitIgnored,
     CountForgotten,
     CrcUnchecked,
     ExclusiveShared,
     GroupsForgotten,
+    NobodyAdmitted,
     OrderForgotten,
     ReceiptBeforeSync,
     SelectorIgnored,
@@ -39,6 +41,8 @@ def first_found(make_bug: type[Bug], is_stomp: bool, compares_store: bool) -> st
         (SettlementLost, "no state that the store was in"),
         (CountForgotten, "no state that the store was in"),
         (WindowOffByOne, "exceeds a window"),
+        (AccountingLeak, "counted are"),
+        (NobodyAdmitted, "which has room"),
         (CrcUnchecked, ""),
         (CommitIgnored, "no state that the store was in"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.stats import BrokerStats, ConsumerStats, DestinationStats, StoreStats
+from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
 
 
 def destination(name: str, kind: str = "queue", *, enqueued: int = 10, acknowledged: int = 4) -> DestinationStats:
@@ -28,11 +28,15 @@ def broker(
     return BrokerStats(
         destinations=list(destinations),
         consumers=[
-            ConsumerStats(number, 7, "queue://orders", "sub", 1000, 2, 4, "") for number in range(1, consumers + 1)
+            ConsumerStats(number, 7, "queue://orders", "sub", 1000, 2, 4, "", number == 1)
+            for number in range(1, consumers + 1)
         ],
         store=StoreStats(4096, 2048, accepting, "" if accepting else "disk full at commitlog/0"),
         connections=8,
         memory_bytes=1024,
         memory_limit_bytes=256 * 1024 * 1024,
         blocked_producers=blocked or {},
+        blocked_ms=dict.fromkeys(blocked or {}, 1500),
+        addresses=[AddressStats("queue://orders", "DROP", 120, 100, 7, -1, True, 3, 2)],
+        slow_consumers=SlowStats(4, 5, 6),
     )

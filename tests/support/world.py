@@ -17,6 +17,7 @@ from random import Random
 from typing import Final
 
 from config.matching import AddressMatcher
+from engine import gates
 from engine.broker import Broker
 from engine.consumer import CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TOPIC
@@ -30,7 +31,6 @@ from tests.support.world_bodies import Violation
 from tests.support.world_clients import BrokerPeer, Peer
 from tests.support.world_oracle import ACKED, Fact, Oracle
 from tests.support.world_profile import (
-    ADDRESSES,
     ALONE,
     COLOURS,
     GROUPED,
@@ -101,7 +101,7 @@ class World:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.workers = VirtualWorkers()
-        self.addresses = AddressMatcher(ADDRESSES)
+        self.addresses = AddressMatcher(self.profile.addresses())
         self.oracle = Oracle(self.addresses, frozenset((TOPIC_DEAD_LETTERS,)), not self.profile.is_stomp)
         self.disk = FaultyFiles(seed)
         self.destinations: list[tuple[int, str]] = [
@@ -114,6 +114,7 @@ class World:
             self.destinations += [(QUEUE, name) for name in self.profile.special or special if self._draws_special()]
         self.peers: list[Peer] = []
         self.stop_count = 0
+        self.blocked_count = 0  # turns at whose end a producer waited at a gate
         self.paged_count = 0  # turns at whose end a queue had entries that were not in memory
         self._next_peer = 1
         self._is_open = False
@@ -259,6 +260,7 @@ class World:
                 f"appended {store.append_offset()}"
             )
         self._durable_seen = durable
+        self._check_limits()
         if self.broker.memory.used_bytes < 0:
             raise Violation(f"memory budget is at {self.broker.memory.used_bytes} octets")
         for name, queue in self.broker.destinations.queues.items():
@@ -274,6 +276,24 @@ class World:
             in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
             if queue.in_flight_count != in_flight:
                 raise Violation(f"{name} counts {queue.in_flight_count} in flight, there are {in_flight}")
+
+    def _check_limits(self) -> None:
+        """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
+        broker = self.broker
+        for queue in broker.destinations.queues.values():
+            account = queue.account
+            if account is not None and account.used_messages != queue.depth:
+                raise Violation(f"{queue.uri()} has {queue.depth} messages, counted are {account.used_messages}")
+        accounts = broker.flow.accounts
+        total = sum(account.used_bytes for account in accounts.by_id.values())
+        if accounts.used_bytes != total:
+            raise Violation(f"all addresses hold {total} octets, counted are {accounts.used_bytes}")
+        for waits in broker.flow.parked.values():
+            self.blocked_count += 1
+            for wait in waits.values():
+                account = wait.destination.account
+                if wait.gate == gates.ADDRESS_FULL and (account is None or account.has_room()):
+                    raise Violation(f"a producer waits at {wait.destination.uri()}, which has room")
 
     # -- what goes wrong
 
@@ -570,6 +590,9 @@ class World:
             ("parked connections", len(broker.flow.parked)),
             ("awaiting connections", len(broker.store_events.awaiting)),
             ("delayed deliveries", len(broker.redelivery.waiting)),
+            ("octets that addresses hold", broker.flow.accounts.used_bytes),
+            ("messages that addresses hold", broker.flow.accounts.used_messages),
+            ("addresses that are full", len(broker.flow.accounts.full)),
             ("topic subscriptions", sum(len(topic.subscriptions) for topic in broker.destinations.topics.values())),
         ):
             if count:

@@ -141,6 +141,37 @@ class ExclusiveShared(Bug):
         return self.GenerousBroker
 
 
+class AccountingLeak(Bug):
+    """What a lost connection gives back is counted for its address once more."""
+
+    class LeakyBroker(Broker):
+        def disconnect(self, client: Client, is_lost: bool) -> None:
+            for consumer in client.consumers.values():
+                account = consumer.queue.account
+                if is_lost and account is not None:
+                    for delivery in consumer.ledger.values():
+                        account.enter(delivery.message.size)
+            super().disconnect(client, is_lost)
+
+    def broker_class(self) -> type[Broker]:
+        return self.LeakyBroker
+
+
+class NobodyAdmitted(Bug):
+    """Who waits for room is not told once there is some."""
+
+    class SilentBroker(Broker):
+        def end_turn(self) -> int:
+            full = self.flow.accounts.full
+            self.flow.accounts.full = []
+            offset = super().end_turn()
+            self.flow.accounts.full = full + self.flow.accounts.full
+            return offset
+
+    def broker_class(self) -> type[Broker]:
+        return self.SilentBroker
+
+
 class CrcUnchecked(Bug):
     """Recovery takes every record whose header looks right: as if the checksum were never compared."""
 

@@ -71,6 +71,15 @@ class Profile:
     memory_limit_bytes: int = 1 << 20
     retention_bytes: int = 64 << 10
     special: tuple[str, ...] = ()
+    full_messages: int = -1
+    full_bytes: int = -1
+
+    def addresses(self) -> tuple[AddressEntry, ...]:
+        """Return the policies; with limits, each address blocks its producers beyond them."""
+        if self.full_messages < 0 and self.full_bytes < 0:
+            return ADDRESSES
+        limits = {"full__max_size_messages": self.full_messages, "full__max_size_bytes": self.full_bytes}
+        return (*ADDRESSES, _entry(">", full__address_full_policy="BLOCK", **limits))
 
     def draw_size(self, chance: Random) -> int:
         return chance.choice(self.sizes)
@@ -96,4 +105,6 @@ def profile_for(seed: int, is_stomp: bool) -> Profile:
         is_transactional=0.25 <= kind < 0.5,
         is_async=0.04 <= kind < 0.1,
         memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,
+        full_messages=chance.choice((-1, -1, -1, 6, 20)),  # the last draws, so that older seeds stay what they were
+        full_bytes=chance.choice((-1, -1, -1, 4_000)),
     )

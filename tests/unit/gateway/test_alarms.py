@@ -6,11 +6,13 @@ import logging
 
 import pytest
 
-from config.matching import AddressMatcher
+from config.matching import AddressEntry, AddressMatcher
 from engine import gates
 from engine.broker import Broker
 from engine.inspection import inspect
+from engine.message import PERSISTENT, STOMP, Message
 from gateway.alarms import QUIET_MS, Alarms
+from tests.support.engine_world import address
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
 
 
@@ -22,12 +24,12 @@ class RetainingStore(ScriptedStore):
 
 
 class World:
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(self, caplog: pytest.LogCaptureFixture, *addresses: AddressEntry) -> None:
         caplog.set_level(logging.INFO)
         self.caplog = caplog
         self.clock = VirtualClock()
         self.store = RetainingStore()
-        self.broker = Broker(self.store, self.clock, VirtualTimers(self.clock), AddressMatcher(()), 1024 * 1024)
+        self.broker = Broker(self.store, self.clock, VirtualTimers(self.clock), AddressMatcher(addresses), 1024 * 1024)
         self.alarms = Alarms(self.broker, self.store, self.clock)
 
     def look(self) -> list[str]:
@@ -114,3 +116,23 @@ def test_a_gate_that_flaps_does_not_fill_the_log(world: World) -> None:
         world.alarms.look()
     assert len(world.caplog.records) == 1
     assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"], "what is still so is told"
+
+
+def test_a_full_address_that_drops_is_told_once_an_episode(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(caplog, address("q", full__address_full_policy="DROP", full__max_size_messages=1))
+    queue = world.broker.destinations.queue("q")
+    for _ in range(3):
+        world.broker.send(queue, Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"x"))
+    assert world.look() == [
+        "full addresses drop or refuse messages: DROP at queue://q holds 1 of 1 messages (max-size-messages)"
+    ]
+    assert queue.account is not None
+    queue.account.leave(1)
+    world.broker.flow.open_gates()
+    assert world.look() == ["no full address drops or refuses messages"]
+
+
+def test_slow_consumers_are_told_once_each(world: World) -> None:
+    world.broker.slow_consumers.notices.append("queue://q: somebody is slow")
+    assert world.look() == ["slow consumer: queue://q: somebody is slow"]
+    assert world.look() == []

@@ -144,7 +144,8 @@ async def test_stat() -> None:
     assert document["consumers"][0]["prefetch"] == 1000
     assert document["store"] == {"append_offset": 4096, "durable_offset": 2048, "is_accepting": True, "reason": ""}
     assert document["connections"] == 8
-    assert document["blocked_producers"] == [{"connection_id": 5, "reason": "memory limit"}]
+    assert document["blocked_producers"] == [{"connection_id": 5, "reason": "memory limit", "waited_ms": 1_500}]
+    assert document["addresses"][0]["used_bytes"] == 120
 
 
 async def test_answers_are_neither_kept_nor_guessed_at() -> None:

@@ -73,7 +73,9 @@ def test_the_table() -> None:
     assert len({len(line) for line in lines[:3]}) == 1
     assert "connections 8, consumers 1, memory 0.0 of 256 MiB" in lines
     assert "STORE NOT ACCEPTING: disk full at commitlog/0" in lines
-    assert "blocked: connection 5: memory limit" in lines
+    assert "blocked: connection 5 for 1.5 s: memory limit" in lines
+    assert "full: queue://orders (DROP): 120 of 100 octets" in lines
+    assert "slow: consumer 1 of queue://orders, 2 in flight" in lines
 
 
 def test_what_is_wrong_with_a_store_that_takes_messages_is_said_too() -> None:

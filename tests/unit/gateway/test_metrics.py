@@ -59,6 +59,27 @@ def test_a_store_that_does_not_accept() -> None:
     assert samples(page)[("penstock_store_accepting", ())] == 0
 
 
+def test_addresses_blocked_producers_and_slow_consumers() -> None:
+    page, _ = metrics.render(broker(blocked={3: "full"}))
+    found = samples(page)
+    address = (("address", "queue://orders"),)
+    for name, value in (
+        ("used_bytes", 120),
+        ("limit_bytes", 100),
+        ("used_messages", 7),
+        ("limit_messages", -1),
+        ("is_full", 1),
+        ("dropped_total", 3),
+        ("failed_total", 2),
+    ):
+        assert found[(f"penstock_address_{name}", address)] == value
+    assert found[("penstock_producer_blocked_seconds", (("connection", "3"),))] == 1.5
+    for name, value in (("slow_consumers_found", 4), ("slow_consumers_ended", 5), ("evicted_messages", 6)):
+        assert found[(f"penstock_{name}_total", ())] == value
+    slow = [labels for (name, labels), value in found.items() if name == "penstock_consumer_is_slow" and value == 1]
+    assert len(slow) == 1
+
+
 def test_names_that_need_escapes() -> None:
     page, _ = metrics.render(broker(destination('a"b\\c\nd')))
     assert ("penstock_destination_depth", (("destination", 'a"b\\c\nd'), ("kind", "queue"))) in samples(page)

@@ -1,0 +1,191 @@
+"""What addresses hold is what waits and is in flight, at every moment, and nothing once everything is settled.
+
+Any interleaving of sends, deliveries, acknowledgements, refusals, transactions, expiry, delays, lost connections and
+crashes; queues and topics, durable subscriptions, dead letters, dropped and evicted messages.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from config.policies import Nack
+from engine import gates
+from engine.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.delivery import Delivery
+from engine.errors import AddressFull
+from engine.refusal import Refusal
+from engine.transaction import Transaction, TransactionLimits
+from tests.support.engine_world import address
+from tests.support.fakes import FakeClient
+from tests.support.restart_world import RestartWorld
+
+QUEUES = ("block", "drop", "fail", "dead")
+TOPICS = ("news", "few")
+LIMITS = {"full__max_size_bytes": 400, "full__max_size_messages": 12}
+
+STEPS = st.one_of(
+    st.tuples(st.just("send"), st.sampled_from(QUEUES + TOPICS), st.integers(0, 120), st.booleans(), st.booleans()),
+    st.tuples(st.just("subscribe"), st.sampled_from(QUEUES), st.sampled_from((AUTO, CLIENT, INDIVIDUAL))),
+    st.tuples(st.just("listen"), st.sampled_from(TOPICS), st.sampled_from((AUTO, INDIVIDUAL)), st.booleans()),
+    st.tuples(st.just("ack"), st.integers(0, 5)),
+    st.tuples(st.just("refuse"), st.integers(0, 5), st.sampled_from((None, "requeue", "dead-letter"))),
+    st.tuples(st.just("commit"), st.integers(0, 5), st.sampled_from(QUEUES), st.booleans()),
+    st.tuples(st.just("lose"), st.integers(0, 5)),
+    st.tuples(st.just("advance"), st.sampled_from((1, 60, 40_000))),
+    st.tuples(st.just("crash"), st.booleans()),
+)
+
+
+class Accounts:
+    """One run: ``held`` is what clients have and have not answered."""
+
+    def __init__(self) -> None:
+        self.world = RestartWorld(
+            address(">", redelivery__maximum_redeliveries=1, redelivery__initial_redelivery_delay_ms=50),
+            address("block", full__address_full_policy="BLOCK", **LIMITS),
+            address("drop", full__address_full_policy="DROP", **LIMITS),
+            address("fail", full__address_full_policy="FAIL", **LIMITS),
+            address("dead", full__address_full_policy="PAGE", full__page_limit_bytes=400, dead_letter_address=None),
+            address("ActiveMQ.DLQ", full__address_full_policy="BLOCK", full__max_size_bytes=1),
+            address("news", full__address_full_policy="BLOCK", **LIMITS),
+            address("few", full__address_full_policy="DROP", pending__strategy="constant", pending__limit=1, **LIMITS),
+        )
+        self.clients: list[FakeClient] = []
+        self.held: list[tuple[FakeClient, Delivery]] = []
+
+    def do(self, step: tuple[object, ...]) -> None:
+        getattr(self, f"_{step[0]}")(*step[1:])
+        self.world.turn()
+        self.collect()
+        self.check()
+
+    def collect(self) -> None:
+        for client in self.clients:
+            self.held += [(client, delivery) for delivery in client.take()]
+
+    def check(self) -> None:
+        broker = self.world.broker
+        for queue in broker.destinations.queues.values():
+            if queue.account is not None:
+                assert queue.account.used_messages == queue.depth, queue.uri()
+                assert queue.account.used_bytes >= 0
+                assert queue.account.used_bytes > 0 or queue.depth == 0, queue.uri()
+        accounts = broker.flow.accounts
+        assert accounts.used_bytes == sum(account.used_bytes for account in accounts.by_id.values())
+        assert accounts.used_messages == sum(account.used_messages for account in accounts.by_id.values())
+
+    # -- steps
+
+    def _send(self, name: str, size: int, persistent: bool, expires: bool) -> None:
+        world = self.world
+        destinations = world.broker.destinations
+        to = destinations.topic(name) if name in TOPICS else destinations.queue(name)
+        expires_ms = world.broker.wall_ms + 50 if expires else 0
+        message = world.message(to, b"x" * (size + 1), persistent=persistent, expires_ms=expires_ms)
+        try:
+            gate = world.broker.send(to, message)
+        except AddressFull:
+            assert name in ("fail", "dead")
+            return
+        assert gate == gates.OPEN or name in ("block", "news")
+
+    def _client(self) -> FakeClient:
+        client = self.world.client(f"c{len(self.clients)}")
+        self.clients.append(client)
+        return client
+
+    def _subscribe(self, name: str, ack_mode: int) -> None:
+        self.world.consumer(self._client(), name, ack_mode, 3)
+
+    def _listen(self, name: str, ack_mode: int, is_durable: bool) -> None:
+        topic = self.world.topic(name)
+        if is_durable:
+            self.world.consumer(
+                self._client(), topic, INDIVIDUAL, 3, subscription=f"d-{name}", is_durable=True, is_shared=True
+            )
+        else:
+            self.world.consumer(self._client(), topic, ack_mode, 3)
+
+    def _take(self, count: int) -> list[Delivery]:
+        taken = self.held[:count]
+        self.held = self.held[count:]
+        return [delivery for _, delivery in taken]
+
+    def _ack(self, count: int) -> None:
+        for delivery in self._take(count):
+            self.world.broker.acknowledge(delivery)
+
+    def _refuse(self, count: int, mode: Nack | None) -> None:
+        for delivery in self._take(count):
+            self.world.broker.refuse(delivery, Refusal(mode=mode))
+
+    def _commit(self, count: int, name: str, aborts: bool) -> None:
+        world = self.world
+        transaction = Transaction(FakeClient(), "t", TransactionLimits())
+        queue = world.broker.destinations.queue(name)
+        transaction.add_send(queue, world.message(queue, b"in a transaction"))
+        before = self.held[:count]
+        taken = self._take(count)
+        transaction.add_accepted(taken)
+        try:
+            is_refused = aborts or world.broker.flow.commit_refusal(transaction)[0] != gates.OPEN
+        except AddressFull:
+            is_refused = True
+        if is_refused:
+            world.broker.abort(transaction)
+            self.held = before + self.held
+        else:
+            world.broker.commit(transaction)
+
+    def _lose(self, number: int) -> None:
+        if number < len(self.clients):
+            client = self.clients.pop(number)
+            self.held = [one for one in self.held if one[0] is not client]
+            self.world.broker.disconnect(client, is_lost=True)
+
+    def _advance(self, milliseconds: int) -> None:
+        self.world.advance(milliseconds)
+
+    def _crash(self, is_synced: bool) -> None:
+        if is_synced:
+            self.world.sync()
+        self.world.crash()
+        self.clients = []
+        self.held = []
+
+    # -- the end
+
+    def settle_everything(self) -> None:
+        world = self.world
+        while self.clients:
+            self._lose(0)
+        world.turn()
+        for name in list(world.broker.destinations.queues):
+            self._subscribe(name, INDIVIDUAL)
+        for name in list(world.broker.destinations.topics):
+            self._listen(name, INDIVIDUAL, True)
+        for _ in range(500):
+            world.advance(60)
+            self.collect()
+            if not self.held and not any(queue.depth for queue in world.broker.destinations.all_queues()):
+                break
+            self._ack(len(self.held))
+        world.sync()
+        for topic in world.broker.destinations.topics.values():
+            if topic.account is not None:
+                topic.account.see_durable(world.memory_store)
+        for account in world.broker.flow.accounts.by_id.values():
+            assert (account.used_bytes, account.used_messages) == (0, 0), account.uri
+        world.broker.flow.open_gates()
+        assert world.broker.flow.accounts.full == []
+        assert world.broker.memory.used_bytes == 0
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(STEPS, max_size=40))
+def test_accounts_return_to_zero(steps: list[tuple[object, ...]]) -> None:
+    run = Accounts()
+    for step in steps:
+        run.do(step)
+    run.settle_everything()

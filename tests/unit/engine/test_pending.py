@@ -1,0 +1,131 @@
+"""Pending-message limits of topic subscriptions and which messages they let go (semantics.md 2.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.consumer import AUTO, INDIVIDUAL
+from engine.message import STOMP, Message
+from engine.options import SubscribeOptions
+from tests.support.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+
+
+def world_with(ack_mode: int = INDIVIDUAL, requested: int = 0, **values: Any) -> EngineWorld:
+    """A topic and one consumer of it with a prefetch of 2."""
+    world = EngineWorld(address("t", **{f"pending__{name}": value for name, value in values.items()}))
+    client = world.client()
+    topic = world.broker.destinations.topic("t")
+    world.broker.start(world.broker.subscribe(client, topic, SubscribeOptions(ack_mode, 2, pending_limit=requested)))
+    world.turn()
+    return world
+
+
+def the_client(world: EngineWorld) -> FakeClient:
+    client = next(iter(world.broker.clients.values()))
+    assert isinstance(client, FakeClient)
+    return client
+
+
+def publish(world: EngineWorld, *bodies: bytes, priority: int = 4) -> None:
+    world.send(*bodies, to=world.broker.destinations.topic("t"), persistent=False, priority=priority)
+
+
+def drain(world: EngineWorld) -> list[bytes]:
+    """Acknowledge what comes until nothing comes."""
+    client = the_client(world)
+    bodies: list[bytes] = []
+    while deliveries := client.take():
+        bodies += [one.message.body for one in deliveries]
+        world.acknowledge(*deliveries)
+    return bodies
+
+
+@pytest.mark.parametrize(
+    ("values", "requested", "kept"),
+    [
+        ({}, 0, 20),
+        ({"strategy": "constant", "limit": 3}, 0, 5),
+        ({"strategy": "constant", "limit": 0}, 0, 2),
+        ({"strategy": "constant", "limit": -1}, 0, 20),
+        ({"strategy": "prefetch-rate", "multiplier": 2.5}, 0, 7),
+        ({"strategy": "prefetch-rate"}, 0, 3),
+        ({"strategy": "constant", "limit": 8}, 1, 3),
+        ({"strategy": "constant", "limit": 1}, 8, 3),
+        ({"strategy": "constant", "limit": 3}, -1, 5),
+        ({}, 4, 6),
+    ],
+    ids=[
+        "none",
+        "constant",
+        "0 keeps only the prefetch",
+        "-1 never",
+        "prefetch-rate",
+        "prefetch-rate, multiplier 0.5 by default",
+        "a consumer lowers it",
+        "and cannot raise it",
+        "0 or less says nothing",
+        "a consumer's alone",
+    ],
+)
+def test_limits(values: dict[str, Any], requested: int, kept: int) -> None:
+    world = world_with(requested=requested, **values)
+    bodies = [b"%02d" % number for number in range(20)]
+    for body in bodies:
+        publish(world, body)
+    assert drain(world) == bodies[:2] + bodies[2:][len(bodies) - kept :], "the oldest of those that wait have gone"
+    assert world.broker.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("ack_mode", [AUTO, INDIVIDUAL])
+def test_what_comes_in_one_turn_is_what_would_have_come_one_by_one(ack_mode: int) -> None:
+    world = world_with(ack_mode=ack_mode, strategy="constant", limit=1)
+    client = the_client(world)
+    client.is_output_full = True
+    for number in range(6):
+        assert world.try_send(b"%d" % number, world.broker.destinations.topic("t"), persistent=False) == 0
+    world.broker.output_drained(client)
+    world.turn()
+    expected = [b"0", b"1", b"5"]
+    assert (client.bodies() if ack_mode == AUTO else drain(world)) == expected
+
+
+def test_oldest_with_lowest_priority() -> None:
+    world = world_with(strategy="constant", limit=2, eviction="oldest-lowest-priority")
+    publish(world, b"in", b"flight")
+    publish(world, b"high 1", priority=9)
+    publish(world, b"low 1", b"low 2", priority=1)
+    publish(world, b"high 2", priority=9)
+    assert drain(world) == [b"in", b"flight", b"high 1", b"high 2"]
+
+
+def test_oldest_whatever_the_priority() -> None:
+    world = world_with(strategy="constant", limit=2)
+    publish(world, b"in", b"flight")
+    publish(world, b"high 1", priority=9)
+    world.advance(1)
+    publish(world, b"low 1", b"low 2", priority=1)
+    assert drain(world) == [b"in", b"flight", b"low 1", b"low 2"]
+
+
+def test_of_messages_equal_in_a_property_the_newest_stays() -> None:
+    world = world_with(strategy="constant", limit=3, eviction="unique-property", eviction_property="symbol")
+    topic = world.broker.destinations.topic("t")
+    for text in (b"A in", b"A flight", b"A 1", b"B 2", b"C 3", b"B 4", b"D 5"):
+        symbol, body = text.split()
+        headers = b"symbol:%b\n" % symbol
+        world.broker.send(topic, Message(topic.destination_id, STOMP, 0, 4, 0, 0, 0, b"", headers, body))
+        world.advance(1)
+    assert drain(world) == [b"in", b"flight", b"3", b"4", b"5"], "2 was replaced, then 1 was the oldest"
+
+
+def test_another_subscription_keeps_what_one_lets_go() -> None:
+    world = world_with(strategy="constant", limit=0)
+    other = world.client("other")
+    topic = world.broker.destinations.topic("t")
+    world.consumer(other, topic, INDIVIDUAL, 10)
+    publish(world, *[b"x"] * 8)
+    assert len(other.take()) == 8
+    assert len(the_client(world).take()) == 2
