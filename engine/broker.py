@@ -468,8 +468,6 @@ class Broker:
         destination.publish(message, self.memory)
         if destination.is_choosy:
             self.subscriptions.offer(destination, message, self.sender)
-            if destination.account is not None and message.queue_offset >= 0:
-                destination.account.see_durable(self.store)
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.flow.is_blocked = True
 

@@ -47,6 +47,8 @@ class Flow(TimerTarget):
 
     is_blocked: some gate may be shut; only then is a message asked for its gate.
     is_memory_shut: the budget was full, and ``resume_bytes`` is not reached yet.
+    disk_reason: why nothing more is to be written (engine.disk_watch), "" for no reason.
+    disk_warning: what the operator should know of the disk.
     accounts: of the addresses that have a limit.
     parked: client number -> (gate, URI) of what it waits for -> how it waits.
     retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
@@ -63,6 +65,8 @@ class Flow(TimerTarget):
         "accounts",
         "is_blocked",
         "is_memory_shut",
+        "disk_reason",
+        "disk_warning",
         "parked",
         "retrying",
         "deadlines",
@@ -78,6 +82,8 @@ class Flow(TimerTarget):
         self.accounts = Accounts(memory, self, limits.max_bytes, limits.max_messages)
         self.is_blocked = False
         self.is_memory_shut = False
+        self.disk_reason = ""
+        self.disk_warning = ""
         self.parked: dict[int, dict[tuple[int, str], Wait]] = {}
         self.retrying: dict[tuple[int, str], Wait] = {}
         self.deadlines: dict[int, Wait] = {}
@@ -225,7 +231,7 @@ class Flow(TimerTarget):
             if self._is_any_open(waits):
                 self._admit(number)
         is_memory_full = memory.used_bytes > memory.resume_bytes
-        self.is_blocked = is_memory_full or not is_accepting or bool(self.accounts.full)
+        self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
 
     def timer_fired(self, key: int) -> None:
         wait = self.deadlines.pop(key, None)
@@ -270,6 +276,8 @@ class Flow(TimerTarget):
         intake = wait.destination.intake
         if wait.gate == gates.RATE and intake is not None:
             return f"{name}: {wait.destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
+        if wait.gate == gates.DISK:
+            return f"{name}: {wait.destination.uri()}, {self.disk_reason}"
         if wait.gate != gates.ADDRESS_FULL or account is None:
             return f"{name}: {wait.destination.uri()}"
         return f"{name}: {account.describe()}; {_who_holds(wait.destination)}"
@@ -281,6 +289,8 @@ class Flow(TimerTarget):
         is_logged = destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent)
         if is_logged and not self.store.is_accepting():
             return gates.STORE
+        if is_logged and self.disk_reason:
+            return gates.DISK
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.is_memory_shut = True  # until ``resume_bytes``: those who wait must not starve behind newcomers
         if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
@@ -311,6 +321,8 @@ class Flow(TimerTarget):
             return self.store.is_accepting()
         if wait.gate == gates.MEMORY:
             return not self.is_memory_shut
+        if wait.gate == gates.DISK:
+            return not self.disk_reason
         if wait.gate == gates.RATE:
             return False  # its timer admits
         account = wait.destination.account

@@ -22,6 +22,7 @@ CONSUMERS_BEFORE_DISPATCH: Final = 24  # the queue waits for more consumers
 ADDRESS_FULL: Final = 30
 DISCARDED: Final = 31  # no gate: the address is full, and its policy is to accept and drop
 RATE: Final = 32  # as many as may be in this second
+DISK: Final = 34  # the disk is nearly full
 BYTES_FULL: Final = 33  # as many octets in flight as the consumer's window holds
 
 GATE_NAMES: Final = {
@@ -44,4 +45,5 @@ GATE_NAMES: Final = {
     DISCARDED: "discarded",
     RATE: "rate",
     BYTES_FULL: "bytes-full",
+    DISK: "disk",
 }

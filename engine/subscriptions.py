@@ -135,6 +135,8 @@ class Subscriptions(DestinationWatcher):
                     self._give_logged(queue, lane, message)
             elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
                 self._give(queue, message)
+        if topic.account is not None and message.queue_offset >= 0:
+            topic.account.see_durable(self.broker.store)
 
     def select(self, queue: Queue, message: Message) -> bool:
         """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""

@@ -57,6 +57,7 @@ class Alarms:
         "_blocked",
         "_retention",
         "_lossy",
+        "_disk",
     )
 
     def __init__(self, broker: Broker, store: Store, clock: Clock) -> None:
@@ -71,6 +72,7 @@ class Alarms:
         self._unread = Alarm("store: a page could not be read: %s", "store: pages can be read again", logging.ERROR)
         self._memory = Alarm("memory: the gate is shut, %s", "memory: the gate is open again", logging.WARNING)
         self._blocked = Alarm("producers wait: %s", "no producer waits any more", logging.WARNING)
+        self._disk = Alarm("disk: %s", "disk: there is room again", logging.WARNING)
         self._lossy = Alarm(
             "full addresses drop or refuse messages: %s", "no full address drops or refuses messages", logging.WARNING
         )
@@ -94,9 +96,10 @@ class Alarms:
         for text in broker.slow_consumers.notices:
             log.warning("slow consumer: %s", text)
         broker.slow_consumers.notices.clear()
+        self._disk.see(broker.flow.disk_warning, now_ms)
         self._lossy.see(self._who_refuses(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
-        alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._lossy)
+        alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._lossy, self._disk)
         self.is_raised = any(alarm.is_raised for alarm in alarms)
 
     def _who_refuses(self) -> str:

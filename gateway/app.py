@@ -17,6 +17,7 @@ from config.matching import AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
 from engine.broker import Broker
+from engine.disk_watch import DiskWatch
 from engine.errors import StoreError
 from engine.flow import GlobalLimits
 from engine.inspection import inspect
@@ -30,6 +31,7 @@ from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock
 from gateway.counters import GatewayCounters
 from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
+from gateway.disk_space import StoreDisk
 from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import Listener
 from gateway.security import Security
@@ -109,6 +111,12 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
     workers.attach(engine_loop)
+    limits = config.limits
+    disk = StoreDisk(config.data_directory)
+    watch = DiskWatch(
+        broker.flow, disk, workers, clock, timers, limits.max_disk_usage_percent, limits.min_disk_free_bytes
+    )
+    watch.start()
     counters = GatewayCounters()
     listener = Listener(config, broker, engine_loop, security, counters, _connections_max(config))
     looking = asyncio.ensure_future(_look_for_ever(engine_loop))

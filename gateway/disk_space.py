@@ -1,0 +1,18 @@
+"""How full the disk is that holds the store."""
+
+from __future__ import annotations
+
+import os
+
+from engine.disk_watch import DiskSpace
+
+
+class StoreDisk(DiskSpace):
+    """What the file system says that holds ``directory``; what is reserved for root counts as used."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def measure(self) -> tuple[int, int]:
+        found = os.statvfs(self._directory)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
