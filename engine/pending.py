@@ -36,15 +36,19 @@ class PendingLimits:
 
 
 class PendingLimit:
-    """most: messages waiting or in flight: those of the window and so many more; then one goes for each that comes."""
+    """limit: messages that may wait beyond the window; then one goes for each that comes."""
 
-    __slots__ = ("common", "most", "policy", "window")
+    __slots__ = ("common", "limit", "policy", "window")
 
     def __init__(self, common: PendingLimits, limit: int, policy: PendingLimitPolicy, window: Window) -> None:
         self.common = common
-        self.most = window.limit + limit
+        self.limit = limit
         self.policy = policy
         self.window = window
+
+    def is_exceeded(self, depth: int) -> bool:
+        """Say whether ``depth`` messages, waiting and in flight, are too many; a window of credit changes its size."""
+        return depth > self.window.limit + self.limit
 
     def evict(self, queue: Queue) -> None:
         """Let go of one message too much.  What is in flight stays, and so does what goes next into the window."""

@@ -166,7 +166,7 @@ class Queue:
                 self.keeper.message_came(message, lane.newest(message))
             if self.selection is not None:
                 self.selection.arrived(lane, message)
-        if self.pending is not None and self.depth > self.pending.most:
+        if self.pending is not None and self.pending.is_exceeded(self.depth):
             self.pending.evict(self)
 
     def is_in_memory(self, message: Message) -> bool:

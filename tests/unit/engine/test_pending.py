@@ -129,3 +129,17 @@ def test_another_subscription_keeps_what_one_lets_go() -> None:
     publish(world, *[b"x"] * 8)
     assert len(other.take()) == 8
     assert len(the_client(world).take()) == 2
+
+
+def test_what_amqp_credit_has_room_for_is_not_pending() -> None:
+    world = EngineWorld(address("t", pending__strategy="constant", pending__limit=2))
+    client = world.client()
+    topic = world.broker.destinations.topic("t")
+    consumer = world.broker.subscribe(client, topic, SubscribeOptions(INDIVIDUAL, is_credited=True))
+    world.broker.start(consumer)
+    world.broker.grant(consumer, 3)
+    publish(world, *(b"%d" % number for number in range(9)))
+    assert [one.message.body for one in client.take()] == [b"0", b"1", b"2"]
+    world.broker.grant(consumer, 9)
+    world.turn()
+    assert [one.message.body for one in client.take()] == [b"7", b"8"]
