@@ -231,6 +231,8 @@ class Accounts:
             account.restore(-account.used_bytes, -account.used_messages)
             if account in self.full:
                 self.full.remove(account)
+            account.is_full = account.is_shut = False
+            self.flow.is_blocked = True  # who waits there is let go on, to find it made anew or gone
 
     def enter(self, message: Message) -> None:
         """Count a message that memory alone holds from now on."""

@@ -11,6 +11,7 @@ from tests.support.world_bugs import (
     CommitIgnored,
     CountForgotten,
     CrcUnchecked,
+    CreditGivenTwice,
     ExclusiveShared,
     GroupsForgotten,
     NobodyAdmitted,
@@ -73,6 +74,7 @@ def test_planted_bug_breaks_what_clients_were_promised(make_bug: type[Bug], says
 @pytest.mark.parametrize(
     ("make_bug", "says"),
     [
+        (CreditGivenTwice, "octets exceed a window of"),
         (SelectorIgnored, "goes to a consumer that asks for"),
         (GroupsForgotten, "goes to one consumer while another has"),
         (OrderForgotten, "which comes before it, waits"),

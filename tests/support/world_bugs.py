@@ -12,6 +12,7 @@ from engine.broker import Broker
 from engine.client import Client
 from engine.composite import Source
 from engine.consumer import Consumer
+from engine.delivery import Delivery
 from engine.message import IN_TRANSACTION
 from engine.options import SubscribeOptions
 from engine.ports import DestinationState, LaneState, Range, Store
@@ -139,6 +140,20 @@ class ExclusiveShared(Bug):
 
     def broker_class(self) -> type[Broker]:
         return self.GenerousBroker
+
+
+class CreditGivenTwice(Bug):
+    """What a consumer acknowledges comes back to its window of octets twice."""
+
+    class LavishBroker(Broker):
+        def acknowledge(self, delivery: Delivery) -> None:
+            consumer = delivery.consumer
+            if consumer is not None:
+                consumer.window.returned += delivery.message.size
+            super().acknowledge(delivery)
+
+    def broker_class(self) -> type[Broker]:
+        return self.LavishBroker
 
 
 class AccountingLeak(Bug):

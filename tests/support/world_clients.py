@@ -16,7 +16,7 @@ from zlib import crc32
 from engine import gates
 from engine.client import Client
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
-from engine.delivery import Delivery
+from engine.delivery import IN_FLIGHT, Delivery
 from engine.destination import QUEUE
 from engine.errors import EngineError
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
@@ -426,7 +426,11 @@ class BrokerPeer(Peer):
         destination = self._destination(model.view.kind, model.view.name)
         colours = ", ".join(f"'{colour}'" for colour in model.colours)
         options = SubscribeOptions(
-            model.ack_mode, model.prefetch, subscription.key, selector=f"colour IN ({colours})" if colours else ""
+            model.ack_mode,
+            model.prefetch,
+            subscription.key,
+            selector=f"colour IN ({colours})" if colours else "",
+            window_bytes=self.world.profile.window_bytes,
         )
         consumer = self.world.broker.subscribe(self.client, destination, options)
         subscription.handle = consumer
@@ -541,6 +545,10 @@ class BrokerPeer(Peer):
     def delivered(self, consumer: Consumer, delivery: Delivery) -> None:
         subscription = self._subscription(consumer)
         message = delivery.message
+        most = self.world.profile.window_bytes
+        held = sum(one.message.size for one in consumer.ledger.values() if one.state == IN_FLIGHT)
+        if most >= 0 and held > message.size and held - message.size >= max(1, most):
+            raise Violation(f"{message.size} octets exceed a window of {most}, {held} are in flight with them")
         place = self.received(
             subscription,
             message.body,

@@ -71,6 +71,7 @@ class Profile:
     memory_limit_bytes: int = 1 << 20
     retention_bytes: int = 64 << 10
     special: tuple[str, ...] = ()
+    window_bytes: int = -1
     full_messages: int = -1
     full_bytes: int = -1
 
@@ -107,4 +108,5 @@ def profile_for(seed: int, is_stomp: bool) -> Profile:
         memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,
         full_messages=chance.choice((-1, -1, -1, 6, 20)),  # the last draws, so that older seeds stay what they were
         full_bytes=chance.choice((-1, -1, -1, 4_000)),
+        window_bytes=chance.choice((-1, -1, -1, 0, 700, 3_000)),
     )

@@ -424,3 +424,16 @@ def test_automatic_acknowledgement_leaves_at_once() -> None:
     for _ in range(5):
         world.send(TEN)
     assert used(world) == (0, 0)
+
+
+def test_who_waits_for_an_address_that_goes_is_admitted() -> None:
+    world = limited("BLOCK", max_size_bytes=5)
+    queue = world.broker.destinations.queue("q")
+    sender = Sender(world)
+    sender.send(queue, TEN)
+    sender.send(queue, TEN)
+    world.turn()
+    assert sender.admissions == 0
+    world.broker.flow.accounts.close(queue.destination_id)
+    world.turn()
+    assert sender.admissions == 1
