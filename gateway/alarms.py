@@ -9,6 +9,7 @@ from engine.accounts import ACTION_NAMES, BLOCK
 from engine.broker import Broker
 from engine.ports import Clock, Store
 
+LOOK_MS: Final = 100  # while something is wrong every turn looks, and a reason in words costs more than many turns
 QUIET_MS: Final = 1_000  # a gate that opens and shuts for every message must not fill the log
 
 log: Final = logging.getLogger("penstock.alarms")
@@ -51,6 +52,7 @@ class Alarms:
         "_store",
         "_clock",
         "_skips_told",
+        "_looked_ms",
         "_failed",
         "_unread",
         "_memory",
@@ -66,6 +68,7 @@ class Alarms:
         self._store = store
         self._clock = clock
         self._skips_told = 0
+        self._looked_ms = -LOOK_MS
         self._failed = Alarm(
             "store: failed, nothing persistent is accepted: %s", "store: healed, it accepts again", logging.ERROR
         )
@@ -82,6 +85,9 @@ class Alarms:
         """Compare with what the log said last."""
         broker = self._broker
         now_ms = self._clock.monotonic_ms()
+        if now_ms - self._looked_ms < LOOK_MS:
+            return
+        self._looked_ms = now_ms
         reason = broker.store_events.failure
         is_accepting = self._store.is_accepting()
         self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
