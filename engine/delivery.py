@@ -47,6 +47,7 @@ TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (HELD, EXHAUST): GONE,  # COMMIT of a NACK, the last one
     (HELD, RELEASE): READY,  # COMMIT of a NACK that asks for a plain return; ABORT after its consumer has closed
     (DELAYED, TIMER): READY,
+    (DELAYED, DROP): GONE,  # its record can no longer be read, and the operator asked to go on without it
 }
 
 _NONE: Final = 255

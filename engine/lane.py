@@ -21,6 +21,7 @@ LANE_MESSAGES: Final = 8_192
 IDLE_LANE_BYTES: Final = 64 * 1024  # the same while the queue has no consumer: there may be thousands of such queues
 PAGE_MESSAGES: Final = 1_024  # entries asked for at a time
 PAGE_BYTES: Final = 4 * 1024 * 1024
+KEPT_DELAYED_BYTES: Final = 8 * 1024 * 1024  # the same with their content; beyond, that is read again when they are due
 DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memory; beyond, nothing more is loaded
 AHEAD_BYTES: Final = 32 * 1024 * 1024  # found ahead of ``next_load`` and not handed over yet; beyond, no one looks on
 STALE_MAX: Final = 256  # places of deliveries that are gone; beyond, and if they are the most, they are cleared away
@@ -273,13 +274,13 @@ class Lane:
     def add_delayed(self, message: Message) -> None:
         """Count a message that waits for its redelivery."""
         was_held = self.is_held_by_delays()
-        self.delayed_bytes += message.size + MESSAGE_OVERHEAD_BYTES
+        self.delayed_bytes += message.content_bytes() + MESSAGE_OVERHEAD_BYTES
         if self.is_held_by_delays() and not was_held:
             self.ready_bytes += LANE_BYTES
 
     def remove_delayed(self, message: Message) -> None:
         was_held = self.is_held_by_delays()
-        self.delayed_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+        self.delayed_bytes -= message.content_bytes() + MESSAGE_OVERHEAD_BYTES
         if was_held and not self.is_held_by_delays():
             self.ready_bytes -= LANE_BYTES
 

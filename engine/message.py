@@ -101,3 +101,33 @@ class Message:
             self.headers,
             self.body,
         )
+
+    def twin(self, flags: int, annotations: bytes, headers: bytes, body: bytes) -> Message:
+        """Return the same message on the same place with other content; its ``size`` stays what is accounted for."""
+        twin = Message(
+            self.destination_id,
+            self.encoding,
+            flags,
+            self.priority,
+            self.tag_hash,
+            self.group_hash,
+            self.expires_ms,
+            annotations,
+            headers,
+            body,
+        )
+        twin.size = self.size
+        twin.store_time_ms = self.store_time_ms
+        twin.log_offset = self.log_offset
+        twin.queue_offset = self.queue_offset
+        twin.serial = self.serial
+        twin.holders = self.holders
+        return twin
+
+    def content_bytes(self) -> int:
+        """Return the octets that are in memory now."""
+        return len(self.annotations) + len(self.headers) + len(self.body)
+
+    def is_hollow(self) -> bool:
+        """Say whether only the log has its content."""
+        return self.size > 0 and self.content_bytes() == 0

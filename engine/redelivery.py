@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from config.policies import RedeliveryPolicy
 from engine.consumer import Consumer
 from engine.dead_letters import DeadLetters
-from engine.delivery import DELAYED, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
+from engine.delivery import DELAYED, DROP, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
 from engine.failures import FailureHistory, consumer_words
+from engine.lane import KEPT_DELAYED_BYTES
+from engine.message import Message
 from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, Range, TimerTarget
 from engine.queue import Queue
 from engine.refusal import Refusal
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from engine.broker import Broker
     from engine.lane import Lane
 
+LONG_DELAY_MS: Final = 100  # what waits less keeps its content in memory
+RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused
+RELOAD_READER: Final = -2  # the store's answers to requests for it come to this reader
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
 _MASK: Final = 2**64 - 1
@@ -31,15 +36,17 @@ _MASK: Final = 2**64 - 1
 class Redelivery(TimerTarget):
     """Everything that happens to deliveries that were not accepted.
 
+    reloading: (destination, priority, queue offset) -> delivery that is due and whose content is being read again.
     waiting: a heap of (when it is due, number, delivery).  armed_ms: when the one timer that counts is set to fire,
     0 for none; its key is that time, so that one set before for later is known when it fires.
     """
 
-    __slots__ = ("broker", "waiting", "next_number", "armed_ms", "seed", "dead_letters")
+    __slots__ = ("broker", "waiting", "reloading", "next_number", "armed_ms", "seed", "dead_letters")
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
         self.waiting: list[tuple[int, int, Delivery]] = []
+        self.reloading: dict[tuple[int, int, int], Delivery] = {}
         self.next_number = 1
         self.armed_ms = 0
         self.seed = seed
@@ -163,6 +170,9 @@ class Redelivery(TimerTarget):
         due: dict[Lane, list[Delivery]] = {}
         while waiting and waiting[0][0] <= now_ms:
             delivery = heappop(waiting)[2]
+            if delivery.message.is_hollow():
+                self._reload(delivery)
+                continue
             delivery.state = advance(delivery.state, TIMER)
             due.setdefault(delivery.lane, []).append(delivery)
         for lane, deliveries in due.items():
@@ -172,6 +182,48 @@ class Redelivery(TimerTarget):
             lane.queue.delayed_count -= len(deliveries)
             lane.queue.mark_dirty()
         self._set_timer()
+
+    # -- what waits without its content
+
+    def page_loaded(self, destination_id: int, priority: int, queue_offset: int, messages: list[Message]) -> None:
+        """The content of a delivery that is due has been read again."""
+        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        if delivery is None:
+            return
+        if not messages:
+            self._push(delivery, RELOAD_RETRY_MS)
+            return
+        lane = delivery.lane
+        lane.remove_delayed(delivery.message)
+        delivery.message = messages[0]
+        delivery.state = advance(delivery.state, TIMER)
+        lane.give_back([delivery])
+        lane.queue.delayed_count -= 1
+        lane.queue.mark_dirty()
+
+    def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
+        """It could not be read: it is asked for again a little later."""
+        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        if delivery is not None:
+            self._push(delivery, RELOAD_RETRY_MS)
+
+    def record_skipped(self, destination_id: int, priority: int, queue_offset: int) -> bool:
+        """It is damaged, and the operator asked to go on without it; return whether it was waiting here."""
+        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        if delivery is None:
+            return False
+        delivery.state = advance(delivery.state, DROP)
+        delivery.lane.remove_delayed(delivery.message)
+        delivery.lane.queue.delayed_count -= 1
+        return True
+
+    def _reload(self, delivery: Delivery) -> None:
+        message = delivery.message
+        queue = delivery.lane.queue
+        self.reloading[(queue.destination_id, message.priority, message.queue_offset)] = delivery
+        store = self.broker.store
+        store.write()  # only what has been written can be read
+        store.request(queue.destination_id, message.priority, message.queue_offset, 1, 1, RELOAD_READER)
 
     # -- the steps
 
@@ -225,8 +277,24 @@ class Redelivery(TimerTarget):
         self._arm(delivery, delay_ms)
 
     def _arm(self, delivery: Delivery, delay_ms: int) -> None:
-        delivery.lane.queue.delayed_count += 1
-        delivery.lane.add_delayed(delivery.message)
+        lane = delivery.lane
+        queue = lane.queue
+        queue.delayed_count += 1
+        lane.add_delayed(delivery.message)
+        message = delivery.message
+        if (
+            lane.delayed_bytes > KEPT_DELAYED_BYTES
+            and delay_ms >= LONG_DELAY_MS
+            and message.queue_offset >= 0
+            and queue.is_logged
+            and queue.feed is None
+        ):
+            lane.remove_delayed(message)
+            delivery.message = message.twin(message.flags, b"", b"", b"")
+            lane.add_delayed(delivery.message)
+        self._push(delivery, delay_ms)
+
+    def _push(self, delivery: Delivery, delay_ms: int) -> None:
         number = self.next_number
         self.next_number = number + 1
         due_ms = self.broker.clock.monotonic_ms() + max(0, delay_ms)

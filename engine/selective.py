@@ -161,7 +161,10 @@ class SelectiveDispatcher(TimerTarget):
             if message.group_hash:
                 group = selection.taken(consumer, delivery)
                 if group is not None and group.is_new and queue.settings.queue.group_first_key:
-                    message = _marked(message, queue.settings.queue.group_first_key)
+                    mark = annotation(queue.settings.queue.group_first_key, "true")
+                    message = message.twin(
+                        message.flags & ~PLAIN, mark + message.annotations, message.headers, message.body
+                    )
             delivery.consumer = consumer
             delivery.state = advance(delivery.state, DISPATCH)
             queue.delivered_count += 1
@@ -255,26 +258,3 @@ class SelectiveDispatcher(TimerTarget):
         self.next_key = key + 1
         self.timed[key] = (selection, is_opening)
         self.broker.timers.call_at(self.broker.clock.monotonic_ms() + delay_ms, self, key)
-
-
-def _marked(message: Message, name: str) -> Message:
-    """Return the message with a property that says it is the first of its group for this consumer."""
-    marked = Message(
-        message.destination_id,
-        message.encoding,
-        message.flags & ~PLAIN,
-        message.priority,
-        message.tag_hash,
-        message.group_hash,
-        message.expires_ms,
-        annotation(name, "true") + message.annotations,
-        message.headers,
-        message.body,
-    )
-    marked.size = message.size  # what is accounted for stays the same
-    marked.store_time_ms = message.store_time_ms
-    marked.log_offset = message.log_offset
-    marked.queue_offset = message.queue_offset
-    marked.serial = message.serial
-    marked.holders = message.holders
-    return marked

@@ -11,10 +11,12 @@ from engine.lane import Lane
 from engine.message import Message
 from engine.ports import CAUSE_DAMAGED, DROPPED, StoreListener, TimerTarget
 from engine.queue import Queue
+from engine.redelivery import RELOAD_READER
 from engine.selective import SCAN_READER
 
 if TYPE_CHECKING:
     from engine.broker import Broker
+    from engine.lane import Lane
 
 PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
 
@@ -22,18 +24,18 @@ PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was 
 class StoreEvents(StoreListener, TimerTarget):
     """awaiting: clients with confirmations that wait for an offset.  failure: why the disk refuses, "" if it does not.
 
-    page_faults: (destination, priority) -> why its last page could not be read.
+    faulty_lanes: whose last page could not be read; each says why.
     skipped_records: in words, each told once by the operator's log.
     A timer's key is the queue whose page is asked for again: its number, or that of its feed, negative.
     """
 
-    __slots__ = ("broker", "awaiting", "failure", "page_faults", "skipped_records")
+    __slots__ = ("broker", "awaiting", "failure", "faulty_lanes", "skipped_records")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.awaiting: list[Client] = []
         self.failure = ""
-        self.page_faults: dict[tuple[int, int], str] = {}
+        self.faulty_lanes: dict[Lane, None] = {}
         self.skipped_records: list[str] = []
 
     def await_confirmation(self, client: Client) -> None:
@@ -44,7 +46,14 @@ class StoreEvents(StoreListener, TimerTarget):
 
     def fault(self) -> str:
         """Return what is wrong with the disk, "" for nothing."""
-        return self.failure or next(iter(self.page_faults.values()), "")
+        return self.failure or self.page_fault()
+
+    def page_fault(self) -> str:
+        """Return which page could not be read and why, "" if none is missing."""
+        for lane in self.faulty_lanes:
+            if not lane.queue.is_closed:
+                return f"{lane.queue.uri()}: {lane.fault}"
+        return ""
 
     def durable(self, offset: int) -> None:
         awaiting = self.awaiting
@@ -63,9 +72,12 @@ class StoreEvents(StoreListener, TimerTarget):
         if queue is None:
             return  # who asked has gone meanwhile
         lane = queue.lane(priority)
-        lane.fault = ""
-        if self.page_faults:
-            self.page_faults.pop((destination_id, priority), None)
+        if self.faulty_lanes:
+            lane.fault = ""
+            self.faulty_lanes.pop(lane, None)
+        if reader == RELOAD_READER:
+            broker.redelivery.page_loaded(destination_id, priority, first, messages)
+            return
         wanted = next_offset - first
         if reader == SCAN_READER:
             broker.selective.page_read(lane, first, next_offset, messages)
@@ -106,12 +118,15 @@ class StoreEvents(StoreListener, TimerTarget):
         if queue is None:
             return
         lane = queue.lane(priority)
+        lane.fault = reason
+        self.faulty_lanes[lane] = None
+        if reader == RELOAD_READER:
+            self.broker.redelivery.page_failed(destination_id, priority, first)
+            return
         if reader == SCAN_READER:
             lane.is_scanning = False
         else:
             lane.is_loading = False
-        lane.fault = reason
-        self.page_faults[(destination_id, priority)] = f"{queue.uri()}: {reason}"
         self._ask_again_later(queue)
 
     def record_skipped(
@@ -119,6 +134,10 @@ class StoreEvents(StoreListener, TimerTarget):
     ) -> None:
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
+            return
+        if reader == RELOAD_READER and not self.broker.redelivery.record_skipped(
+            destination_id, priority, queue_offset
+        ):
             return
         queue.depth -= 1
         if queue.account is not None:

@@ -91,7 +91,7 @@ class Alarms:
         reason = broker.store_events.failure
         is_accepting = self._store.is_accepting()
         self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
-        self._unread.see(next(iter(broker.store_events.page_faults.values()), ""), now_ms)
+        self._unread.see(broker.store_events.page_fault(), now_ms)
         for text in broker.store_events.skipped_records[self._skips_told :]:
             log.error("store: a damaged record was left out as asked for, its message is lost: %s", text)
         self._skips_told = len(broker.store_events.skipped_records)

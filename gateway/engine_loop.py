@@ -122,7 +122,7 @@ class EngineLoop(JobSink):
         elif not self._is_sync_armed and broker.has_unsynced():
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
-        if broker.flow.is_blocked or broker.store_events.page_faults or self._alarms.is_raised:
+        if broker.flow.is_blocked or broker.store_events.faulty_lanes or self._alarms.is_raised:
             self._alarms.look()
         if broker.destinations.dirty_queues:
             self.open_turn()

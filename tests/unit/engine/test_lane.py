@@ -5,8 +5,9 @@ from __future__ import annotations
 from engine import gates
 from engine.consumer import INDIVIDUAL
 from engine.inspection import inspect
-from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
+from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, KEPT_DELAYED_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.ports import CAUSE_DAMAGED, CAUSE_NACK, DROPPED, Attempts, LaneState
+from engine.redelivery import LONG_DELAY_MS, RELOAD_READER
 from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
 
@@ -227,7 +228,7 @@ def test_a_damaged_queue_stays_said_while_others_are_read() -> None:
 
 
 def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> None:
-    world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=60_000))
+    world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=LONG_DELAY_MS - 1))
     world.store.page_limit = PAGE_BYTES // MIB
     body = b"x" * MIB
     count = 2 * DELAYED_BYTES // MIB
@@ -243,13 +244,67 @@ def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> Non
     assert consumer.gate() == gates.DELAYED
     world.send(b"later")
     assert client.bodies() == [], "it stays in its place behind them"
-    world.advance(60_000)
+    world.advance(LONG_DELAY_MS - 1)
     offsets: list[int] = []
     while held := client.take():
         offsets += [one.message.queue_offset for one in held]
         world.acknowledge(*held)
     assert offsets == list(range(count + 1))
     assert world.stats().depth == 0
+
+
+def refused_world(count: int) -> tuple[EngineWorld, FakeClient]:
+    """Return a world in which ``count`` messages of a MiB each were refused and wait a minute."""
+    world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=60_000))
+    world.store.page_limit = PAGE_BYTES // MIB
+    client = world.client()
+    world.consumer(client, prefetch=4)
+    world.send(*[b"%07d" % number * (MIB // 7) for number in range(count)])
+    while held := client.take():
+        world.refuse(*held)
+    return world, client
+
+
+def test_what_waits_long_keeps_its_content_on_disk_and_holds_nothing_back() -> None:
+    count = 2 * DELAYED_BYTES // MIB
+    world, client = refused_world(count)
+    lane = world.broker.destinations.queue("q").lane(4)
+    assert world.stats().delayed == count
+    assert lane.delayed_bytes < KEPT_DELAYED_BYTES + 2 * MIB
+    world.advance(60_000)
+    bodies = consume_all(world, client)
+    assert sorted(bodies) == [b"%07d" % number * (MIB // 7) for number in range(count)]
+    assert (world.stats().depth, world.stats().delayed, lane.delayed_bytes, lane.ready_bytes) == (0, 0, 0, 0)
+    assert world.broker.redelivery.reloading == {}
+
+
+def test_content_that_cannot_be_read_is_asked_for_again() -> None:
+    count = KEPT_DELAYED_BYTES // MIB + 2
+    world, client = refused_world(count)
+    world.clock.now_ms += 60_000
+    world.broker.begin_turn()
+    world.timers.fire_due()
+    world.broker.end_turn()
+    assert len(world.store.requests) > 0
+    world.store.refuse_pages("torn")
+    assert world.stats().delayed > 0
+    world.advance(1_000)
+    assert len(consume_all(world, client)) == count
+
+
+def test_content_whose_record_is_left_out_is_dropped_once() -> None:
+    count = KEPT_DELAYED_BYTES // MIB + 2
+    world, _ = refused_world(count)
+    world.clock.now_ms += 60_000
+    world.broker.begin_turn()
+    world.timers.fire_due()
+    _, priority, first, *_ = world.store.requests[0]
+    for _ in range(2):
+        world.broker.store_events.record_skipped(1, priority, first, MIB, "crc", RELOAD_READER)
+    assert world.stats().depth == count - 1
+    assert [one.ranges for one in world.store.settled] == [[(4, first, 1)]]
+    world.turn()
+    assert world.stats().delayed == 0
 
 
 def test_an_entry_whose_record_is_skipped_is_settled_as_dropped() -> None:
