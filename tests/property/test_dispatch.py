@@ -14,15 +14,14 @@ from engine.delivery import Delivery
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
-GROUPS = ("", "a", "b")
+GROUPS = ("a", "a", "b", "")
 COLOURS = ("red", "blue")
 
 STEPS = st.one_of(
     st.tuples(st.just("send"), st.sampled_from(GROUPS), st.sampled_from(COLOURS), st.booleans()),
-    st.tuples(st.just("subscribe"), st.sampled_from((0, 1, 2, 5)), st.sampled_from(("", *COLOURS))),
-    st.tuples(st.just("ack"), st.integers(0, 3)),
-    st.tuples(st.just("ack"), st.integers(0, 3)),
-    st.tuples(st.just("nack"), st.integers(0, 3)),
+    st.tuples(st.just("subscribe"), st.sampled_from((1, 0, 2, 5)), st.sampled_from(("", *COLOURS))),
+    st.tuples(st.sampled_from(("ack", "nack")), st.integers(0, 3)),
+    st.tuples(st.sampled_from(("ack", "nack")), st.integers(0, 3)),
     st.tuples(st.just("close"), st.booleans()),
     st.tuples(st.just("pause")),
     st.tuples(st.just("advance"), st.sampled_from((0, 100, 400))),
@@ -43,6 +42,7 @@ class Run:
 
     is_exclusive: bool
     uses_selectors: bool
+    is_rebalancing: bool
     takers: list[Taker] = field(default_factory=list)
     order: dict[bytes, int] = field(default_factory=dict)
     group_of: dict[bytes, str] = field(default_factory=dict)
@@ -55,6 +55,8 @@ class Run:
             address(
                 "q",
                 queue__exclusive_consumer=self.is_exclusive,
+                queue__group_rebalance=self.is_rebalancing,
+                queue__group_idle_timeout_ms=300 if self.is_rebalancing else -1,
                 redelivery__initial_redelivery_delay_ms=100,
                 redelivery__redelivery_delay_ms=200,
                 redelivery__maximum_redeliveries=2,
@@ -152,14 +154,17 @@ class Run:
 
 
 @pytest.mark.parametrize(
-    ("is_exclusive", "uses_selectors"),
-    [(False, False), (True, False), (False, True)],
-    ids=["groups", "exclusive", "selectors"],
+    ("is_exclusive", "uses_selectors", "is_rebalancing"),
+    [(False, False, False), (False, False, True), (True, False, False), (False, True, False)],
+    ids=["groups", "rebalanced", "exclusive", "selectors"],
 )
-@settings(max_examples=60, deadline=None)
-@given(steps=st.lists(STEPS, max_size=60))
-def test_any_interleaving(is_exclusive: bool, uses_selectors: bool, steps: list[tuple[object, ...]]) -> None:
-    run = Run(is_exclusive, uses_selectors)
+@settings(max_examples=100, deadline=None)
+@given(steps=st.lists(STEPS, min_size=15, max_size=60))
+def test_any_interleaving(
+    is_exclusive: bool, uses_selectors: bool, is_rebalancing: bool, steps: list[tuple[object, ...]]
+) -> None:
+    run = Run(is_exclusive, uses_selectors, is_rebalancing)
+    run.step("subscribe", 1, "red")
     for step in steps:
         run.step(*step)
     run.finish()
