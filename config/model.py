@@ -84,11 +84,20 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyIndexConfig:
+    """The index from keys to messages: sizes of each of its files."""
+
+    slots: int = 65_536  # 4 octets each; 0: no index, a query by key reads the log
+    entries: int = 262_144  # 24 octets each, one for a key of a message
+
+
+@dataclass(frozen=True, slots=True)
 class StoreConfig:
     flush: Flush = "sync"
     flush_interval_ms: int = 500  # of flush async: what a power cut may take, at most
     segment_bytes: int = 64 * MIB
     retention: Retention = field(default_factory=Retention)
+    index: KeyIndexConfig = field(default_factory=KeyIndexConfig)
 
 
 @dataclass(frozen=True, slots=True)

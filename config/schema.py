@@ -200,6 +200,10 @@ SERVER: Final[Tree] = {
             "time": Leaf("store.retention.time_ms", Duration(0, 100 * YEAR_MS)),
             "bytes": Leaf("store.retention.bytes", Bytes(0, 1024 * TIB)),
         },
+        "index": {
+            "slots": Leaf("store.index.slots", Integer(0, 100_000_000)),
+            "entries": Leaf("store.index.entries", Integer(1, 100_000_000)),
+        },
     },
     "memory-limit-bytes": Leaf("memory_limit_bytes", Bytes(1 * MIB, 1 * TIB)),
     "limits": {

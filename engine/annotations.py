@@ -21,9 +21,10 @@ def split_annotations(lines: bytes) -> list[tuple[str, str]]:
     for line in lines.decode().split("\n"):
         if line:
             name, _, value = line.partition(":")
-            found.append((_unescaped(name), _unescaped(value)))
+            found.append((unescaped(name), unescaped(value)))
     return found
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """Return what a name or a value says."""
     return _ESCAPED.sub(lambda match: _UNESCAPES[match[0]], text) if "\\" in text else text

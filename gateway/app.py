@@ -248,6 +248,8 @@ def store_settings(config: ServerConfig) -> StoreSettings:
         flush_interval_ms=config.store.flush_interval_ms,
         retention_time_ms=config.store.retention.time_ms,
         retention_bytes=config.store.retention.bytes,
+        index_slots=config.store.index.slots,
+        index_entries=config.store.index.entries,
     )
 
 

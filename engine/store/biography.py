@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from engine.annotations import annotation
 from engine.destination import QUEUE, uri
-from engine.errors import RangeGone, StoreError
 from engine.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT
 from engine.ports import CAUSE_NAMES, CAUSE_RETRIED, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
 from engine.store.reader import Record, Segment, StoreReader, entry_files, scan_piece
+from engine.store.records import Records, UnknownMessage, offset_of
 
 SENT: Final = "sent"
 FAILED: Final = "failed"
@@ -26,10 +26,6 @@ SETTLED: Final = "settled"
 _EVENT_TYPES: Final = (layout.SETTLEMENT, layout.ATTEMPTS)
 _MOVING: Final = (DEAD_LETTERED, EXPIRED, DROPPED)
 _READ_ENTRIES: Final = 4_096
-
-
-class UnknownMessage(StoreError):
-    """No message with this id is in the store; the text says what is there instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +76,11 @@ def entry_of(life: Biography) -> tuple[str, str, int, int]:
     return kind, name, life.priority, life.queue_offset
 
 
-def offset_of(message_id: str, store_id: str) -> int:
-    """Return the log offset that a JMSMessageID carries.  Raises: UnknownMessage."""
-    text = message_id.removeprefix("ID:")
-    store, dash, number = text.partition("-")
-    if not dash or store != store_id:
-        raise UnknownMessage(f"{message_id[:200]!r} is not of this store; its ids begin with ID:{store_id}-")
-    if not (number.isascii() and number.isdigit()):
-        raise UnknownMessage(
-            f"{message_id[:200]!r} names a message that was not logged (non-persistent): nothing is known of it"
-        )
-    return int(number)
-
-
 def biography(reader: StoreReader, message_id: str) -> Biography:
     """Return what the log tells of the message.  Raises: UnknownMessage, RangeGone, StoreCorrupt."""
     offset = offset_of(message_id, reader.store_id)
-    message = _message_at(reader, offset)
+    with Records(reader) as records:
+        message = records.message(offset)
     fixed = layout.MESSAGE_FIXED.unpack_from(message.data, layout.RECORD_HEADER_BYTES)
     annotation_bytes, header_bytes, body_bytes, priority, expires_ms, queue_offset = (*fixed[:4], fixed[8], fixed[9])
     owners = _owners(reader, message.destination_id)
@@ -125,24 +109,6 @@ def biography(reader: StoreReader, message_id: str) -> Biography:
         events,
         reader.end().time_ms,
     )
-
-
-def _message_at(reader: StoreReader, offset: int) -> Record:
-    end = reader.end().offset
-    if offset >= end:
-        raise UnknownMessage(f"log offset {offset} is not in the store yet: it can be read up to {end}")
-    if offset < reader.first_offset:
-        raise RangeGone(
-            f"the message at log offset {offset} is gone: retention has dropped it, {reader.first_offset} to {end} "
-            "are left"
-        )
-    segment = _segment_of(reader, offset)
-    for record in scan_piece(segment, segment.base, min(segment.limit, end)):
-        if record.offset == offset and record.type == layout.MESSAGE:
-            return record
-        if record.offset >= offset:
-            break
-    raise UnknownMessage(f"no message stands at log offset {offset}")
 
 
 def _segment_of(reader: StoreReader, offset: int) -> Segment:

@@ -24,6 +24,8 @@ from engine.store.entry_span import EntrySpan, written_end
 from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
+from engine.store.index_builder import KeyIndex, KeyIndexFiles
+from engine.store.keys import Keys
 from engine.store.open_files import OpenFiles
 from engine.store.paging import PageJob, SegmentMap
 from engine.store.recovery import Recovery
@@ -63,6 +65,7 @@ class FileStore(Store):
         "_commit",
         "_retention",
         "_release",
+        "_index",
         "_open_files",
         "_segment_map",
         "_segment_map_edition",
@@ -80,6 +83,7 @@ class FileStore(Store):
         timers: Timers,
         settings: StoreSettings,
         skip_corruption: bool = False,
+        keys: Keys | None = None,
     ) -> None:
         self._directory = directory
         self._files = files
@@ -96,7 +100,7 @@ class FileStore(Store):
         except OSError as error:
             raise StoreError(describe(error, directory)) from error
         try:
-            self._open(files, timers, clock)
+            self._open(files, timers, clock, keys or Keys())
         except OSError as error:
             self._lock.close()
             raise StoreError(describe(error, str(error.filename or directory))) from error
@@ -104,7 +108,7 @@ class FileStore(Store):
             self._lock.close()
             raise
 
-    def _open(self, files: Files, timers: Timers, clock: Clock) -> None:
+    def _open(self, files: Files, timers: Timers, clock: Clock, keys: Keys) -> None:
         settings = self._settings
         now_ms = clock.wall_ms()
         self._store_id = open_store_file(files, self._directory, now_ms)
@@ -200,6 +204,14 @@ class FileStore(Store):
             clock,
             settings.retry_interval_ms,
         )
+        self._index: KeyIndex | None = None
+        if settings.index_slots:
+            index = KeyIndexFiles(
+                files, self._directory, self._store_id, settings.index_slots, settings.index_entries, keys
+            )
+            self._index = KeyIndex(index, log, self._workers, timers, clock, settings.index_interval_ms)
+            self._index.log_durable(log.end)
+            self._commit.index = self._index
         self._queues.log_durable(log.end)
         self._release.go_on()
 
@@ -405,6 +417,8 @@ class FileStore(Store):
         self._retention.close()
         self._release.close()
         self._queues.close()
+        if self._index is not None:
+            self._index.wind_down()
 
     def close(self) -> None:
         """Write, sync and let go of everything; call it once the workers have nothing left to run.
@@ -417,6 +431,8 @@ class FileStore(Store):
         self.wind_down()
         try:
             self._commit.close()
+            if self._index is not None:
+                self._index.close()
             self._checkpoint.publish(is_clean=True)
             self._checkpoint.sync()
         except OSError as error:

@@ -92,6 +92,27 @@ Checkpoint: two slots of 512 octets, written alternately; the valid one with the
     56     8  first offset, the oldest that is kept
     64     8  start count
     72     4  crc          CRC-32C of octets 0 to 72
+
+Key index file: 128 octets of header, the slots, the entries.  An index tells where messages with a key may stand; it is
+made from the log and may be deleted:
+
+     0     8  magic        ``PENSTKIX``
+     8     4  version
+    12     4  flags        INDEX_STOPPED, INDEX_SEALED
+    16     8  begin        the messages of log offsets from here on are in it
+    24     8  end          up to here
+    32     8  store time of its first entry, 0 without one
+    40     8  store time of its last entry, 0 without one
+    48     4  slots
+    52     4  entries that fit
+    56     4  entries
+    60     4  -            0
+    64    16  store id     ASCII, zero-padded
+    80     4  crc          CRC-32C of octets 0 to 80
+   128        slots, 4 octets each: number of the slot's newest entry, from 1; 0: none
+              entries: hash of the key (4), number of the slot's next older entry (4), log offset (8), store time (8)
+
+A key's hash is the CRC-32C of its UTF-8, its slot the hash modulo the number of slots.
 """
 
 from __future__ import annotations
@@ -147,6 +168,13 @@ CHECKPOINT: Final = Struct("<8sIIQQqQQQQ")  # crc apart
 CHECKPOINT_SLOT_BYTES: Final = 512
 CLEAN_STOP: Final = 1  # flag
 CRC: Final = Struct("<I")
+INDEX_MAGIC: Final = b"PENSTKIX"
+INDEX_HEADER: Final = Struct("<8sIIQQqqIIII16s")  # crc apart
+INDEX_HEADER_BYTES: Final = 128  # where the slots begin
+INDEX_STOPPED: Final = 1  # flag: on the disk as the header says, nobody writes to it
+INDEX_SEALED: Final = 2  # flag: the same, and nobody will again
+INDEX_SLOT_BYTES: Final = 4
+INDEX_ENTRY: Final = Struct("<IIQq")
 
 SYSTEM_QUEUE: Final = 0  # destination number of the consume queue of all records that are not messages
 ALIGNMENT: Final = 8

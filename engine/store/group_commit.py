@@ -18,6 +18,7 @@ from engine.store.commit_log import Chunk, CommitLog
 from engine.store.consume_queue import ConsumeQueues
 from engine.store.files import Files, describe
 from engine.store.health import Health
+from engine.store.index_builder import KeyIndex
 from engine.store.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
 
 RETRY: Final = 0
@@ -59,6 +60,7 @@ class GroupCommit(TimerTarget):
         "_told",
         "_broken",
         "_is_closed",
+        "index",
     )
 
     def __init__(
@@ -101,6 +103,7 @@ class GroupCommit(TimerTarget):
         self._told = log.end  # the durable offset as listeners know it
         self._broken: Segment | None = None  # its sync failed, it is not replaced yet
         self._is_closed = False
+        self.index: KeyIndex | None = None  # follows what is durable
         if is_async:
             timers.call_at(clock.monotonic_ms() + flush_interval_ms, self, FLUSH)
 
@@ -213,6 +216,8 @@ class GroupCommit(TimerTarget):
         if self.durable > self._told:
             self._told = self.durable
             self._queues.log_durable(self.durable)
+            if self.index is not None:
+                self.index.log_durable(self.durable)
             if not self._is_async and self._listener is not None:
                 self._listener.durable(self.durable)
 

@@ -109,7 +109,7 @@ class StoreReader:
 
     def __init__(self, directory: str | Path, lock_table: str = LOCK_TABLE) -> None:
         self.directory = Path(directory)
-        self._lock_table = lock_table
+        self.lock_table = lock_table
         self.store_id = _store_id(self.directory)
         self.checkpoint: Checkpoint | None
         self.segments: list[Segment]
@@ -148,15 +148,15 @@ class StoreReader:
     def _find_end(self) -> End:
         while True:
             checkpoint = self.checkpoint
-            if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock", self._lock_table)):
+            if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock", self.lock_table)):
                 return End(checkpoint.durable_offset, checkpoint.durable_time_ms, True)
-            if checkpoint is None and is_held(self.directory / "lock", self._lock_table):
+            if checkpoint is None and is_held(self.directory / "lock", self.lock_table):
                 # A gateway that has just made the store has published nothing yet: nothing is durable.
                 return End(self.first_offset, 0, True)
             end = self._last_whole_record()
             # A gateway may have started meanwhile; then what it has published since is the truth.
             if read_checkpoint(self.directory / "checkpoint") == checkpoint and not is_held(
-                self.directory / "lock", self._lock_table
+                self.directory / "lock", self.lock_table
             ):
                 return end
             self._load()

@@ -29,6 +29,9 @@ class StoreSettings:
     retention_bytes: int = 10 << 30
     retention_interval_ms: int = 30_000
     waiting_entries_bytes: int = 256 << 20  # of closed segments, in memory, behind those on their way to the disk
+    index_slots: int = 0  # of one file of the key index; 0: no index, a query by key reads the log
+    index_entries: int = 262_144  # of one file: a key of a message each
+    index_interval_ms: int = 200  # the index follows the log that much later
     page_open_files: int = 64  # segments and consume-queue files kept open to read backlogs
 
     def __post_init__(self) -> None:
@@ -39,9 +42,16 @@ class StoreSettings:
                 f"segment_bytes is {self.segment_bytes}, accepted are multiples of 8 "
                 f"from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"
             )
-        for name in ("flush_interval_ms", "retry_interval_ms", "retention_interval_ms", "page_open_files"):
+        for name in (
+            "flush_interval_ms",
+            "retry_interval_ms",
+            "retention_interval_ms",
+            "page_open_files",
+            "index_entries",
+            "index_interval_ms",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
-        for name in ("retention_time_ms", "retention_bytes", "waiting_entries_bytes"):
+        for name in ("retention_time_ms", "retention_bytes", "waiting_entries_bytes", "index_slots"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must not be negative")

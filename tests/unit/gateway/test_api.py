@@ -17,7 +17,7 @@ from config.model import Endpoint, ServerConfig
 from config.scram import hash_password
 from engine.errors import InvalidSelector
 from engine.stats import BrokerStats
-from engine.store.biography import UnknownMessage
+from engine.store.records import UnknownMessage
 from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.api import create_app, stat_document

@@ -20,8 +20,9 @@ from engine.ports import (
     DROPPED,
     Range,
 )
-from engine.store.biography import FAILED, SENT, SETTLED, Biography, UnknownMessage, biography
+from engine.store.biography import FAILED, SENT, SETTLED, Biography, biography
 from engine.store.reader import StoreReader
+from engine.store.records import UnknownMessage
 from tests.support.store_home import FileHome
 
 

@@ -1,0 +1,343 @@
+"""The key index follows the log: a worker reads what has become durable and adds its keys to the files.
+
+Nothing of it is on the engine's thread but a comparison a sync.  Nor does anything depend on it: what is not in the
+index is found by reading the log, and an index that cannot be written only falls behind.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Final
+
+from engine.errors import StoreError
+from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.store import format as layout
+from engine.store.commit_log import CommitLog
+from engine.store.files import Files, describe, read_fully
+from engine.store.key_index import (
+    HEADER_BYTES,
+    INDEX_DIRECTORY,
+    IndexHeader,
+    IndexWriter,
+    file_begin,
+    unpack_header,
+)
+from engine.store.keys import Keys, may_hold_keys
+from engine.store.segment import Segment, records_limit
+
+READ_BYTES: Final = 256 << 10  # of the log at a time, unless one record is larger; other threads run in between
+JOB_BYTES: Final = 16 << 20  # of the log in one job: other work of the same worker gets its turn
+
+RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
+MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
+UNPACK_HEAD: Final = layout.MESSAGE_HEAD.unpack_from
+SEGMENT_ENDS: Final = -1
+DAMAGED: Final = -2
+
+
+class LogMap:
+    """Where records are to be read, as of one moment; ``limits``: where those of each segment end at the latest."""
+
+    __slots__ = ("bases", "limits", "paths", "end")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.bases = [segment.base for segment in segments]
+        self.end = segments[-1].limit()
+        self.limits = [records_limit(segments, place) for place in range(len(segments))]
+        self.paths = [segment.path() for segment in segments]
+
+    def next_base(self, place: int) -> int:
+        """Return where the segment after ``place`` begins."""
+        return self.bases[place + 1] if place + 1 < len(self.bases) else self.end
+
+
+class KeyIndexFiles:
+    """The files of one store's index, for one thread at a time.
+
+    end: log offset up to which messages are in them, -1 before ``open``.
+    """
+
+    __slots__ = ("end", "_files", "_directory", "_store_id", "_slots", "_room", "_keys", "_writer", "_noted")
+
+    def __init__(self, files: Files, directory: str, store_id: str, slots: int, room: int, keys: Keys) -> None:
+        self.end = -1
+        self._files = files
+        self._directory = f"{directory}/{INDEX_DIRECTORY}"
+        self._store_id = store_id
+        self._slots = slots
+        self._room = room
+        self._keys = keys
+        self._writer: IndexWriter | None = None
+        self._noted = -1  # log offset of the last message that was added: a second attempt leaves it out
+
+    def open(self, first: int, durable: int) -> None:
+        """Find what is there; files that cannot be trusted, and all that follow a missing one, are removed.
+
+        first: oldest log offset that is kept.
+        """
+        files = self._files
+        files.make_directory(self._directory)
+        end = -1
+        last: tuple[str, IndexHeader] | None = None
+        for name in files.list_directory(self._directory):
+            begin = file_begin(name)
+            if begin < 0:
+                continue
+            path = f"{self._directory}/{name}"
+            header = self._header(path)
+            is_next = begin <= first if last is None else begin == end and last[1].is_sealed
+            if header is None or not is_next or not header.is_at_rest or header.end > durable:
+                files.unlink(path)
+            elif header.end <= first:
+                files.unlink(path)  # of what retention has dropped
+            else:
+                end, last = header.end, (path, header)
+        if last is not None and not last[1].is_sealed:
+            self._writer = IndexWriter.reopen(files, *last)
+        self.end = max(end, first)
+
+    def _header(self, path: str) -> IndexHeader | None:
+        file = self._files.open_to_read(path)
+        try:
+            size = file.size()
+            header = unpack_header(read_fully(file, HEADER_BYTES, 0))
+        finally:
+            file.close()
+        if header is None or header.store_id != self._store_id or header.slots != self._slots:
+            return None
+        return header if header.begin == file_begin(path.rpartition("/")[2]) and size >= header.file_bytes() else None
+
+    def follow(self, log: LogMap, stop: int) -> None:
+        """Add the keys of messages up to log offset ``stop``, which ends a record, or of some JOB_BYTES."""
+        enough = self.end + JOB_BYTES
+        while self.end < min(stop, enough):
+            place = bisect_right(log.bases, self.end) - 1
+            if place < 0:  # retention was faster
+                self._leave_out(log.bases[0])
+            elif self.end >= log.limits[place]:
+                self.end = min(log.next_base(place), stop)
+            elif self._writer is None:
+                self._begin_file(log.bases[0])
+            else:
+                self._follow_segment(log, place, min(log.limits[place], stop), enough)
+        if self._writer is not None:
+            self._writer.end = self.end
+            self._writer.save()
+
+    def _follow_segment(self, log: LogMap, place: int, limit: int, enough: int) -> None:
+        file = self._files.open_to_read(log.paths[place])
+        try:
+            position = layout.SEGMENT_HEADER_BYTES - log.bases[place]
+            wanted = READ_BYTES
+            while self.end < min(limit, enough):
+                size = min(wanted, limit - self.end)
+                octets = read_fully(file, size, position + self.end)
+                is_all = self.end + size == limit
+                is_plain = self._keys.is_stomp_only and not may_hold_keys(octets)
+                if is_plain and is_all:
+                    self.end = limit
+                    return
+                taken = self._take(octets, is_plain, log.bases[0])
+                if taken == DAMAGED:
+                    self._leave_out(log.next_base(place))
+                    return
+                if taken == SEGMENT_ENDS or is_all:
+                    self.end = limit
+                    return
+                wanted = READ_BYTES if taken else 2 * wanted
+        finally:
+            file.close()
+
+    def _take(self, octets: bytes, is_plain: bool, first: int) -> int:
+        """Add the keys of the whole records in ``octets``, go on behind them; return how many octets these are."""
+        start = self.end
+        at = 0
+        length = len(octets)
+        found: list[tuple[int, int, list[str]]] = []
+        is_over = False
+        while at + RECORD_HEADER_BYTES <= length:
+            size = int.from_bytes(octets[at : at + 4], "little")
+            if size == 0:
+                is_over = True
+                break
+            if size < RECORD_HEADER_BYTES or int.from_bytes(octets[at + 16 : at + 24], "little") != start + at:
+                return DAMAGED
+            if at + size > length:
+                break
+            if not is_plain and octets[at + 8] == layout.MESSAGE:
+                _, encoding, _, _, offset, _, time_ms, before, headers, *_ = UNPACK_HEAD(octets, at + 8)
+                headers_at = at + MESSAGE_HEAD_BYTES + before
+                keys = self._keys.of(encoding, octets[headers_at : headers_at + headers])
+                if keys:
+                    found.append((offset, time_ms, keys))
+            at += layout.padded(size)
+        for offset, time_ms, keys in found:
+            self._add(offset, time_ms, keys, first)
+        self.end = start + min(at, length)
+        return SEGMENT_ENDS if is_over else at
+
+    def _add(self, offset: int, time_ms: int, keys: list[str], first: int) -> None:
+        if offset <= self._noted:
+            return
+        writer = self._writer
+        assert writer is not None, "a file is begun before anything is read"
+        if writer.is_full():
+            self.end = offset
+            self._seal()
+            writer = self._begin_file(first)
+        for key in keys:
+            writer.add(key, offset, time_ms)
+        self._noted = offset
+
+    def _leave_out(self, offset: int) -> None:
+        """Go on at ``offset``; what stands between is in no file."""
+        self._seal()
+        self.end = offset
+
+    def _seal(self) -> None:
+        writer = self._writer
+        if writer is not None:
+            writer.end = self.end
+            writer.rest(is_sealed=True)
+            writer.close()
+            self._writer = None
+
+    def _begin_file(self, first: int) -> IndexWriter:
+        self._drop_below(first)
+        self._writer = IndexWriter.create(
+            self._files, self._directory, self.end, self._slots, self._room, self._store_id
+        )
+        return self._writer
+
+    def _drop_below(self, first: int) -> None:
+        """Remove the files of what retention has dropped."""
+        names = [name for name in self._files.list_directory(self._directory) if file_begin(name) >= 0]
+        for name, following in pairwise(names):
+            if file_begin(following) <= first:
+                self._files.unlink(f"{self._directory}/{name}")
+
+    def close(self) -> None:
+        """Bring everything to the disk, so that the next start goes on from here."""
+        writer = self._writer
+        if writer is not None:
+            try:
+                writer.rest(is_sealed=False)
+            finally:
+                writer.close()
+                self._writer = None
+
+
+class KeyIndex(TimerTarget):
+    """Has a worker go on a while after something became durable.
+
+    reason: why the disk refused the last attempt, "" if it did not.
+    """
+
+    __slots__ = (
+        "reason",
+        "_index",
+        "_log",
+        "_map",
+        "_edition",
+        "_workers",
+        "_timers",
+        "_clock",
+        "_interval_ms",
+        "_durable",
+        "_is_waiting",
+        "_is_closed",
+    )
+
+    def __init__(
+        self,
+        index: KeyIndexFiles,
+        log: CommitLog,
+        workers: Workers,
+        timers: Timers,
+        clock: Clock,
+        interval_ms: int,
+    ) -> None:
+        self.reason = ""
+        self._index = index
+        self._log = log
+        self._map = LogMap(log.segments)
+        self._edition = log.edition
+        self._workers = workers
+        self._timers = timers
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._durable = 0
+        self._is_waiting = False  # for a timer or a job
+        self._is_closed = False
+        # At once: as long as the directory is held, readers take a file that grows for a sound one.
+        try:
+            index.open(log.segments[0].base, log.end)
+        except OSError as error:
+            self.reason = describe(error, INDEX_DIRECTORY)
+
+    def log_durable(self, offset: int) -> None:
+        """Note how far the log is durable; a worker takes it from here."""
+        self._durable = offset
+        if not self._is_waiting:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        self._timers.call_at(self._clock.monotonic_ms() + self._interval_ms, self, 0)
+
+    def timer_fired(self, key: int) -> None:
+        if not self._is_closed:
+            self._workers.submit(IndexJob(self, self._index, self._log_map(), self._durable), FILE_LANE)
+
+    def _log_map(self) -> LogMap:
+        if self._edition != self._log.edition:
+            self._map = LogMap(self._log.segments)
+            self._edition = self._log.edition
+        return self._map
+
+    def followed(self, reason: str) -> None:
+        """Take the outcome of a job."""
+        self.reason = reason
+        self._is_waiting = False
+        if not self._is_closed and self._index.end < self._durable:
+            self._wait()
+
+    def wind_down(self) -> None:
+        """Give workers no more to do."""
+        self._is_closed = True
+
+    def close(self) -> None:
+        """Go on to the end, or some way towards it, and bring the files to the disk."""
+        job = IndexJob(self, self._index, self._log_map(), self._log.end)
+        job.run()
+        try:
+            self._index.close()
+        except OSError:
+            pass  # a file that is not at rest is removed by the next start, and made again
+
+
+class IndexJob(Job):
+    """Brings the index up to an offset, or some way towards it."""
+
+    __slots__ = ("_owner", "_index", "_log", "_stop", "_reason")
+
+    def __init__(self, owner: KeyIndex, index: KeyIndexFiles, log: LogMap, stop: int) -> None:
+        self._owner = owner
+        self._index = index
+        self._log = log
+        self._stop = stop
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            if self._index.end < 0:
+                self._index.open(self._log.bases[0], self._stop)
+            self._index.follow(self._log, self._stop)
+        except OSError as error:
+            self._reason = describe(error, str(error.filename or INDEX_DIRECTORY))
+        except StoreError as error:
+            self._reason = str(error)
+
+    def finish(self) -> None:
+        self._owner.followed(self._reason)

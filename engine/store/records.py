@@ -1,0 +1,102 @@
+"""Single records of a store, read where they stand."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import RangeGone, StoreError
+from engine.store import format as layout
+from engine.store.reader import Record, StoreReader
+
+FIRST_READ_BYTES: Final = 4096  # of a record, before its size is known
+
+
+class UnknownMessage(StoreError):
+    """No message with this id is in the store; the text says what is there instead."""
+
+
+def offset_of(message_id: str, store_id: str) -> int:
+    """Return the log offset that a JMSMessageID carries.  Raises: UnknownMessage."""
+    text = message_id.removeprefix("ID:")
+    store, dash, number = text.partition("-")
+    if not dash or store != store_id:
+        raise UnknownMessage(f"{message_id[:200]!r} is not of this store; its ids begin with ID:{store_id}-")
+    if not (number.isascii() and number.isdigit()):
+        raise UnknownMessage(
+            f"{message_id[:200]!r} names a message that was not logged (non-persistent): nothing is known of it"
+        )
+    return int(number)
+
+
+class Records:
+    """Reads records of one reader by their log offsets; keeps the files open that it has used until ``close``."""
+
+    __slots__ = ("_reader", "_bases", "_descriptors")
+
+    def __init__(self, reader: StoreReader) -> None:
+        self._reader = reader
+        self._bases = [segment.base for segment in reader.segments]
+        self._descriptors: dict[int, int] = {}
+
+    def __enter__(self) -> Records:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def message(self, offset: int) -> Record:
+        """Return the message at a log offset.  Raises: UnknownMessage, RangeGone."""
+        reader = self._reader
+        end = reader.end().offset
+        if offset >= end:
+            raise UnknownMessage(f"log offset {offset} is not in the store yet: it can be read up to {end}")
+        if offset < reader.first_offset:
+            raise RangeGone(
+                f"the message at log offset {offset} is gone: retention has dropped it, {reader.first_offset} to {end} "
+                "are left"
+            )
+        record = self.at(offset)
+        if record is None or record.type != layout.MESSAGE:
+            raise UnknownMessage(f"no message stands at log offset {offset}")
+        return record
+
+    def at(self, offset: int) -> Record | None:
+        """Return the record at a log offset, None if no whole one begins there.
+
+        A body may hold octets that look like a record.  They would have to name the very offset at which they came to
+        stand, and what is asked for is shown, not delivered to anybody.
+        """
+        place = bisect_right(self._bases, offset) - 1
+        if place < 0 or offset % layout.ALIGNMENT or offset >= self._reader.segments[place].limit:
+            return None
+        segment = self._reader.segments[place]
+        descriptor = self._descriptors.get(place)
+        if descriptor is None:
+            try:
+                descriptor = os.open(segment.path, os.O_RDONLY)
+            except FileNotFoundError:  # retention was faster
+                return None
+            self._descriptors[place] = descriptor
+        position = layout.SEGMENT_HEADER_BYTES + offset - segment.base
+        octets = os.pread(descriptor, FIRST_READ_BYTES, position)
+        if len(octets) < layout.RECORD_HEADER_BYTES:
+            return None
+        size, crc, kind, encoding, flags, number, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
+        if own != offset or not layout.RECORD_HEADER_BYTES <= size <= segment.limit - offset:
+            return None
+        if size > len(octets):
+            octets += os.pread(descriptor, size - len(octets), position + len(octets))
+        data = memoryview(octets)[:size]
+        if crc32c(data[8:]) != crc:
+            return None
+        return Record(offset, kind, encoding, flags, number, sequence, time_ms, data)
