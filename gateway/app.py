@@ -34,6 +34,7 @@ from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_
 from gateway.disk_space import StoreDisk
 from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import Listener
+from gateway.message_keys import MESSAGE_KEYS
 from gateway.security import Security
 from gateway.web.source import StatsSource
 from gateway.workers import ThreadWorkers
@@ -95,7 +96,9 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
     timers = LoopTimers(loop, clock)
     workers = ThreadWorkers(loop)
     settings = store_settings(config)
-    store = FileStore(config.data_directory, RealFiles(), workers, clock, timers, settings, skip_corruption)
+    store = FileStore(
+        config.data_directory, RealFiles(), workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS
+    )
     _log_recovery(store)
     broker = Broker(
         store,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import StoreError
+from engine.keys import Keys
 from engine.message import Message
 from engine.ports import (
     READ_LANE,
@@ -25,7 +26,6 @@ from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
 from engine.store.index_builder import KeyIndex, KeyIndexFiles
-from engine.store.keys import Keys
 from engine.store.open_files import OpenFiles
 from engine.store.paging import PageJob, SegmentMap
 from engine.store.recovery import Recovery

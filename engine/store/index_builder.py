@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from engine.errors import StoreError
+from engine.keys import Keys
 from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
 from engine.store import format as layout
 from engine.store.commit_log import CommitLog
@@ -23,7 +24,6 @@ from engine.store.key_index import (
     file_begin,
     unpack_header,
 )
-from engine.store.keys import Keys, may_hold_keys
 from engine.store.segment import Segment, records_limit
 
 READ_BYTES: Final = 256 << 10  # of the log at a time, unless one record is larger; other threads run in between
@@ -134,7 +134,7 @@ class KeyIndexFiles:
                 size = min(wanted, limit - self.end)
                 octets = read_fully(file, size, position + self.end)
                 is_all = self.end + size == limit
-                is_plain = self._keys.is_stomp_only and not may_hold_keys(octets)
+                is_plain = not self._keys.may_be_in(octets)
                 if is_plain and is_all:
                     self.end = limit
                     return

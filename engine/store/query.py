@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.destination import uri
+from engine.keys import Keys
 from engine.message import DEAD_LETTER, PERSISTENT, TEXT
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
 from engine.store.key_index import IndexFile, list_index
-from engine.store.keys import Keys, may_hold_keys
 from engine.store.reader import DestinationInfo, Record, StoreReader, entry_files, is_held, lanes
 from engine.store.records import Records, UnknownMessage, offset_of
 
@@ -255,9 +255,7 @@ class StoreQuery:
         yield from reversed(newest)
 
     def _has_key(self, record: Record, key: str) -> bool:
-        if self._keys.is_stomp_only and not may_hold_keys(bytes(record.data)):
-            return False
-        return key in self._keys_of(record)
+        return self._keys.may_be_in(bytes(record.data)) and key in self._keys_of(record)
 
     def _chained(self, recent: Iterator[Record], offsets: Iterator[int]) -> Iterator[Record]:
         yield from recent

@@ -9,10 +9,10 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone
+from engine.keys import KeyReader, Keys
 from engine.message import AMQP_1_0, PERSISTENT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.key_index import INDEX_DIRECTORY
-from engine.store.keys import KeyReader, Keys
 from engine.store.query import Bounds, Page, StoreQuery, UnknownDestination
 from engine.store.records import UnknownMessage
 from engine.store.settings import StoreSettings

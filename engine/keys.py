@@ -6,6 +6,7 @@ another one passes a reader of its keys in.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
@@ -50,16 +51,17 @@ def _value(headers: bytes, name: bytes) -> str:
 
 
 class Keys:
-    """Finds keys in messages of every encoding that there is a reader for; others have none.
+    """Finds keys in messages of every encoding that there is a reader for; others have none."""
 
-    is_stomp_only: who has no others may look for the names of the headers before it looks for messages.
-    """
-
-    __slots__ = ("is_stomp_only", "_readers")
+    __slots__ = ("_readers", "_mark")
 
     def __init__(self, others: Mapping[int, KeyReader] | None = None) -> None:
         self._readers: dict[int, KeyReader] = {STOMP: StompKeys(), **(others or {})}
-        self.is_stomp_only = not others
+        self._mark: re.Pattern[bytes] | None = None
+        if others:
+            # Type, encoding and flags, as they stand in a record's header; they may stand elsewhere by chance.
+            encodings = b"".join(b"\\x%02x" % encoding for encoding in sorted(others))
+            self._mark = re.compile(rb"\x01[%s][\x00-\x7f]\x00" % encodings)
 
     def of(self, encoding: int, headers: bytes) -> list[str]:
         """Return the keys of a message, each once."""
@@ -71,7 +73,8 @@ class Keys:
         found.pop("", None)
         return [key for key in found if len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX][:KEYS_MAX]
 
-
-def may_hold_keys(octets: bytes) -> bool:
-    """Say whether there may be a STOMP message with keys in a piece of the log; most have none, and this is quick."""
-    return CORRELATION_ID in octets or KEYS in octets
+    def may_be_in(self, octets: bytes) -> bool:
+        """Say whether there may be keys in a piece of the log; most have none, and this is quick."""
+        if CORRELATION_ID in octets or KEYS in octets:
+            return True
+        return self._mark is not None and self._mark.search(octets) is not None

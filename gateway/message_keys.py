@@ -1,0 +1,11 @@
+"""The keys of messages in every encoding that the gateway writes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.keys import Keys
+from engine.message import AMQP_1_0
+from protocols.amqp.v1_0.keys import AmqpKeys
+
+MESSAGE_KEYS: Final = Keys({AMQP_1_0: AmqpKeys()})

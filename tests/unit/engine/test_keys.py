@@ -1,0 +1,58 @@
+"""Keys of messages: which there are, and a quick look that never misses one."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.keys import KEY_BYTES_MAX, KEYS_MAX, Keys
+from engine.message import AMQP_1_0, STOMP
+from gateway.message_keys import MESSAGE_KEYS
+from protocols.amqp.v1_0.types import described_list, encode
+from protocols.amqp.v1_0.values import Described, ULong
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (b"", []),
+        (b"a:b\n", []),
+        (b"correlation-id:42\n", ["42"]),
+        (b"a:b\ncorrelation-id:4\\c2 x\n", ["4:2 x"]),
+        (b"keys:one two  three\n", ["one", "two", "three"]),
+        (b"keys:one\ncorrelation-id:one\n", ["one"]),
+        (b"keys:first\nkeys:second\n", ["first"]),
+        (b"x-keys:one\nmy-correlation-id:two\n", []),
+        (b"keys:" + b"k" * (KEY_BYTES_MAX + 1) + b" short\n", ["short"]),
+        (b"keys:" + b" ".join(b"k%d" % n for n in range(100)) + b"\n", [f"k{n}" for n in range(KEYS_MAX)]),
+        (b"keys:" + "gr\u00fc\u00df".encode(), ["gr\u00fc\u00df"]),
+    ],
+)
+def test_of_stomp(headers: bytes, expected: list[str]) -> None:
+    assert Keys().of(STOMP, headers) == expected
+    assert Keys().of(AMQP_1_0, headers) == [], "without a reader"
+    assert Keys().may_be_in(headers) or not expected
+
+
+@pytest.mark.parametrize(
+    ("correlation_id", "keys", "expected"),
+    [
+        ("c 1", "a b", ["c 1", "a", "b"]),
+        (ULong(7), None, ["ID:AMQP_ULONG:7"]),
+        (None, "a", ["a"]),
+        (None, None, []),
+    ],
+)
+def test_of_amqp(correlation_id: ULong | str | None, keys: str | None, expected: list[str]) -> None:
+    headers = described_list("properties", 0x73, [None, None, None, None, None, correlation_id])
+    if keys is not None:
+        headers += encode(Described(ULong(0x74), {"keys": keys}))
+    assert MESSAGE_KEYS.of(AMQP_1_0, headers) == expected
+
+
+def test_broken_amqp_has_no_keys() -> None:
+    assert MESSAGE_KEYS.of(AMQP_1_0, b"\x00\x53") == []
+
+
+def test_amqp_is_seen_by_its_record_header() -> None:
+    assert MESSAGE_KEYS.may_be_in(b"...." + bytes((1, AMQP_1_0, 3, 0)) + b"....")
+    assert not MESSAGE_KEYS.may_be_in(b"...." + bytes((1, STOMP, 3, 0)) + b"....")
