@@ -43,7 +43,7 @@ def test_of_stomp(headers: bytes, expected: list[str]) -> None:
     ],
 )
 def test_of_amqp(correlation_id: ULong | str | None, keys: str | None, expected: list[str]) -> None:
-    headers = described_list("properties", 0x73, [None, None, None, None, None, correlation_id])
+    headers = described_list(0x73, 6, encode(None) * 5 + encode(correlation_id))
     if keys is not None:
         headers += encode(Described(ULong(0x74), {"keys": keys}))
     assert MESSAGE_KEYS.of(AMQP_1_0, headers) == expected
