@@ -47,6 +47,17 @@ MASK: Final = 0xFFFFFFFF
 
 JMS_DESTINATION: Final = "x-opt-jms-dest"
 
+# What asks for a delivery later, or again and again (AMQP JMS mapping; ActiveMQ's scheduler).
+DELAY_PREFIX: Final = b"x-opt-delivery-"
+DELIVERY_TIME: Final = "x-opt-delivery-time"
+DELAYS: Final = (
+    DELIVERY_TIME,
+    "x-opt-delivery-delay",
+    "x-opt-delivery-repeat",
+    "x-opt-delivery-period",
+    "x-opt-delivery-cron",
+)
+
 # Gates that open by themselves soon: a drain waits for what is behind them.
 _MAY_STILL_COME: Final = frozenset((gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.RATE))
 
@@ -146,6 +157,8 @@ class IncomingLink(Link):
                 raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")
             connection = session.connection
             scanned = connection.scanner.scan(payload)
+            if scanned.has_annotations and DELAY_PREFIX in scanned.headers:
+                self._refuse_delay(scanned)
             destination = self.destination
             if destination is None:
                 destination = self._relay_destination(scanned)
@@ -252,6 +265,15 @@ class IncomingLink(Link):
             annotations, _ = split_annotations(split_header(scanned.headers)[1])
             kind = JMS_DESTINATION_KINDS.get(annotations.get(JMS_DESTINATION, -1), 0)
         return target_of(self.session.connection, scanned.to, None, kind)
+
+    def _refuse_delay(self, scanned: Scanned) -> None:
+        """Refuse what would otherwise be delivered at once, against its sender's word.  Raises: NotImplementedHere."""
+        annotations, _ = split_annotations(split_header(scanned.headers)[1])
+        due = annotations.get(DELIVERY_TIME)
+        is_past = isinstance(due, int) and due <= self.session.connection.broker.wall_ms
+        for name in DELAYS:
+            if annotations.get(name) and not (name == DELIVERY_TIME and is_past):
+                raise NotImplementedHere(f"message-annotation {name}: delayed delivery is not supported")
 
     def _message(self, destination: Queue | Topic, scanned: Scanned) -> Message:
         expires_ms = scanned.expires_ms
