@@ -31,14 +31,16 @@ from protocols.amqp.v1_0.codec import (
 )
 from protocols.amqp.v1_0.errors import (
     ClientIdInUse,
+    Forced,
     FramingError,
     IllegalState,
-    LinkError,
     NotAllowed,
+    ParkedTooMuch,
     SessionError,
     TimedOut,
     symbol_for,
 )
+from protocols.amqp.v1_0.idle import TICK_CONNECTING_MS, IdleTimes
 from protocols.amqp.v1_0.link import IncomingLink, OutgoingLink, error_of
 from protocols.amqp.v1_0.parking import Parked, Parking
 from protocols.amqp.v1_0.performatives import (
@@ -80,9 +82,6 @@ FRAME_SIZE_UNLIMITED: Final = 0xFFFFFFFF
 FRAME_SIZE_LEAST: Final = 512
 CHANNEL_MAX: Final = 65_535
 DELIVERY_OVERHEAD_BYTES: Final = 64
-HEARTBEAT_LEAST_MS: Final = 100  # a peer that asks for something more often gets this
-TICK_MOST_MS: Final = 1_000
-TICK_CONNECTING_MS: Final = 100
 TICK_DRAINING_MS: Final = 20
 
 OUTCOME_OK: Final = 0
@@ -121,12 +120,8 @@ class AmqpConnection(ProtocolConnection):
         "owed",
         "last_words",
         "ending_deadline_ms",
-        "send_every_ms",
+        "idle",
         "now_ms",
-        "opened_ms",
-        "received_ms",
-        "sent_ms",
-        "partial_since_ms",
         "has_logged_in",
         "is_sole",
     )
@@ -160,12 +155,8 @@ class AmqpConnection(ProtocolConnection):
         self.owed: deque[tuple[int, bytes]] = deque()
         self.last_words = b""
         self.ending_deadline_ms = 0
-        self.send_every_ms = 0
+        self.idle = IdleTimes(settings, now_ms)
         self.now_ms = now_ms
-        self.opened_ms = now_ms
-        self.received_ms = now_ms
-        self.sent_ms = now_ms
-        self.partial_since_ms = -1
         self.has_logged_in = False
         self.is_sole = False
         broker.connect(self)
@@ -174,7 +165,7 @@ class AmqpConnection(ProtocolConnection):
 
     def receive_data(self, octets: bytes, now_ms: int) -> None:
         self.now_ms = now_ms
-        self.received_ms = now_ms
+        self.idle.received_ms = now_ms
         if self.state == ENDING:
             return
         self.broker.sender = self.client_number
@@ -204,7 +195,7 @@ class AmqpConnection(ProtocolConnection):
             return b""
         octets = b"".join(out)
         out.clear()
-        self.sent_ms = self.now_ms
+        self.idle.sent_ms = self.now_ms
         return octets
 
     def output_written(self, is_paused: bool) -> None:
@@ -212,7 +203,7 @@ class AmqpConnection(ProtocolConnection):
         was_full = self.is_socket_full
         self.is_socket_full = is_paused
         if was_full and not is_paused:
-            self.received_ms = self.now_ms  # who takes nothing is not read either
+            self.idle.reading_resumed(self.now_ms)  # who takes nothing is not read either
         self._apply_output()
 
     def is_finished(self) -> bool:
@@ -236,20 +227,19 @@ class AmqpConnection(ProtocolConnection):
         if self.state == ENDING:
             self.touch()
             return TICK_CONNECTING_MS
-        fault = self._fault(now_ms)
+        idle = self.idle
+        is_open = self.state == OPEN
+        fault = idle.fault(now_ms, is_open, self.parking.is_reading_paused or self.is_socket_full)
         if fault:
             self._fail(TimedOut(fault))
             return TICK_CONNECTING_MS
-        if self.state != OPEN:
-            return TICK_CONNECTING_MS
-        every_ms = self.send_every_ms
-        if every_ms and now_ms - self.sent_ms >= every_ms // 2 and not self.out and not self.is_socket_full:
+        if is_open and idle.must_send(now_ms) and not self.out and not self.is_socket_full:
             self.out.append(HEARTBEAT_OCTETS)
             self.touch()
         if any(session.draining for session in self.channels.values()):
             self.touch()
             return TICK_DRAINING_MS
-        return min(TICK_MOST_MS, every_ms // 5) if every_ms else TICK_MOST_MS
+        return idle.interval_ms(is_open)
 
     def is_blocked(self) -> bool:
         return bool(self.parking.parked)
@@ -265,7 +255,7 @@ class AmqpConnection(ProtocolConnection):
 
     def shut_down(self) -> None:
         if self.state == OPEN:
-            self._fail(_Forced("the gateway is shutting down"))
+            self._fail(Forced("the gateway is shutting down"))
         elif self.state != ENDING:
             self._end(b"", is_lost=False)
 
@@ -304,7 +294,7 @@ class AmqpConnection(ProtocolConnection):
         self.transactions.admit()
         if parking.is_reading_paused and parking.parked_bytes < self.settings.block_park_bytes:
             parking.is_reading_paused = False
-            self.received_ms = self.now_ms
+            self.idle.reading_resumed(self.now_ms)
             self.socket.resume_reading()
             self._read_frames()
         self.touch()
@@ -375,7 +365,7 @@ class AmqpConnection(ProtocolConnection):
         parking = self.parking
         settings = self.settings
         if parking.parked_bytes + message.size > settings.block_park_max_bytes and parking.parked:
-            raise _ParkedTooMuch(
+            raise ParkedTooMuch(
                 f"{parking.parked_bytes} octets wait to be sent to {destination.uri()}; "
                 f"the limit is {settings.block_park_max_bytes}"
             )
@@ -422,11 +412,7 @@ class AmqpConnection(ProtocolConnection):
                 self._read_frames()
         except (PenstockError, ValueError) as error:
             self._fail(error if isinstance(error, PenstockError) else IllegalState(str(error)))
-        if decoder.has_partial():
-            if self.partial_since_ms < 0:
-                self.partial_since_ms = self.now_ms
-        else:
-            self.partial_since_ms = -1
+        self.idle.frame_seen(decoder.has_partial(), self.now_ms)
         if not self.is_touched:
             self.touch()
 
@@ -527,8 +513,7 @@ class AmqpConnection(ProtocolConnection):
             raise NotAllowed(f"max-frame-size is {size}; allowed is {FRAME_SIZE_LEAST} and above")
         self.peer_frame_size = min(size, self.settings.max_frame_size)
         self.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
-        if frame.idle_time_out:
-            self.send_every_ms = max(HEARTBEAT_LEAST_MS, frame.idle_time_out)
+        self.idle.agree(frame.idle_time_out)
         self.is_sole = SOLE_CONNECTION in (frame.desired_capabilities or ())
         if self._is_id_taken(frame.container_id):
             # A client reads in open that it will not come to anything, and waits for the close (Qpid JMS).
@@ -649,19 +634,6 @@ class AmqpConnection(ProtocolConnection):
         elif self.is_output_full:
             self.broker.output_drained(self)
 
-    def _fault(self, now_ms: int) -> str:
-        """Return what the peer took too long for, "" for nothing.  While we do not read, its clock stands still."""
-        settings = self.settings
-        if self.parking.is_reading_paused or self.is_socket_full:
-            return ""
-        if self.state != OPEN and now_ms - self.opened_ms >= settings.connect_time_ms:
-            return f"no open within {settings.connect_time_ms} ms"
-        if self.partial_since_ms >= 0 and now_ms - self.partial_since_ms >= settings.frame_time_ms:
-            return f"a frame took longer than {settings.frame_time_ms} ms"
-        if self.state == OPEN and settings.idle_time_ms and now_ms - self.received_ms > settings.idle_time_ms:
-            return f"nothing came for {now_ms - self.received_ms} ms (local-idle-timeout expired)"
-        return ""
-
     def _fail(self, error: PenstockError) -> None:
         """Close the connection because of an error; before open there is nothing that could say so but a header."""
         self.socket.warn(f"{error.condition}: {str(error)[:300]}")
@@ -692,11 +664,3 @@ class AmqpConnection(ProtocolConnection):
         for session in self.channels.values():
             session.close(is_lost)
         self.broker.disconnect(self, is_lost)
-
-
-class _Forced(PenstockError):
-    condition = "connection-forced"
-
-
-class _ParkedTooMuch(LinkError):
-    condition = "limit-reached"

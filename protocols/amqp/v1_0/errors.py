@@ -44,6 +44,12 @@ class ClientIdInUse(AmqpError):
     condition: ClassVar[str] = "client-id-in-use"
 
 
+class Forced(AmqpError):
+    """We end the connection for a reason of our own."""
+
+    condition: ClassVar[str] = "connection-forced"
+
+
 class SessionError(AmqpError):
     scope: ClassVar[str] = "session"
 
@@ -80,6 +86,12 @@ class TransferLimitExceeded(LinkError):
 
 class MessageSizeExceeded(LinkError):
     condition: ClassVar[str] = "message-size-exceeded"
+
+
+class ParkedTooMuch(LinkError):
+    """The peer sent on although what it sent before waits at a gate."""
+
+    condition: ClassVar[str] = "parked-too-much"
 
 
 class InvalidField(LinkError):
@@ -123,6 +135,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "limit-reached": "amqp:resource-limit-exceeded",
     "transaction-error": "amqp:precondition-failed",
     "store-error": "amqp:internal-error",
+    "parked-too-much": "amqp:resource-limit-exceeded",
     "connection-forced": "amqp:connection:forced",
     "address-full": "amqp:resource-limit-exceeded",
     "slow-consumer": "amqp:resource-limit-exceeded",
