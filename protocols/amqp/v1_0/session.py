@@ -175,9 +175,13 @@ class AmqpSession:
             raise HandleInUse(f"handle {frame.handle} is attached already, to link {frame.name[:200]!r}")
         if frame.handle > self.connection.settings.handle_max:
             raise HandleInUse(f"handle {frame.handle}; allowed is up to {self.connection.settings.handle_max}")
-        handle = 0
-        while handle in self.handles:
-            handle += 1
+        handle = frame.handle  # the same both ways, unless the peer does not take it
+        if handle > self.peer_handle_max or handle in self.handles:
+            handle = 0
+            while handle in self.handles:
+                handle += 1
+            if handle > self.peer_handle_max:
+                raise HandleInUse(f"all handles up to the peer's handle-max {self.peer_handle_max} are in use")
         attach(self, frame, handle)
 
     def add_link(self, link: Link) -> None:

@@ -344,8 +344,9 @@ def test_drain_without_credit_is_answered() -> None:
 
 
 def test_drain_waits_for_the_disk() -> None:
-    gateway, peer = queue_of(*range(20), durable=True)
+    gateway, peer = queue_of(*["x" * 8_000] * 20, durable=True)
     lane = gateway.broker.destinations.queue("q").lane(4)
+    assert lane.next_load < 20, "the rest lies on disk while nobody consumes"
     peer.attach_receiver("q")
     peer.credit(1, 50, drain=True)
     *transfers, flow = peer.take()
@@ -593,6 +594,15 @@ def test_refused_producers() -> None:
     assert peer.refusal()[0] == "amqp:invalid-field"
     peer.send(Attach("s", 1, False, source=Source(), target=Target("a*"), initial_delivery_count=0))
     assert peer.refusal()[0] == "amqp:not-found"
+
+
+def test_our_handles_stay_below_what_the_peer_takes() -> None:
+    peer = AmqpGateway().connect_amqp()
+    peer.begin(handle_max=1)
+    assert peer.attach_sender("q", handle=5).handle == 0
+    assert peer.attach_sender("q", handle=0).handle == 1
+    peer.send(Attach("s", 7, False, source=Source(), target=Target("q"), initial_delivery_count=0))
+    assert peer.error()[:2] == (End, "amqp:session:handle-in-use")
 
 
 def test_a_handle_in_use_ends_the_session() -> None:
