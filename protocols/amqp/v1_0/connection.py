@@ -585,7 +585,11 @@ class AmqpConnection(ProtocolConnection):
     def _close(self, frame: Close) -> None:
         if frame.error is not None:
             self.socket.warn(f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}")
+        # The answer stands for every outcome before it, also for those that were put off.
+        offset = self.broker.flush_settlements()
         self._end(encode_frame(0, Close()), is_lost=False)
+        if offset > self.broker.store.confirmed_offset():
+            self.owed.append((offset, b""))
 
     # -- the steps
 

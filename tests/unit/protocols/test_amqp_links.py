@@ -535,6 +535,21 @@ def test_what_was_held_goes_back_uncounted_in_order(frame: Any) -> None:
     assert b"\x52\x01" not in payloads[0]
 
 
+def test_the_answer_to_close_stands_for_what_was_accepted_before() -> None:
+    gateway, peer = queue_of("a", durable=True)
+    peer.attach_receiver("q", credit=1)
+    peer.take()
+    gateway.syncs = False
+    peer.dispose(0, Accepted())
+    peer.send(Close())
+    assert peer.take() == []
+    assert not peer.is_closed
+    gateway.syncs = True
+    gateway.sync()
+    assert peer.one(Close) == Close()
+    assert peer.is_closed
+
+
 def test_a_lost_connection_counts() -> None:
     gateway, peer = queue_of("a")
     peer.attach_receiver("q", credit=2)
