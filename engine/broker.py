@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from config.matching import AddressMatcher
+from config.model import VirtualTopic
 from config.permissions import Action, PermissionMap
 from engine import gates
 from engine.access import Access
@@ -41,12 +42,14 @@ from engine.subscribing import Subscribing
 from engine.subscriptions import Subscriptions
 from engine.topic import Topic
 from engine.transaction import Transaction
+from engine.virtual_topics import VirtualTopics
 from engine.wildcard import Wildcard, is_wildcard
 from engine.window import CreditWindow, window_for
 
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
 UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
 DESTINATIONS_MAX: Final = 100_000
+DEFAULT_VIRTUAL_TOPICS: Final = (VirtualTopic(),)
 NO_LIMITS: Final = GlobalLimits()
 
 
@@ -55,6 +58,7 @@ class Broker:
 
     destinations_max: queues and topics together that clients may make.
     permissions: what groups may do; none at all means everybody everything.
+    virtual_topics: which topics have copies of their messages made for queues.
     sender: number of the client whose input is being taken, 0 for the broker's own; it sets it before it sends.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
@@ -81,6 +85,7 @@ class Broker:
         "selective",
         "subscriptions",
         "subscribing",
+        "virtual_topics",
         "browsing",
         "_next_client",
         "_next_serial",
@@ -100,6 +105,7 @@ class Broker:
         destinations_max: int = DESTINATIONS_MAX,
         permissions: PermissionMap | None = None,
         limits: GlobalLimits = NO_LIMITS,
+        virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -117,6 +123,7 @@ class Broker:
         self.selective = SelectiveDispatcher(self, self.readers)
         self.subscriptions = Subscriptions(self)
         self.subscribing = Subscribing(self)
+        self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
@@ -210,6 +217,17 @@ class Broker:
                 return gates.OPEN if gate == gates.DISCARDED else gate
         self._accept(destination, message)
         return gates.OPEN
+
+    def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
+        """Let ``transaction`` send at its COMMIT.
+
+        Raises: TransactionError past its limits; InvalidDestination for a temporary destination that is gone.
+        """
+        if destination.is_indirect is True:
+            for target, copy in self.expand(destination, message):
+                transaction.add_send(target, copy)
+        else:
+            transaction.add_send(destination, message)
 
     # -- receiving
 
@@ -502,8 +520,8 @@ class Broker:
             destination = self.destinations.target(destination.kind, destination.name)
             message.destination_id = destination.destination_id
         found = [(destination, message)]
-        if isinstance(destination, Topic):
-            found += [(queue, message.copy_to(queue.destination_id)) for queue in destination.copies]
+        if isinstance(destination, Topic) and destination.copies:
+            found += self.virtual_topics.copies(destination, message)
         return found
 
     def let_go(self, queue: Queue) -> None:

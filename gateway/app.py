@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
-from config.matching import AddressMatcher
+from config.matching import QUEUE, AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
 from engine.broker import Broker
@@ -109,8 +109,14 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
         destinations_max=config.destinations_max,
         permissions=PermissionMap(config.permissions),
         limits=GlobalLimits(config.limits.global_max_size_bytes, config.limits.global_max_messages),
+        virtual_topics=config.virtual_topics,
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
+    for named in config.destinations:
+        if named.kind == QUEUE:
+            broker.destinations.own_queue(named.name)
+        else:
+            broker.destinations.own_topic(named.name)
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
     workers.attach(engine_loop)

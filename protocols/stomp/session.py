@@ -431,9 +431,7 @@ class StompSession(ProtocolConnection):
         )
         destination = target.destination
         if target.transaction is not None:
-            transaction = self.transactions.named(target.transaction)
-            for part, copy in self.broker.expand(destination, message):
-                transaction.add_send(part, copy)
+            self.broker.send_in(self.transactions.named(target.transaction), destination, message)
         elif self.parking.parked and self.parking.holds(destination):
             self._park(frame, destination, gates.OPEN)
             return

@@ -6,9 +6,10 @@ from typing import Any
 from zlib import crc32
 
 from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
+from config.model import VirtualTopic
 from config.permissions import PermissionMap
 from engine import gates
-from engine.broker import NO_LIMITS, Broker
+from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, Broker
 from engine.composite import Destination, Source
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import Delivery
@@ -40,6 +41,7 @@ class EngineWorld:
         store: ScriptedStore | None = None,
         permissions: PermissionMap | None = None,
         limits: GlobalLimits = NO_LIMITS,
+        virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
@@ -54,6 +56,7 @@ class EngineWorld:
             seed=7,
             permissions=permissions,
             limits=limits,
+            virtual_topics=virtual_topics,
         )
 
     def turn(self) -> int:
