@@ -14,6 +14,8 @@ from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 class RestartWorld(EngineWorld):
     """``turn`` reads pages and leaves syncs to ``sync``; ``crash`` starts again with what was durable."""
 
+    broker_class: type[Broker] = Broker
+
     def __init__(self, *addresses: AddressEntry, memory_limit_bytes: int = 256 * MIB) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
@@ -25,7 +27,7 @@ class RestartWorld(EngineWorld):
 
     def _start(self) -> None:
         self.timers = VirtualTimers(self.clock)
-        self.broker = Broker(
+        self.broker = self.broker_class(
             self.memory_store, self.clock, self.timers, AddressMatcher(self.addresses), self.memory_limit_bytes, seed=7
         )
 
