@@ -18,6 +18,8 @@ SCENARIOS: Final = (
     "shared",
     "wildcard",
     "composite",
+    "virtual topic",
+    "advisory",
     "temporary",
     "browser",
     "retroactive",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -236,3 +237,42 @@ def test_later_delivery_is_refused(connect: Connect, shared_gateway: GatewayProc
     client.connection.send(f"/queue/{unique('q')}", "x", headers={"AMQ_SCHEDULED_DELAY": "1000", "receipt": "r"})
     error = client.error()
     assert (error.headers["condition"], error.headers["receipt-id"]) == ("invalid-option", "r")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_virtual_topic(version: str, connect: Connect, unique: Unique) -> None:
+    name = f"VirtualTopic.{unique('orders')}"
+    billing = f"/queue/Consumer.billing.{name}"
+    first, second, store, plain = (connect(version) for _ in range(4))
+    first.subscribe(billing, "client")
+    second.subscribe(billing, "client")
+    store.subscribe(f"/queue/Consumer.store.{name}", "client")
+    plain.subscribe(f"/topic/{name}")
+    sender = connect(version)
+    for number in range(4):
+        sender.send(f"/topic/{name}", str(number))
+    expected = ["0", "1", "2", "3"]
+    assert sorted(first.bodies(2) + second.bodies(2)) == expected
+    got = [store.message() for _ in expected]
+    assert [message.body for message in got] == plain.bodies(4) == expected
+    assert got[0].headers["destination"] == f"/queue/Consumer.store.{name}"
+    assert got[0].headers["original-destination"] == f"/topic/{name}"
+    store.close()
+    sender.send(f"/topic/{name}", "kept")
+    again = connect(version)
+    again.subscribe(f"/queue/Consumer.store.{name}")
+    assert again.bodies(5) == [*expected, "kept"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_advisories(version: str, connect: Connect, unique: Unique) -> None:
+    queue = unique("watched")
+    watcher, client = connect(version), connect(version)
+    watcher.subscribe(f"/topic/ActiveMQ.Advisory.Consumer.Queue.{queue}")
+    client.subscribe(f"/queue/{queue}")
+    came = watcher.message()
+    assert came.headers["destination"] == f"/topic/ActiveMQ.Advisory.Consumer.Queue.{queue}"
+    assert came.headers["consumerCount"] == "1"
+    assert "ConsumerInfo" in json.loads(came.body)
+    client.unsubscribe()
+    assert watcher.message().headers["consumerCount"] == "0"

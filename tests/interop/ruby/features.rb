@@ -139,6 +139,20 @@ SCENARIOS = {
     client.subscribe("#{queue("a")},#{queue("b")}")
     same(Array.new(2) { client.message.headers["destination"] }.sort, [queue("a"), queue("b")])
   },
+  "virtual topic" => lambda {
+    name = "VirtualTopic.#{PREFIX}"
+    groups = %w[billing store].map { |group| [group, Client.new] }
+    groups.each { |group, client| client.subscribe("/queue/Consumer.#{group}.#{name}") }
+    sender = Client.new
+    2.times { |number| sender.send("/topic/#{name}", number.to_s) }
+    groups.each { |_, client| same(client.bodies(2), %w[0 1]) }
+  },
+  "advisory" => lambda {
+    watcher, client = Client.new, Client.new
+    watcher.subscribe("/topic/ActiveMQ.Advisory.Consumer.Queue.#{PREFIX}.watched", { "ack" => "auto" })
+    client.subscribe(queue("watched"))
+    same(watcher.message.headers["consumerCount"], "1")
+  },
   "temporary" => lambda {
     asking, answering = Client.new, Client.new
     answering.subscribe(queue("questions"))
