@@ -104,14 +104,15 @@ class Subscribing:
         """
         headers = frame.head.headers
         durable = durable_name(headers)
-        if not durable and "durable" in headers and is_rabbitmq_durable(headers):
+        is_by_id = not durable and "durable" in headers and is_rabbitmq_durable(headers)
+        if is_by_id:
             durable = rabbitmq_name(headers, headers.get("id", ""))
         subscription = self.subscriptions.take(headers, self.terms.version, durable)
         if subscription is not None:
             self.subscriptions.forget(list(subscription.consumer.ledger.values()))
             self.broker.unsubscribe(subscription.consumer, is_lost=False)
-            if durable:
-                durable = subscription.options.subscription
+            if is_by_id:
+                durable = subscription.options.subscription  # of a queue it has none, and asks for nothing
         if durable:
             self._delete(durable)
         if frame.receipt is not None:

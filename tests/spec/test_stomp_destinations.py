@@ -213,6 +213,28 @@ def test_in_1_0_the_name_may_stand_for_the_client_id() -> None:
     assert gateway.broker.subscriptions.named == {}
 
 
+def test_the_name_in_an_unsubscribe_counts_whatever_its_id_was_for() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect(client_id="shop")
+    peer.subscribe("/topic/t", id="d", **{"activemq.subscriptionName": "billing"})
+    peer.send("UNSUBSCRIBE", id="d")
+    peer.subscribe("/queue/q", id="plain")
+    peer.send("UNSUBSCRIBE", id="plain", **{"activemq.subscriptionName": "billing"}, receipt="u")
+    assert peer.receipts() == ["u"]
+    assert (gateway.broker.subscriptions.named, peer.session.subscriptions.by_key) == ({}, {})
+
+
+def test_in_1_0_unsubscribe_may_name_the_destination_where_the_subscription_has_an_id() -> None:
+    peer = StompGateway().connect("1.0")
+    peer.subscribe("/queue/q", id="mine")
+    peer.subscribe("/topic/t", id="other")
+    peer.send("UNSUBSCRIBE", destination="/queue/q", receipt="u")
+    assert peer.receipts() == ["u"]
+    assert list(peer.session.subscriptions.by_key) == ["other"]
+    peer.send("UNSUBSCRIBE", destination="/queue/unknown")
+    assert b"names '/queue/unknown'" in peer.take()[0].body
+
+
 def test_plain_unsubscribe_only_makes_it_inactive() -> None:
     gateway = StompGateway()
     consumer = gateway.connect(client_id="shop")
