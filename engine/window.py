@@ -123,10 +123,12 @@ class Window:
     def take(self) -> bool:
         """Count one message as in flight; return True if that filled the window."""
         self.in_flight += 1
-        if self.in_flight >= self.limit:
+        if self.in_flight < self.limit:
+            return False
+        self.is_full = True
+        if self.full_at != self.limit or self.gate != gates.WINDOW_FULL:  # seldom: what filled it last still stands
             self._fill(gates.WINDOW_FULL, self.limit)
-            return True
-        return False
+        return True
 
     def give_back(self, size_bytes: int) -> bool:
         """Count one message as no longer in flight; return True if that opened a full window."""
@@ -136,7 +138,9 @@ class Window:
             if self.returned >= self.return_at or self.in_flight == 0:
                 self.credit += self.returned
                 self.returned = 0
-        return self.is_full and self._opens()
+        if not self.is_full or (self.in_flight > self.resume_at and self.gate == gates.WINDOW_FULL):
+            return False
+        return self._opens()
 
     def retake(self, size_bytes: int) -> None:
         """Count a message again that had been given back inside a transaction, even past the limit."""
