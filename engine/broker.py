@@ -13,6 +13,7 @@ from config.model import VirtualTopic
 from config.permissions import Action, PermissionMap
 from engine import gates
 from engine.access import Access
+from engine.advisories import Advisories
 from engine.browsing import Browsing
 from engine.client import Client
 from engine.composite import Composite, CompositeSource, Destination, Source, Target
@@ -59,6 +60,7 @@ class Broker:
     destinations_max: queues and topics together that clients may make.
     permissions: what groups may do; none at all means everybody everything.
     virtual_topics: which topics have copies of their messages made for queues.
+    has_advisories, name: whether it tells of itself on ``ActiveMQ.Advisory.>``, and how it calls itself there.
     sender: number of the client whose input is being taken, 0 for the broker's own; it sets it before it sends.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
@@ -86,6 +88,7 @@ class Broker:
         "subscriptions",
         "subscribing",
         "virtual_topics",
+        "advisories",
         "browsing",
         "_next_client",
         "_next_serial",
@@ -106,6 +109,8 @@ class Broker:
         permissions: PermissionMap | None = None,
         limits: GlobalLimits = NO_LIMITS,
         virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
+        has_advisories: bool = True,
+        name: str = "Penstock",
     ) -> None:
         self.store = store
         self.clock = clock
@@ -123,6 +128,7 @@ class Broker:
         self.selective = SelectiveDispatcher(self, self.readers)
         self.subscriptions = Subscriptions(self)
         self.subscribing = Subscribing(self)
+        self.advisories = Advisories(self, has_advisories, name)
         self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)
         self.redelivery = Redelivery(self, seed)
@@ -165,6 +171,7 @@ class Broker:
         for destination in self.destinations.owned.pop(client.client_number, []):
             self.close_temporary(destination)
         self.flow.forget(client)
+        self.advisories.disconnected(client)
         self.clients.pop(client.client_number, None)
 
     def output_drained(self, client: Client) -> None:
@@ -503,7 +510,17 @@ class Broker:
         for target, copy in sends:
             self._accept(target, copy)
         self.commit_batch()
+        for target, copy in sends:
+            if target.is_told:
+                self.advisories.sent(target, copy)
         return gates.OPEN
+
+    def publish_own(self, topic: Topic, message: Message) -> None:
+        """Publish what the broker itself has to say; no gate holds it."""
+        sender = self.sender
+        self.sender = 0
+        self._accept(topic, message)
+        self.sender = sender
 
     def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
         """Return what sending ``message`` comes to: one message for each destination that it reaches.

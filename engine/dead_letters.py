@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.advisories import EXPIRED as EXPIRED_EVENT
+from engine.advisories import MESSAGE_DEAD
 from engine.annotations import annotation
 from engine.delivery import EXHAUST, Delivery, advance
 from engine.destination import QUEUE, is_topic
@@ -97,6 +99,8 @@ class DeadLetters:
         return destinations.own_topic(name) if goes_to_topic else destinations.own_queue(name)
 
     def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
+        event = EXPIRED_EVENT if outcome == EXPIRED else MESSAGE_DEAD
+        self.broker.advisories.message_event(event, delivery.lane.queue, delivery.message)
         target = self._target(place)
         moved = None if target is None else self._moved(delivery, target, cause, text, delivery.failed_attempts)
         relocate(self.broker, delivery, target, moved, outcome, cause)

@@ -30,7 +30,8 @@ class Queue:
     is_logged: settlements go to the log; False for what only memory holds: temporary queues, the queue of a topic
     subscription that is not durable, a browser's.
     is_closed: it has ended; what comes back to it is let go.
-    is_indirect: a message that is sent does not simply go in: it has ended, or more than one destination is meant.
+    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it
+    is told of (is_told: advisories of each message).
     owner: number of the client whose temporary queue this is, 0 for everybody's.
     feed: of the queue of a subscription or a browser, where its messages come from; None for a queue of its own.
     subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
@@ -55,6 +56,7 @@ class Queue:
         "is_logged",
         "is_closed",
         "is_indirect",
+        "is_told",
         "owner",
         "feed",
         "lanes",
@@ -102,7 +104,8 @@ class Queue:
         self.pending: PendingLimit | None = None
         self.is_logged = is_logged
         self.is_closed = False
-        self.is_indirect = False
+        self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
+        self.is_indirect = self.is_told
         self.owner = 0
         self.feed: Feed | None = None
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT

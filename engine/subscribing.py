@@ -121,6 +121,7 @@ class Subscribing(DestinationWatcher):
             if queue.settings.queue.use_consumer_priority:
                 consumer.priority = options.priority
             self.broker.selective.added(consumer)
+            self.broker.advisories.consumer_added(consumer)
         feed = queue.feed
         if feed is not None and not queue.is_logged and not feed.is_browser and feed.subscription is None:
             queue.pending = self.broker.pending_limits.limit(queue.settings.pending, window, options.pending_limit)
@@ -211,6 +212,8 @@ class Subscribing(DestinationWatcher):
                 if delivery.state == IN_FLIGHT:
                     broker.release(delivery)
         broker.selective.removed(consumer)
+        if queue.destination_id and not (queue.feed is not None and queue.feed.is_browser):
+            broker.advisories.consumer_removed(consumer)
         if consumer.batch.record_id:
             broker.store.close_consumer(consumer.batch.record_id)
 

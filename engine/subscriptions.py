@@ -7,10 +7,10 @@ Source: Jakarta Messaging 3.1, sections 8.3 and 4.11; semantics.md 2.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from engine.client import Client
-from engine.destination import SUBSCRIPTION, TOPIC
+from engine.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.destinations import DestinationWatcher
 from engine.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.feed import Feed
@@ -27,6 +27,9 @@ from engine.wildcard import Wildcard
 
 if TYPE_CHECKING:
     from engine.broker import Broker
+
+
+OWN_PREFIX: Final = "ActiveMQ."  # of the names, and wildcards, that may be advisories
 
 
 class Attached:
@@ -150,6 +153,10 @@ class Subscriptions(DestinationWatcher):
             self._pass(queue, feed, message)
         return False
 
+    def has_wildcard_for(self, name: str) -> bool:
+        """Say whether a topic of this name would have subscriptions from wildcards."""
+        return any(one.wildcard.matches(name) for one in self.wildcards.values())
+
     def new_feed(self, source_id: int, queue_id: int, selector_text: str) -> Feed:
         """Return a feed with a number of its own.  Raises: InvalidSelector."""
         selector = compile_selector(selector_text) if selector_text.strip() else None
@@ -168,7 +175,9 @@ class Subscriptions(DestinationWatcher):
                 destination.add(one.queue, False, one.is_plain)
         for subscription in self.named.values():
             wildcard_of = subscription.wildcard
-            if subscription.is_durable and wildcard_of is not None and wildcard_of.matches(destination.name):
+            if wildcard_of is None or not subscription.is_durable or not destination.is_logged:
+                continue
+            if wildcard_of.matches(destination.name):
                 queue = self._open_cursor(subscription, destination, None)
                 self.broker.subscribing.join(subscription, queue)
 
@@ -220,10 +229,9 @@ class Subscriptions(DestinationWatcher):
             raise InvalidOption(
                 f"durable subscription {options.subscription[:200]!r} needs a client id: it belongs to it"
             )
-        if options.is_durable and source.kind != TOPIC:
-            raise InvalidOption(
-                f"{source.uri()} ends with its connection; a durable subscription needs a lasting topic"
-            )
+        is_lasting = source.kind == TOPIC and not (isinstance(source, Topic) and not source.is_logged)
+        if options.is_durable and not is_lasting:
+            raise InvalidOption(f"{source.uri()} is in memory only; a durable subscription needs a lasting topic")
         if options.is_shared and options.is_no_local:
             raise InvalidOption("a shared subscription has no noLocal: its consumers are of several connections")
         return Subscription(
@@ -297,6 +305,8 @@ class Subscriptions(DestinationWatcher):
         return queue
 
     def _attach(self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client) -> None:
+        if source.name.startswith(OWN_PREFIX):
+            self.broker.advisories.listeners += 1
         if isinstance(source, Topic):
             source.add(queue, True, is_plain)
             return
@@ -376,6 +386,8 @@ class Subscriptions(DestinationWatcher):
         for topic in [source] if attached is None else destinations.matching(attached.wildcard):
             if isinstance(topic, Topic):
                 topic.remove(feed.number)
+        if not queue.is_logged and not feed.is_browser and queue.name.startswith(OWN_PREFIX) and is_topic(queue.kind):
+            self.broker.advisories.listeners -= 1
         self.broker.let_go(queue)
 
     # -- after a start

@@ -19,7 +19,8 @@ class Topic:
     account: what all subscriptions together hold against the limits of the address, None where it has none.
     A persistent message is in the log even if nobody subscribes; a subscription only ever holds references.
     is_logged: persistent messages go to the log; not those of temporary and advisory topics.
-    is_indirect: a message that is sent does not simply go in: it has ended, or more than one destination is meant.
+    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it
+    is told of (is_told: advisories of each message).
     owner: number of the client whose temporary topic this is, 0 for everybody's.
     subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
     plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
@@ -38,6 +39,7 @@ class Topic:
         "is_logged",
         "is_closed",
         "is_indirect",
+        "is_told",
         "owner",
         "subscriptions",
         "plain",
@@ -63,7 +65,8 @@ class Topic:
         self.intake = intake_for(settings)
         self.is_logged = is_logged
         self.is_closed = False
-        self.is_indirect = False
+        self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
+        self.is_indirect = self.is_told
         self.owner = 0
         self.subscriptions: dict[int, Queue] = {}
         self.plain: dict[int, Queue] = {}

@@ -110,6 +110,8 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
         permissions=PermissionMap(config.permissions),
         limits=GlobalLimits(config.limits.global_max_size_bytes, config.limits.global_max_messages),
         virtual_topics=config.virtual_topics,
+        has_advisories=config.advisory_support,
+        name=config.server_name,
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:

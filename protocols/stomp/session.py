@@ -408,6 +408,7 @@ class StompSession(ProtocolConnection):
         if self.settings.needs_login:  # a login that nobody checked proves nothing
             self.groups = self.settings.groups.get(terms.login, self.groups)
         self.state = OPEN
+        self.broker.advisories.connected(self)
 
     def _send(self, frame: Frame) -> None:
         head = frame.head

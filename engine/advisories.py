@@ -1,0 +1,230 @@
+"""What the broker tells of itself, on the topics ``ActiveMQ.Advisory.>``.  Source: ActiveMQ AdvisorySupport.
+
+Bodies are JSON as ActiveMQ's STOMP transformation ``jms-advisory-json`` writes its command objects: the name of the
+class around its fields.  While nobody listens nothing is made; topics of advisories are in memory only.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from engine.annotations import annotation
+from engine.client import Client
+from engine.consumer import Consumer
+from engine.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
+from engine.destinations import DestinationWatcher
+from engine.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
+from engine.queue import Queue
+from engine.topic import Topic
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+Fields = dict[str, object]
+
+# Events that are told, as they stand in the topic's name.
+CONNECTION: Final = "Connection"
+CONSUMER: Final = "Consumer"
+PRODUCER: Final = "Producer"
+SLOW_CONSUMER: Final = "SlowConsumer"
+FAST_PRODUCER: Final = "FastProducer"
+MESSAGE_DELIVERED: Final = "MessageDelivered"
+MESSAGE_DISCARDED: Final = "MessageDiscarded"
+MESSAGE_DEAD: Final = "MessageDLQd"
+EXPIRED: Final = "Expired"
+FULL: Final = "FULL"
+NO_CONSUMER: Final = "NoConsumer"
+
+_CREATED_AS: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
+_CLASSES: Final = {QUEUE: "queue", TOPIC: "topic", TEMP_QUEUE: "tempQueue", TEMP_TOPIC: "tempTopic"}
+_ADDED: Final = 0
+_REMOVED: Final = 1
+
+
+class Advisories(DestinationWatcher):
+    """listeners: subscriptions that may take advisories.  connections: clients whose coming was to be told.
+
+    is_enabled: advisory_support of the configuration; it governs all but the events of messages, which addresses ask
+    for.  name: of the broker.
+    """
+
+    __slots__ = ("broker", "is_enabled", "name", "listeners", "connections")
+
+    def __init__(self, broker: Broker, is_enabled: bool, name: str) -> None:
+        self.broker = broker
+        self.is_enabled = is_enabled
+        self.name = name
+        self.listeners = 0
+        self.connections: set[int] = set()
+        broker.destinations.watchers.append(self)
+
+    # -- what happens
+
+    def connected(self, client: Client) -> None:
+        """A client has introduced itself: its adapter says when it is known who it is."""
+        self.connections.add(client.client_number)
+        if self.listeners and self.is_enabled:
+            self.advise(CONNECTION, None, "ConnectionInfo", _connection(client), {})
+
+    def disconnected(self, client: Client) -> None:
+        if client.client_number not in self.connections:
+            return
+        self.connections.discard(client.client_number)
+        if self.listeners and self.is_enabled:
+            self.advise(CONNECTION, None, "RemoveInfo", {"objectId": {"value": str(client.client_number)}}, {})
+
+    def consumer_added(self, consumer: Consumer) -> None:
+        if self.listeners and self.is_enabled and not _is_own(consumer.queue.name):
+            self.advise(CONSUMER, consumer.queue, "ConsumerInfo", _consumer(consumer), self._counted(consumer.queue))
+
+    def consumer_removed(self, consumer: Consumer) -> None:
+        if self.listeners and self.is_enabled and not _is_own(consumer.queue.name):
+            fields: Fields = {"objectId": _consumer_id(consumer), "lastDeliveredSequenceId": -2}
+            self.advise(CONSUMER, consumer.queue, "RemoveInfo", fields, self._counted(consumer.queue))
+
+    def producer_changed(self, client: Client, destination: Queue | Topic, count: int, is_added: bool) -> None:
+        """A producer of an adapter that has producers has come or gone.  count: how many there are now."""
+        if not self.listeners or not self.is_enabled:
+            return
+        producer: Fields = {"connectionId": str(client.client_number), "sessionId": 1, "value": 1}
+        name = "ProducerInfo" if is_added else "RemoveInfo"
+        fields: Fields = {"producerId" if is_added else "objectId": producer, "destination": _named(destination)}
+        self.advise(PRODUCER, destination, name, fields, {"producerCount": str(count)})
+
+    def slow_consumer(self, consumer: Consumer) -> None:
+        """A consumer was found slow."""
+        queue = consumer.queue
+        if self.listeners and queue.settings.advisories.slow_consumers:
+            told = {"consumerId": f"{consumer.client.client_number}:1:{consumer.consumer_id}"}
+            self.advise(SLOW_CONSUMER, queue, "ConsumerInfo", _consumer(consumer), told)
+
+    def fast_producer(self, client: Client, destination: Queue | Topic) -> None:
+        """A producer is held back."""
+        if self.listeners and destination.settings.advisories.fast_producers:
+            self.advise(FAST_PRODUCER, destination, "ProducerInfo", {"destination": _named(destination)}, {})
+
+    def full(self, destination: Queue | Topic, limit: str) -> None:
+        """An address holds all that it may.  limit: in words."""
+        if self.listeners and destination.settings.advisories.when_full:
+            self.advise(FULL, destination, "UsageInfo", {"usageName": limit}, {"usageName": limit})
+
+    def message_event(self, event: str, destination: Queue | Topic, message: Message) -> None:
+        """Something has happened to a message.
+
+        event: MESSAGE_DELIVERED, MESSAGE_DISCARDED, MESSAGE_DEAD, EXPIRED or NO_CONSUMER.
+        """
+        if not self.listeners or _is_own(destination.name):
+            return
+        identity = self.broker.message_id(message)
+        fields: Fields = {"messageId": identity, "destination": _named(destination), "priority": message.priority}
+        if destination.settings.advisories.include_body:
+            fields["text"] = message.body.decode(errors="replace")
+        told = {"originalMessageId": identity, "originalDestination": destination.uri()}
+        self.advise(event, destination, "ActiveMQMessage", fields, told)
+
+    def sent(self, destination: Queue | Topic, message: Message) -> None:
+        """A message has come to a destination that tells of each."""
+        policy = destination.settings.advisories
+        if policy.delivery:
+            self.message_event(MESSAGE_DELIVERED, destination, message)
+        receivers = destination.consumers if isinstance(destination, Queue) else destination.subscriptions
+        if policy.no_consumers and not receivers:
+            self.message_event(NO_CONSUMER, destination, message)
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        self._destination_changed(destination, _ADDED)
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        self._destination_changed(destination, _REMOVED)
+
+    # -- telling
+
+    def advise(
+        self, event: str, destination: Queue | Topic | None, name: str, fields: Fields, told: dict[str, str]
+    ) -> None:
+        """Tell of ``event``, about ``destination`` if it is about one, to those who listen.
+
+        name, fields: the JSON object of the body.  told: headers of its own.
+        """
+        if not self.listeners:
+            return
+        topic_name = f"{ADVISORY_PREFIX}{event}"
+        if destination is not None:
+            topic_name = f"{topic_name}.{'Topic' if is_topic(destination.kind) else 'Queue'}.{destination.name}"
+        topic = self._topic(topic_name)
+        if topic is None:
+            return
+        broker = self.broker
+        if broker.memory.used_bytes >= broker.memory.limit_bytes:
+            return  # nobody waits for an advisory to be taken
+        headers = {
+            "type": "Advisory",
+            "transformation": "jms-advisory-json",
+            "originBrokerId": broker.store.store_id(),
+            "originBrokerName": self.name,
+            **told,
+        }
+        lines = b"".join(annotation(header, value) for header, value in headers.items())
+        flags = TEXT if b"\\" in lines else TEXT | PLAIN
+        body = json.dumps({name: fields}, separators=(",", ":"), ensure_ascii=False).encode()
+        broker.publish_own(
+            topic, Message(topic.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
+        )
+
+    def _topic(self, name: str) -> Topic | None:
+        """Return the topic of an advisory that somebody listens to."""
+        destinations = self.broker.destinations
+        topic = destinations.topics.get(name)
+        if topic is None and self.broker.subscriptions.has_wildcard_for(name):
+            topic = destinations.own_topic(name)
+        return topic
+
+    def _destination_changed(self, destination: Queue | Topic, operation: int) -> None:
+        if self.listeners and self.is_enabled and not _is_own(destination.name):
+            fields: Fields = {"destination": _named(destination), "operationType": operation}
+            self.advise(_CREATED_AS[destination.kind], None, "DestinationInfo", fields, {})
+
+    def _counted(self, queue: Queue) -> dict[str, str]:
+        """Return how many consumers a queue has, or a topic subscriptions."""
+        count = len(queue.consumers)
+        if is_topic(queue.kind):
+            topic = self.broker.destinations.topics.get(queue.name)
+            count = 0 if topic is None else len(topic.subscriptions)
+        return {"consumerCount": str(count)}
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(ADVISORY_PREFIX)
+
+
+def _named(destination: Queue | Topic) -> Fields:
+    return {"@class": _CLASSES[destination.kind], "physicalName": destination.name}
+
+
+def _connection(client: Client) -> Fields:
+    known = client.describe()
+    return {
+        "connectionId": {"value": str(client.client_number)},
+        "clientId": known.get("client_id", ""),
+        "clientIp": known.get("address", ""),
+        "userName": known.get("login", ""),
+    }
+
+
+def _consumer_id(consumer: Consumer) -> Fields:
+    return {"connectionId": str(consumer.client.client_number), "sessionId": 1, "value": consumer.consumer_id}
+
+
+def _consumer(consumer: Consumer) -> Fields:
+    queue = consumer.queue
+    return {
+        "consumerId": _consumer_id(consumer),
+        "browser": queue.feed is not None and queue.feed.is_browser,
+        "destination": _named(queue),
+        "prefetchSize": consumer.window.prefetch,
+        "clientId": consumer.client.describe().get("client_id", ""),
+        "subscriptionName": consumer.name,
+        "exclusive": consumer.is_exclusive,
+        "priority": consumer.priority,
+    }

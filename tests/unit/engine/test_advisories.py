@@ -1,0 +1,174 @@
+"""Advisories: what the broker tells of itself, to those who listen and to nobody else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.consumer import AUTO, INDIVIDUAL
+from engine.destination import TEMP_QUEUE, TOPIC
+from engine.errors import InvalidOption
+from engine.wildcard import Wildcard
+from tests.support.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+
+ALL = Wildcard(TOPIC, "ActiveMQ.Advisory.>")
+
+
+def _listener(world: EngineWorld, name: str = "") -> FakeClient:
+    client = world.client("listener")
+    world.consumer(client, world.broker.destinations.topic(f"ActiveMQ.Advisory.{name}") if name else ALL, AUTO)
+    return client
+
+
+def _told(world: EngineWorld, client: FakeClient) -> list[tuple[str, dict[str, Any]]]:
+    """Return (what the topic's name says, the body) of all that came."""
+    world.turn()
+    told = [(one.message.destination_id, json.loads(one.body)) for one in client.handed]
+    client.handed = []
+    prefix = "topic://ActiveMQ.Advisory."
+    return [(world.broker.destinations.uri_of(number).removeprefix(prefix), body) for number, body in told]
+
+
+def test_consumers_and_destinations_that_come_and_go() -> None:
+    world = EngineWorld()
+    listener = _listener(world)
+    client = world.client("worker", client_id="w")
+    consumer = world.consumer(client, "orders", INDIVIDUAL, 7)
+    queue_made, consumer_came = _told(world, listener)
+    assert queue_made == (
+        "Queue",
+        {"DestinationInfo": {"destination": {"@class": "queue", "physicalName": "orders"}, "operationType": 0}},
+    )
+    assert consumer_came[0] == "Consumer.Queue.orders"
+    info = consumer_came[1]["ConsumerInfo"]
+    assert (info["prefetchSize"], info["clientId"], info["destination"]["physicalName"]) == (7, "w", "orders")
+    world.broker.unsubscribe(consumer, is_lost=False)
+    ((name, body),) = _told(world, listener)
+    assert name == "Consumer.Queue.orders" and list(body) == ["RemoveInfo"]
+
+
+def test_how_many_consumers_there_are() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "orders")
+    listener = _listener(world, "Consumer.Queue.orders")
+    world.consumer(client, "orders")
+    world.turn()
+    assert [b"consumerCount:2\n" in one.message.headers for one in listener.handed] == [True]
+    assert all(b"originBrokerName:Penstock\n" in one.message.headers for one in listener.handed)
+
+
+def test_connections_and_temporary_destinations() -> None:
+    world = EngineWorld()
+    listener = _listener(world)
+    client = world.client("10.0.0.1", client_id="c")
+    world.broker.advisories.connected(client)
+    world.broker.open_temporary(client, TEMP_QUEUE)
+    world.leave(client)
+    names = [(name, next(iter(body))) for name, body in _told(world, listener)]
+    assert names == [
+        ("Connection", "ConnectionInfo"),
+        ("TempQueue", "DestinationInfo"),
+        ("TempQueue", "DestinationInfo"),
+        ("Connection", "RemoveInfo"),
+    ]
+
+
+def test_messages_given_up_and_expired() -> None:
+    world = EngineWorld(address(">", nack="dead-letter", expiry_address="EXP", advisories__include_body=True))
+    listener = _listener(world)
+    client = world.client()
+    world.consumer(client, "q", prefetch=1)
+    world.send(b"bad")
+    world.refuse(*client.take())
+    world.send(b"held")
+    world.send(b"late", expires_ms=world.clock.wall_ms() + 1)
+    world.advance(30_000)
+    told = {name: body for name, body in _told(world, listener) if "Message" in name or "Expired" in name}
+    assert told["MessageDLQd.Queue.q"]["ActiveMQMessage"]["text"] == "bad"
+    assert told["Expired.Queue.q"]["ActiveMQMessage"]["text"] == "late"
+
+
+def test_each_message_where_the_address_asks_for_it() -> None:
+    world = EngineWorld(address("told", advisories__delivery=True, advisories__no_consumers=True))
+    listener = _listener(world)
+    world.send(b"1", to="told")
+    world.send(b"1", to="untold")
+    world.consumer(world.client(), "told", AUTO)
+    world.send(b"2", to="told")
+    names = [name for name, _ in _told(world, listener) if name.startswith(("Message", "NoConsumer"))]
+    assert names == ["MessageDelivered.Queue.told", "NoConsumer.Queue.told", "MessageDelivered.Queue.told"]
+
+
+def test_producers_slow_consumers_and_full_addresses() -> None:
+    world = EngineWorld(
+        address("q", advisories__slow_consumers=True, advisories__fast_producers=True, advisories__when_full=True)
+    )
+    listener = _listener(world)
+    client = world.client()
+    consumer = world.consumer(client)
+    queue = world.broker.destinations.queue("q")
+    advisories = world.broker.advisories
+    _told(world, listener)
+    advisories.producer_changed(client, queue, 1, True)
+    advisories.slow_consumer(consumer)
+    advisories.fast_producer(client, queue)
+    advisories.full(queue, "max-size-bytes")
+    assert [name for name, _ in _told(world, listener)] == [
+        "Producer.Queue.q",
+        "SlowConsumer.Queue.q",
+        "FastProducer.Queue.q",
+        "FULL.Queue.q",
+    ]
+
+
+def test_nothing_is_made_while_nobody_listens_and_nothing_is_logged() -> None:
+    world = EngineWorld()
+    listener = _listener(world)
+    assert world.broker.advisories.listeners == 1
+    world.leave(listener)
+    assert world.broker.advisories.listeners == 0
+    before = set(world.broker.destinations.topics)
+    world.consumer(world.client(), "orders")
+    assert set(world.broker.destinations.topics) == before
+    assert world.store.messages == []
+
+
+def test_advisory_topics_are_no_destinations_of_the_store() -> None:
+    world = EngineWorld()
+    listener = _listener(world, "Connection")
+    world.broker.advisories.connected(world.client())
+    world.turn()
+    assert len(listener.handed) == 1 and world.store.messages == []
+    everything = world.client()
+    world.consumer(everything, Wildcard(TOPIC, ">"), AUTO)
+    world.broker.advisories.connected(world.client())
+    world.turn()
+    assert everything.handed == [], "who asks for everything does not mean the broker's own"
+    with pytest.raises(InvalidOption, match="in memory only"):
+        world.consumer(
+            world.client(client_id="c"),
+            world.broker.destinations.topic("ActiveMQ.Advisory.Connection"),
+            subscription="s",
+            is_durable=True,
+        )
+
+
+def test_they_can_be_switched_off() -> None:
+    world = EngineWorld()
+    world.broker.advisories.is_enabled = False
+    listener = _listener(world)
+    world.consumer(world.client(), "orders")
+    assert _told(world, listener) == []
+
+
+def test_a_full_memory_is_not_filled_further() -> None:
+    world = EngineWorld(memory_limit_bytes=100)
+    listener = _listener(world)
+    world.send(b"x" * 200, persistent=False)
+    listener.handed = []
+    world.consumer(world.client(), "orders")
+    assert _told(world, listener) == []
