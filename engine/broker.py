@@ -38,6 +38,7 @@ from engine.refusal import Refusal
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
 from engine.slow_consumers import SlowConsumers
+from engine.statistics import Statistics, StatisticsQueue
 from engine.store_events import StoreEvents
 from engine.subscribing import Subscribing
 from engine.subscriptions import Subscriptions
@@ -89,6 +90,7 @@ class Broker:
         "subscribing",
         "virtual_topics",
         "advisories",
+        "statistics",
         "browsing",
         "_next_client",
         "_next_serial",
@@ -128,6 +130,7 @@ class Broker:
         self.selective = SelectiveDispatcher(self, self.readers)
         self.subscriptions = Subscriptions(self)
         self.subscribing = Subscribing(self)
+        self.statistics = Statistics(self)
         self.advisories = Advisories(self, has_advisories, name)
         self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)
@@ -332,11 +335,14 @@ class Broker:
         for delivery in transaction.held():
             if delivery.consumer is not None and delivery.lane.queue.is_logged:
                 self.record_of(delivery.consumer)
+        questions: list[tuple[StatisticsQueue, Message]] = []
         self.begin_batch(self._commit_bytes(transaction))
         for destination, message in transaction.sends:
             if destination.is_closed:
                 continue  # a temporary one may have gone since
-            if not self.flow.is_blocked or not self.flow.discards(destination):
+            if isinstance(destination, StatisticsQueue):
+                questions.append((destination, message))
+            elif not self.flow.is_blocked or not self.flow.discards(destination):
                 self._accept(destination, message)
         for delivery in transaction.accepted:
             self.dispatcher.acknowledge(delivery)
@@ -344,6 +350,8 @@ class Broker:
             self.redelivery.refuse(delivery, refusal)
         self.flush_settlements()
         self.commit_batch()
+        for queue, question in questions:
+            self.statistics.answer(queue, question)
 
     def _commit_bytes(self, transaction: Transaction) -> int:
         """Return the octets that a transaction takes in the log at most."""
@@ -508,18 +516,21 @@ class Broker:
         reserve = sum(self.store.record_bytes(copy) for target, copy in sends if target.is_logged)
         self.begin_batch(reserve)
         for target, copy in sends:
-            self._accept(target, copy)
+            if not isinstance(target, StatisticsQueue):
+                self._accept(target, copy)
         self.commit_batch()
         for target, copy in sends:
-            if target.is_told:
+            if isinstance(target, StatisticsQueue):
+                self.statistics.answer(target, copy)
+            elif target.is_told:
                 self.advisories.sent(target, copy)
         return gates.OPEN
 
-    def publish_own(self, topic: Topic, message: Message) -> None:
-        """Publish what the broker itself has to say; no gate holds it."""
+    def publish_own(self, target: Target, message: Message) -> None:
+        """Send what the broker itself has to say; no gate holds it."""
         sender = self.sender
         self.sender = 0
-        self._accept(topic, message)
+        self._accept(target, message)
         self.sender = sender
 
     def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:

@@ -21,6 +21,7 @@ from engine.errors import InvalidDestination, LimitReached
 from engine.keeper import Keeper
 from engine.ports import Store
 from engine.queue import Queue, is_keeping
+from engine.statistics import STATISTICS_PREFIX, StatisticsQueue
 from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
 
@@ -92,6 +93,8 @@ class Destinations:
         """Return the queue ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
         queue = self.queues.get(name)
         if queue is None:
+            if name.startswith(STATISTICS_PREFIX):
+                return self._statistics_queue(name)
             self._check_new(QUEUE, name)
             queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
@@ -216,6 +219,13 @@ class Destinations:
         number = self._next_unlogged
         self._next_unlogged = number - 1
         return number
+
+    def _statistics_queue(self, name: str) -> Queue:
+        """Return where a question about the broker goes; each has its own, for none keeps anything."""
+        settings = self.addresses.settings_for(QUEUE, name)
+        queue = StatisticsQueue(self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues)
+        queue.is_indirect = True
+        return queue
 
     def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
