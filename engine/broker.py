@@ -44,6 +44,7 @@ from engine.subscribing import Subscribing
 from engine.subscriptions import Subscriptions
 from engine.topic import Topic
 from engine.transaction import Transaction
+from engine.upkeep import Upkeep
 from engine.virtual_topics import VirtualTopics
 from engine.wildcard import Wildcard, is_wildcard
 from engine.window import CreditWindow, window_for
@@ -91,6 +92,7 @@ class Broker:
         "virtual_topics",
         "advisories",
         "statistics",
+        "upkeep",
         "browsing",
         "_next_client",
         "_next_serial",
@@ -131,6 +133,7 @@ class Broker:
         self.subscriptions = Subscriptions(self)
         self.subscribing = Subscribing(self)
         self.statistics = Statistics(self)
+        self.upkeep = Upkeep(self)
         self.advisories = Advisories(self, has_advisories, name)
         self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)

@@ -214,6 +214,7 @@ class Subscribing(DestinationWatcher):
         broker.selective.removed(consumer)
         if queue.destination_id and not (queue.feed is not None and queue.feed.is_browser):
             broker.advisories.consumer_removed(consumer)
+        broker.upkeep.consumer_gone(consumer)
         if consumer.batch.record_id:
             broker.store.close_consumer(consumer.batch.record_id)
 

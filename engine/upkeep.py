@@ -1,0 +1,136 @@
+"""Queues and topics that are emptied or removed: on an operator's word, or because nobody uses them any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine import gates
+from engine.client import Client
+from engine.consumer import AUTO, Consumer
+from engine.delivery import Delivery
+from engine.destination import QUEUE
+from engine.errors import DestinationInUse, EngineError
+from engine.message import Message
+from engine.options import SubscribeOptions
+from engine.ports import CAUSE_PURGED, DROPPED, TimerTarget
+from engine.queue import Queue
+from engine.topic import Topic
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+TICK_MS: Final = 20
+_IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
+
+
+class Purge(Client, TimerTarget):
+    """One run that drops what waits in a queue, or what a selector matches of it.
+
+    It is a consumer like any other: what others hold stays theirs, and a backlog is read in pages.
+    count: messages dropped.  is_done: everything that was wanted is gone.
+    """
+
+    __slots__ = ("broker", "queue", "count", "is_done", "consumer")
+
+    def __init__(self, broker: Broker, queue: Queue, selector: str) -> None:
+        """Raises: InvalidSelector, LimitReached."""
+        super().__init__()
+        self.broker = broker
+        self.queue = queue
+        self.count = 0
+        self.is_done = False
+        broker.connect(self)
+        try:
+            self.consumer = broker.subscribe(self, queue, SubscribeOptions(AUTO, name="purge", selector=selector))
+        except EngineError:
+            broker.disconnect(self, is_lost=False)
+            raise
+        self.consumer.batch.outcome = DROPPED
+        self.consumer.batch.cause = CAUSE_PURGED
+        broker.start(self.consumer)
+        self._tick()
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        raise AssertionError("a purge acknowledges automatically")
+
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        self.count += 1
+
+    def timer_fired(self, key: int) -> None:
+        if self.is_done:
+            return
+        if not self.queue.is_dirty and self.consumer.gate() in _IDLE:
+            self.is_done = True
+            self.broker.disconnect(self, is_lost=False)
+        else:
+            self._tick()
+
+    def release_confirmations(self, offset: int) -> bool:
+        return False
+
+    def admit(self) -> None:
+        raise AssertionError("a purge sends nothing")
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        raise AssertionError("a purge sends nothing")
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        self.is_done = True
+        self.broker.disconnect(self, is_lost=False)
+
+    def describe(self) -> dict[str, str]:
+        return {"address": "purge"}
+
+    def _tick(self) -> None:
+        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + TICK_MS, self, 0)
+
+
+class Upkeep(TimerTarget):
+    """A timer's key is the number of a queue that may be deleted then."""
+
+    __slots__ = ("broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def purge(self, queue: Queue, selector: str = "") -> Purge:
+        """Begin to drop what waits in ``queue``.  Raises: InvalidSelector, LimitReached."""
+        return Purge(self.broker, queue, selector)
+
+    def delete(self, destination: Queue | Topic, is_forced: bool = False) -> None:
+        """Remove a queue or a topic for good.  is_forced: with what waits in it.
+
+        Raises: DestinationInUse while it has consumers or subscriptions, or holds messages.
+        """
+        uri = destination.uri()
+        if isinstance(destination, Topic):
+            if destination.subscriptions:
+                raise DestinationInUse(f"{uri} has {len(destination.subscriptions)} subscriptions")
+        else:
+            if destination.consumers:
+                raise DestinationInUse(f"{uri} has {len(destination.consumers)} consumers")
+            if destination.depth and not is_forced:
+                raise DestinationInUse(f"{uri} holds {destination.depth} messages; purging it first makes room")
+            self.broker.flush_settlements()
+            self.broker.let_go(destination)
+        self.broker.destinations.remove(destination)
+
+    def consumer_gone(self, consumer: Consumer) -> None:
+        """The last consumer of a queue may have left."""
+        queue = consumer.queue
+        policy = queue.settings.queue
+        if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or queue.feed is not None:
+            return
+        if policy.purge_on_no_consumers and queue.depth and not isinstance(consumer.client, Purge):
+            Purge(self.broker, queue, "")
+        elif policy.auto_delete:
+            due_ms = self.broker.clock.monotonic_ms() + policy.auto_delete_delay_ms
+            self.broker.timers.call_at(due_ms, self, queue.destination_id)
+
+    def timer_fired(self, key: int) -> None:
+        queue = self.broker.destinations.queues_by_id.get(key)
+        if queue is None or queue.consumers:
+            return
+        most = queue.settings.queue.auto_delete_message_count
+        if queue.depth == 0 or most < 0 or queue.depth <= most:
+            self.delete(queue, is_forced=True)
