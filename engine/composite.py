@@ -37,6 +37,15 @@ class CompositeSource:
         assert parts, "a composite destination has parts"
         self.parts = parts
 
+    @property
+    def kind(self) -> int:
+        return self.parts[0].kind
+
+    @property
+    def name(self) -> str:
+        """Return what stands behind ``queue://`` or ``topic://`` of the first part."""
+        return ",".join([self.parts[0].name, *(part.uri() for part in self.parts[1:])])
+
     def uri(self) -> str:
         return ",".join(part.uri() for part in self.parts)
 

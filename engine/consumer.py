@@ -121,6 +121,8 @@ class Consumer:
             return self.window.gate
         if self.client.is_output_full:
             return gates.SOCKET_PAUSED
+        if self.siblings is not None and self.siblings.lead is self:
+            return self.siblings.gate()
         if self.queue.selection is not None:
             return self.queue.selection.gate(self)
         if self.queue.mask:

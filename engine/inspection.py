@@ -23,12 +23,13 @@ def inspect(broker: Broker) -> BrokerStats:
             consumer.name,
             consumer.window.prefetch,
             len(consumer.ledger),
-            consumer.acknowledged_count,
+            consumer.acknowledged_count if consumer.siblings is None else consumer.siblings.acknowledged_count(),
             consumer.describe_gate(),
             is_slow(consumer),
         )
         for client in broker.clients.values()
         for consumer in client.consumers.values()
+        if consumer.siblings is None or consumer.siblings.lead is consumer
     ]
     store = broker.store
     return BrokerStats(

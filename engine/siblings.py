@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine import gates
 from engine.consumer import Consumer
 from engine.options import SubscribeOptions
 from engine.subscription import Subscription
@@ -54,3 +55,11 @@ class Siblings:
         self.looked_at_tag = next((tag for tag in self.lead.ledger if tag > furthest), furthest)
         for consumer in self.members:
             consumer.furthest_tag = furthest
+
+    def gate(self) -> int:
+        """Return what holds the client's one subscription: the gate of the first queue that has anything."""
+        found = (consumer.gate() for consumer in self.members if consumer is not self.lead)
+        return next((gate for gate in found if gate != gates.NOTHING_WAITING), gates.NOTHING_WAITING)
+
+    def acknowledged_count(self) -> int:
+        return sum(consumer.acknowledged_count for consumer in self.members)

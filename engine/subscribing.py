@@ -58,12 +58,12 @@ class Subscribing(DestinationWatcher):
         if source.kind == QUEUE:
             assert isinstance(source, Wildcard), "a queue is a queue, or a wildcard of queues"
             queues = self._readable(client, source)
-            return self._add_siblings(client, source.name, [source], None, queues, options, window)
+            return self._add_siblings(client, source, [source], None, queues, options, window)
         queues = self.broker.subscriptions.queues_for(client, source, options)
         if isinstance(source, Wildcard) and options.is_durable:
             feed = queues[0].feed
             assert feed is not None, "a durable subscription's queue has a feed"
-            return self._add_siblings(client, source.name, [], feed.subscription, queues, options, window)
+            return self._add_siblings(client, source, [], feed.subscription, queues, options, window)
         return self._add(client, queues[0], options, window)
 
     def start(self, consumer: Consumer) -> None:
@@ -147,7 +147,7 @@ class Subscribing(DestinationWatcher):
             else:
                 found = self._readable(client, part)
             queues += [queue for queue in found if queue not in queues]
-        return self._add_siblings(client, source.uri(), wildcards, None, queues, options, window)
+        return self._add_siblings(client, source, wildcards, None, queues, options, window)
 
     def _readable(self, client: Client, wildcard: Wildcard) -> list[Queue]:
         """Return the queues of a wildcard that ``client`` may receive from."""
@@ -161,7 +161,7 @@ class Subscribing(DestinationWatcher):
     def _add_siblings(
         self,
         client: Client,
-        name: str,
+        source: Wildcard | CompositeSource,
         wildcards: list[Wildcard],
         subscription: Subscription | None,
         queues: list[Queue],
@@ -169,8 +169,8 @@ class Subscribing(DestinationWatcher):
         window: Window,
     ) -> Consumer:
         destinations = self.broker.destinations
-        settings = destinations.addresses.settings_for(QUEUE, name)
-        anchor = Queue(0, QUEUE, name, settings, False, destinations.dirty_queues)
+        settings = destinations.addresses.settings_for(QUEUE, source.name)
+        anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues)
         anchor.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
         if subscription is not None and subscription.carrier is not None:
             anchor = subscription.carrier

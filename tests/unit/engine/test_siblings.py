@@ -9,6 +9,7 @@ from engine.composite import Composite, CompositeSource
 from engine.consumer import AUTO, CLIENT
 from engine.destination import QUEUE, TOPIC
 from engine.errors import InvalidDestination, InvalidOption
+from engine.inspection import inspect
 from engine.options import SubscribeOptions
 from engine.transaction import Transaction, TransactionLimits
 from engine.wildcard import Wildcard
@@ -233,3 +234,21 @@ def test_what_cannot_be_asked_of_several() -> None:
     with pytest.raises(InvalidOption, match="browse"):
         world.consumer(client, Wildcard(QUEUE, "q.*"), is_browser=True)
     assert client.consumers == {}
+
+
+def test_what_is_told_of_them_is_one_consumer() -> None:
+    world = EngineWorld()
+    client = world.client()
+    queue, topic = world.broker.destinations.queue("a.1"), world.broker.destinations.topic("t")
+    several = world.consumer(client, CompositeSource([queue, topic]), prefetch=1)
+    wild = world.consumer(client, Wildcard(QUEUE, "b.*"))
+    world.send(b"1", b"2", to=queue)
+    world.acknowledge(*client.take())
+    told = {one.consumer_id: one for one in inspect(world.broker).consumers}
+    assert sorted(told) == [several.consumer_id, wild.consumer_id]
+    one = told[several.consumer_id]
+    assert (one.destination, one.in_flight, one.acknowledged) == ("queue://a.1,topic://t", 1, 1)
+    assert one.gate.startswith("window-full") and told[wild.consumer_id].gate == "nothing-waiting"
+    client.is_output_full = True
+    world.acknowledge(*client.take())
+    assert wild.gate() == gates.SOCKET_PAUSED
