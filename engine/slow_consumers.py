@@ -172,6 +172,7 @@ class SlowConsumers(TimerTarget):
             return
         watch.is_told = True
         self.found_count += 1
+        self.broker.advisories.slow_consumer(watch.consumer)
         self._notice(f"{_who(watch.consumer)} is slow: {why}")
 
     def _end(self, consumer: Consumer, why: str, limit: str, with_connection: bool) -> None:
