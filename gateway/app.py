@@ -158,6 +158,7 @@ async def _listen(
 ) -> HttpServer:
     """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
     from gateway.live_retries import LiveRetries
+    from gateway.live_store import LiveStore
     from gateway.live_why import LiveWhy
     from gateway.web.server import HttpServer
 
@@ -170,7 +171,7 @@ async def _listen(
             endpoint = listener.endpoints[name]
             await listener.bind(name)
         name, endpoint = "http", config.listeners.http
-        web = await HttpServer.start(endpoint, source, why, retries, security)
+        web = await HttpServer.start(endpoint, source, why, retries, LiveStore(config.data_directory), security)
         for name in names:
             endpoint = listener.endpoints[name]
             await listener.accept(name)

@@ -420,6 +420,11 @@ class FileStore(Store):
         if self._index is not None:
             self._index.wind_down()
 
+    def catch_up_index(self) -> None:
+        """Bring the key index to the end of the log, however long that takes."""
+        if self._index is not None:
+            self._index.catch_up()
+
     def close(self) -> None:
         """Write, sync and let go of everything; call it once the workers have nothing left to run.
 

@@ -136,6 +136,18 @@ SUBSCRIPTION: Final = 8
 SCHEDULE: Final = 9  # room kept
 CLOSE: Final = 10
 
+RECORD_NAMES: Final = {
+    MESSAGE: "message",
+    SETTLEMENT: "settlement",
+    ATTEMPTS: "attempts",
+    COMMIT: "commit",
+    DESTINATION: "destination",
+    CONSUMER: "consumer",
+    SNAPSHOT: "snapshot",
+    SUBSCRIPTION: "subscription",
+    CLOSE: "close",
+}
+
 RECORD_HEADER: Final = Struct("<IIBBHIQQq")
 RECORD_HEADER_BYTES: Final = 40
 RECORD_REST: Final = Struct("<BBHIQQq")  # the header without size and crc: what the checksum covers first

@@ -307,6 +307,13 @@ class KeyIndex(TimerTarget):
         """Give workers no more to do."""
         self._is_closed = True
 
+    def catch_up(self) -> None:
+        """Go on to the end of the log, or to where the disk refuses."""
+        while self._index.end < self._log.end and not self.reason:
+            job = IndexJob(self, self._index, self._log_map(), self._log.end)
+            job.run()
+            job.finish()
+
     def close(self) -> None:
         """Go on to the end, or some way towards it, and bring the files to the disk."""
         job = IndexJob(self, self._index, self._log_map(), self._log.end)

@@ -1,66 +1,54 @@
-"""``penstock store verify``: whether a stopped store is sound."""
+"""``penstock store``: look into a store, check it, rebuild what is derived, copy it."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Final
 
 from gateway.cli import exit_codes
+from gateway.cli.http_client import DEFAULT_URL
+from gateway.cli.parsers import add_user_argument
 
 if TYPE_CHECKING:
-    from engine.store.verify import Verification
     from gateway.cli.parsers import Subparsers
+
+# Each has ``add_parser(subparsers, parents)`` and ``run(arguments) -> int``.
+MODULES: Final = {
+    "query": "gateway.cli.store_query",
+    "dump": "gateway.cli.store_dump",
+    "du": "gateway.cli.store_du",
+    "verify": "gateway.cli.store_verify",
+    "rebuild": "gateway.cli.store_rebuild",
+    "backup": "gateway.cli.store_backup",
+}
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "store",
-        help="look into a stopped store",
-        description="verify: go through every file, record, reference and entry of a store that no gateway has open.",
+        help="query, dump, verify, measure, rebuild or back up a store",
+        description="Look into a store or copy it.  A store is read without a lock, also while a gateway writes to it.",
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=("verify",))
-    parser.add_argument("--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON objects: each finding, then what was seen")
+    directory = argparse.ArgumentParser(add_help=False)
+    directory.add_argument(
+        "--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)"
+    )
+    directory.add_argument("--json", action="store_true", help="print one JSON object a line")
+    asking = argparse.ArgumentParser(add_help=False, parents=[directory])
+    asking.add_argument(
+        "--http", metavar="URL", nargs="?", const=DEFAULT_URL, help="ask the running gateway instead (%(const)s)"
+    )
+    add_user_argument(asking)
+    commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    for name, module in MODULES.items():
+        asks = name in ("query", "du", "backup")
+        importlib.import_module(module).add_parser(commands, [asking if asks else directory])
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from engine.store.files import RealFiles
-    from engine.store.reader import is_held
-    from engine.store.store_directory import LOCK_FILE, STORE_FILE
-    from engine.store.verify import verify
-
-    directory = Path(arguments.data)
-    if not (directory / STORE_FILE).exists():
-        print(f"penstock: {directory} is not a store: it has no {STORE_FILE}", file=sys.stderr)
-        return exit_codes.FAILED
-    if is_held(directory / LOCK_FILE):
-        print(f"penstock: {directory} is in use by a gateway; stop it first", file=sys.stderr)
-        return exit_codes.STORE
-    result = verify(RealFiles(), str(directory))
-    for finding in result.findings:
-        print(json.dumps(asdict(finding)) if arguments.json else finding)
-    print(_as_json(result) if arguments.json else _as_text(result))
-    return exit_codes.STORE if result.findings else exit_codes.OK
-
-
-def _as_text(result: Verification) -> str:
-    text = (
-        f"{result.segment_count} segments, {result.record_count} records up to log offset {result.end_offset}, "
-        f"{result.message_count} of them messages; {result.entry_count} entries of consume queues"
-    )
-    if result.is_torn:
-        text += "; an unfinished end, which was never confirmed and which the next start cuts"
-    return f"{text}: {len(result.findings)} findings" if result.findings else f"{text}: sound"
-
-
-def _as_json(result: Verification) -> str:
-    described = asdict(result)
-    described["findings"] = len(result.findings)
-    return json.dumps(described)
+    code = importlib.import_module(MODULES[arguments.what]).run(arguments)
+    assert isinstance(code, int), f"store {arguments.what} returned {type(code)}"
+    return code

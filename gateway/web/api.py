@@ -23,6 +23,7 @@ from gateway.security import Security
 from gateway.web.rates import RateSampler
 from gateway.web.retry import RetryRoutes, RetrySource
 from gateway.web.source import StatsSource
+from gateway.web.store import StoreRoutes, StoreSource
 from gateway.web.why import WhyRoutes, WhySource
 
 SAMPLE_INTERVAL_S: Final = 1.0
@@ -38,6 +39,7 @@ def create_app(
     source: StatsSource,
     why: WhySource,
     retries: RetrySource,
+    store: StoreSource,
     security: Security,
     configured_host: str = "localhost",
 ) -> web.Application:
@@ -49,6 +51,7 @@ def create_app(
     application.router.add_get("/api/stat", api.stat)
     WhyRoutes(why).add_to(application.router)
     RetryRoutes(retries).add_to(application.router)
+    StoreRoutes(store).add_to(application.router)
     application.cleanup_ctx.append(api.sampling)
     return application
 

@@ -11,6 +11,7 @@ from gateway.security import Security
 from gateway.web.api import create_app
 from gateway.web.retry import RetrySource
 from gateway.web.source import StatsSource
+from gateway.web.store import StoreSource
 from gateway.web.why import WhySource
 
 # How long a request may still take when the gateway stops.
@@ -26,11 +27,19 @@ class HttpServer:
 
     @classmethod
     async def start(
-        cls, endpoint: Endpoint, source: StatsSource, why: WhySource, retries: RetrySource, security: Security
+        cls,
+        endpoint: Endpoint,
+        source: StatsSource,
+        why: WhySource,
+        retries: RetrySource,
+        store: StoreSource,
+        security: Security,
     ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
         runner = web.AppRunner(
-            create_app(source, why, retries, security, endpoint.host), access_log=None, shutdown_timeout=STOP_TIME_S
+            create_app(source, why, retries, store, security, endpoint.host),
+            access_log=None,
+            shutdown_timeout=STOP_TIME_S,
         )
         await runner.setup()
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,14 +17,17 @@ from config.model import Endpoint, ServerConfig
 from config.scram import hash_password
 from engine.errors import InvalidSelector
 from engine.stats import BrokerStats
+from engine.store.backup import BackupRefused
 from engine.store.records import UnknownMessage
 from gateway.counters import GatewayCounters
 from gateway.security import Security
+from gateway.store_view import question_of
 from gateway.web.api import create_app, stat_document
 from gateway.web.rates import Rates, RateSampler
 from gateway.web.retry import RetrySource
 from gateway.web.server import HttpServer
 from gateway.web.source import StatsSource
+from gateway.web.store import StoreSource
 from gateway.web.why import Answer, WhySource
 from tests.support.snapshots import broker, destination
 
@@ -94,12 +97,35 @@ class Retrying(RetrySource):
         self.is_stopped = True
 
 
+class Storing(StoreSource):
+    """Knows one message, ``ID:s-8``."""
+
+    async def query(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        question = question_of(asked)
+        if question.message_id != "ID:s-8":
+            raise UnknownMessage("no such message")
+        return {"messages": [{"id": "ID:s-8"}]}
+
+    async def space(self, tells_why: bool) -> dict[str, Any]:
+        return {"told_why": tells_why}
+
+    async def backup(self, directory: str) -> dict[str, Any]:
+        if directory == "full":
+            raise BackupRefused("full is there and not empty")
+        return {"directory": directory}
+
+
 @asynccontextmanager
 async def serving(
     stats: BrokerStats | None = None, security: Security = OPEN, host: str = "localhost"
 ) -> AsyncIterator[Callable[..., Awaitable[ClientResponse]]]:
     application = create_app(
-        Fixed(stats if stats is not None else broker(destination("orders"))), Knowing(), Retrying(), security, host
+        Fixed(stats if stats is not None else broker(destination("orders"))),
+        Knowing(),
+        Retrying(),
+        Storing(),
+        security,
+        host,
     )
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         yield client.get
@@ -238,7 +264,7 @@ async def test_origin_must_be_our_own(origin: str, status: int) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
-    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), Knowing(), Retrying(), OPEN)
+    server = await HttpServer.start(Endpoint("http", host, 0), Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
     assert server.endpoint.port > 0
     async with ClientSession() as session, session.get(f"{server.endpoint}/healthz") as response:
         assert response.status == 200
@@ -246,10 +272,12 @@ async def test_the_listener_says_which_port_it_got_and_stops(host: str) -> None:
 
 
 async def test_a_port_in_use_is_an_error_of_the_start() -> None:
-    first = await HttpServer.start(Endpoint("http", "127.0.0.1", 0), Fixed(broker()), Knowing(), Retrying(), OPEN)
+    first = await HttpServer.start(
+        Endpoint("http", "127.0.0.1", 0), Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN
+    )
     try:
         with pytest.raises(OSError, match="address already in use"):
-            await HttpServer.start(first.endpoint, Fixed(broker()), Knowing(), Retrying(), OPEN)
+            await HttpServer.start(first.endpoint, Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
     finally:
         await first.stop()
 
@@ -300,7 +328,9 @@ def test_the_document_is_json() -> None:
 async def test_health_after_a_fault_of_the_gateway_itself() -> None:
     source = Fixed(broker())
     source.is_failed = True
-    async with TestClient(TestServer(create_app(source, Knowing(), Retrying(), OPEN), host="127.0.0.1")) as client:
+    async with TestClient(
+        TestServer(create_app(source, Knowing(), Retrying(), Storing(), OPEN), host="127.0.0.1")
+    ) as client:
         response = await client.get("/healthz")
         assert (response.status, await response.text()) == (503, "unavailable: the gateway failed and stops\n")
 
@@ -326,7 +356,7 @@ async def test_why(path: str, status: int, expected: str) -> None:
 
 async def test_a_retry_is_started_told_of_and_stopped() -> None:
     retries = Retrying()
-    application = create_app(Fixed(broker()), Knowing(), retries, OPEN)
+    application = create_app(Fixed(broker()), Knowing(), retries, Storing(), OPEN)
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         response = await client.post("/api/retry", json={"queue": "dead", "filter": "a = 1", "rate": 5})
         assert (response.status, await response.json()) == (201, {"retry": 1, "moved": 3, "done": False})
@@ -350,7 +380,7 @@ async def test_a_retry_is_started_told_of_and_stopped() -> None:
     ],
 )
 async def test_what_is_wrong_with_a_retry_is_said(body: str, status: int, expected: str) -> None:
-    application = create_app(Fixed(broker()), Knowing(), Retrying(), OPEN)
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         response = await client.post("/api/retry", data=body)
         assert response.status == status
@@ -358,7 +388,7 @@ async def test_what_is_wrong_with_a_retry_is_said(body: str, status: int, expect
 
 
 async def test_a_foreign_page_cannot_start_a_retry() -> None:
-    application = create_app(Fixed(broker()), Knowing(), Retrying(), OPEN)
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         response = await client.post("/api/retry", json={"queue": "dead"}, headers={"Origin": "http://evil.example"})
         assert response.status == 403
@@ -376,8 +406,50 @@ async def test_a_foreign_page_cannot_start_a_retry() -> None:
     ],
 )
 async def test_explain(path: str, status: int, expected: str) -> None:
-    application = create_app(Fixed(broker()), Knowing(), Retrying(), OPEN)
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
     async with TestClient(TestServer(application, host="127.0.0.1")) as client:
         response = await client.get(URL(f"/api/explain/{path}", encoded=True))
+        assert response.status == status
+        assert expected in await response.text()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "expected"),
+    [
+        ("query?id=ID:s-8", 200, "ID:s-8"),
+        ("query?id=ID:s-9", 404, "no such message"),
+        ("query", 400, "asked for is nothing; allowed is an id, a key or a destination"),
+        ("query?id=1&key=2", 400, "asked for is id and key"),
+        ("query?ids=1", 400, "'ids' is not known; allowed are id, key"),
+        ("query?key=1&limit=x", 400, "limit is 'x'; allowed is a whole number"),
+        ("query?key=1&limit=0", 400, "limit is 0, allowed is 1 to 10000"),
+        ("query?key=1&from=yesterday", 400, "from is 'yesterday'; allowed are milliseconds"),
+        ("query?key=1&body=maybe", 400, "body is 'maybe'; allowed is true or false"),
+        ("du", 200, '"told_why": false'),
+        ("du?why=true", 200, '"told_why": true'),
+        ("du?why=x", 400, "why is 'x'; allowed is true or false"),
+    ],
+)
+async def test_questions_to_the_store(path: str, status: int, expected: str) -> None:
+    async with serving() as get:
+        response = await get(f"/api/store/{path}")
+        assert response.status == status
+        assert expected in await response.text()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "expected"),
+    [
+        ('{"directory": "new"}', 200, "new"),
+        ('{"directory": "full"}', 409, "full is there and not empty"),
+        ("{}", 400, "no JSON object with a text 'directory' alone"),
+        ("x", 400, "no JSON object"),
+        ('{"directory": "new", "speed": 1}', 400, "alone"),
+    ],
+)
+async def test_a_backup_is_asked_for(body: str, status: int, expected: str) -> None:
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        response = await client.post("/api/store/backup", data=body)
         assert response.status == status
         assert expected in await response.text()

@@ -1,0 +1,83 @@
+"""Consume queues and key index of a stopped store, made again from its log."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from engine.errors import StoreError
+from engine.keys import Keys
+from engine.ports import Clock, Job, Timers, TimerTarget, Workers
+from engine.store.file_store import FileStore
+from engine.store.files import Files, describe
+from engine.store.key_index import INDEX_DIRECTORY
+from engine.store.settings import StoreSettings
+from engine.store.store_directory import QUEUE_DIRECTORY, STORE_FILE, lock_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """records: of the log that were gone through.  end: log offset."""
+
+    records: int
+    end: int
+
+
+class _WorkersInTurn(Workers):
+    """Runs jobs when told so, in their order."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[Job] = deque()
+
+    def submit(self, job: Job, lane: int) -> None:
+        self._jobs.append(job)
+
+    def run_all(self) -> None:
+        while self._jobs:
+            job = self._jobs.popleft()
+            job.run()
+            job.finish()
+
+
+class _NoTimers(Timers):
+    """Nothing waits for its time: the store is closed before."""
+
+    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
+        pass
+
+
+def rebuild(directory: str, files: Files, clock: Clock, settings: StoreSettings, keys: Keys) -> Rebuilt:
+    """Raises: StoreLocked while a gateway has it; StoreCorrupt, StoreError."""
+    if not files.exists(f"{directory}/{STORE_FILE}"):
+        raise StoreError(f"{directory} is not a store: it has no {STORE_FILE}")
+    try:
+        lock = lock_directory(files, directory)
+        try:
+            _remove_tree(files, f"{directory}/{INDEX_DIRECTORY}")
+            _remove_tree(files, f"{directory}/{QUEUE_DIRECTORY}")
+        finally:
+            lock.close()
+    except OSError as error:
+        raise StoreError(describe(error, str(error.filename or directory))) from error
+    workers = _WorkersInTurn()
+    store = FileStore(directory, files, workers, clock, _NoTimers(), settings, keys=keys)
+    workers.run_all()
+    store.wind_down()
+    store.catch_up_index()
+    end = store.durable_offset()
+    store.close()
+    return Rebuilt(store.report.replayed_records, end)
+
+
+def _remove_tree(files: Files, path: str) -> None:
+    for name in files.list_directory(path):
+        below = f"{path}/{name}"
+        try:
+            is_directory = bool(files.list_directory(below))
+        except NotADirectoryError:
+            is_directory = False
+        if is_directory:
+            _remove_tree(files, below)
+            files.remove_directory(below)
+        else:
+            files.unlink(below)

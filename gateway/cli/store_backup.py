@@ -1,0 +1,67 @@
+"""``penstock store backup``: a copy of a store, of a running gateway's, too."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.cli import exit_codes
+from gateway.cli.http_client import HttpError, authorization_of, fetch
+from gateway.cli.parsers import PasswordNeeded
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+CONFLICT: Final = 409
+
+
+def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "backup",
+        parents=parents,
+        help="copy a store, also a running gateway's",
+        description="Copy everything that is durable now.  On the same file system full segments are hard links.  To "
+        "restore, copy the directory to where a gateway is to have its data, and start the gateway.",
+    )
+    parser.add_argument("directory", metavar="DIR", help="where to; must be empty or not there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        made = _back_up(arguments)
+    except PasswordNeeded as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except HttpError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.FAILED if error.status == CONFLICT else exit_codes.UNREACHABLE
+    except LookupError as error:
+        print(f"penstock: {error.args[0]}", file=sys.stderr)
+        return exit_codes.FAILED
+    if arguments.json:
+        print(json.dumps(made))
+    else:
+        print(
+            f"{made['directory']}: everything up to log offset {made['until_offset']}; {made['linked_files']} files "
+            f"linked, {made['copied_files']} copied, {made['copied_bytes'] / 1024 / 1024:.1f} MiB"
+        )
+    return exit_codes.OK
+
+
+def _back_up(arguments: argparse.Namespace) -> dict[str, Any]:
+    target = os.path.abspath(arguments.directory)  # the gateway may have another working directory
+    if arguments.http is not None:
+        asked = {"directory": target}
+        return fetch(arguments.http, "/api/store/backup", authorization_of(arguments.user), "POST", asked)
+    from engine.errors import PenstockError
+    from engine.store.backup import back_up
+
+    try:
+        return asdict(back_up(Path(arguments.data), Path(target)))
+    except (PenstockError, OSError) as error:
+        raise LookupError(str(error)) from error

@@ -1,0 +1,81 @@
+"""``penstock store du``: what takes space, and with ``--why`` what keeps it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gateway.cli import exit_codes
+from gateway.cli.http_client import HttpError, authorization_of, fetch
+from gateway.cli.parsers import PasswordNeeded
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+
+def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "du",
+        parents=parents,
+        help="say what takes space",
+        description="Say how much each segment takes and, with --why, which queues and subscriptions still need it.",
+    )
+    parser.add_argument("--why", action="store_true", help="list what pins each segment; reads every pending entry")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        space = _space(arguments)
+    except PasswordNeeded as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except HttpError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.UNREACHABLE
+    except LookupError as error:
+        print(f"penstock: {error.args[0]}", file=sys.stderr)
+        return exit_codes.STORE
+    if arguments.json:
+        for segment in space.pop("segments"):
+            print(json.dumps(segment))
+        print(json.dumps(space))
+        return exit_codes.OK
+    for segment in space["segments"]:
+        print(_line(segment, space["told_why"]))
+        for pin in segment["pins"]:
+            print(f"    {pin['owner']}: {pin['messages']} messages, {_size(pin['bytes'])}")
+    print(
+        f"{space['directory']}: log {_size(space['log_disk_bytes'])}, consume queues "
+        f"{_size(space['queue_disk_bytes'])}, key index {_size(space['index_disk_bytes'])}"
+    )
+    return exit_codes.OK
+
+
+def _space(arguments: argparse.Namespace) -> dict[str, Any]:
+    if arguments.http is not None:
+        path = f"/api/store/du?why={'true' if arguments.why else 'false'}"
+        return fetch(arguments.http, path, authorization_of(arguments.user))
+    from engine.errors import PenstockError
+    from engine.store.reader import StoreReader
+    from engine.store.space import space_of
+
+    try:
+        return asdict(space_of(StoreReader(arguments.data), arguments.why))
+    except PenstockError as error:
+        raise LookupError(str(error)) from error
+
+
+def _line(segment: dict[str, Any], is_told: bool) -> str:
+    line = f"{segment['name']}  {_size(segment['disk_bytes'])} on the disk"
+    if segment["is_current"]:
+        return f"{line}, in use"
+    if is_told and not segment["pins"]:
+        return f"{line}, needed by nobody: kept by retention, or behind a segment that is needed"
+    return line
+
+
+def _size(octets: int) -> str:
+    return f"{octets / 1024 / 1024:.1f} MiB" if octets >= 1024 * 1024 else f"{octets / 1024:.1f} KiB"

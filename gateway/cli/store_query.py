@@ -1,0 +1,105 @@
+"""``penstock store query``: messages by id, key or destination."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from gateway.cli import exit_codes
+from gateway.cli.http_client import HttpError, authorization_of, fetch
+from gateway.cli.parsers import PasswordNeeded
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+BAD_REQUEST: Final = 400
+NOT_FOUND: Final = 404
+OPTIONS: Final = ("id", "key", "destination", "from", "to", "from-offset", "to-offset", "before", "limit")
+
+
+def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "query",
+        parents=parents,
+        help="find messages, newest first",
+        description="Find messages by id, by key (correlation-id, or a word of the header 'keys') or by destination.",
+    )
+    parser.add_argument("--id", metavar="MESSAGE-ID")
+    parser.add_argument("--key", metavar="KEY")
+    parser.add_argument("--destination", metavar="NAME", help="for example orders.eu or topic://prices")
+    parser.add_argument("--from", metavar="TIME", help="store time: 2026-01-31T12:00:00Z, or milliseconds since 1970")
+    parser.add_argument("--to", metavar="TIME")
+    parser.add_argument("--from-offset", metavar="N", help="queue offset, in each priority's queue")
+    parser.add_argument("--to-offset", metavar="N")
+    parser.add_argument("--limit", metavar="N", help="messages of one page (default: 32)")
+    parser.add_argument("--before", metavar="LOG-OFFSET", help="the next page: what the last one ended with")
+    parser.add_argument("--body", action="store_true", help="print bodies, too")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    asked = {name: getattr(arguments, name.replace("-", "_")) for name in OPTIONS}
+    asked = {name: text for name, text in asked.items() if text is not None} | (
+        {"body": "true"} if arguments.body else {}
+    )
+    try:
+        found = _ask(arguments, asked)
+    except (ValueError, PasswordNeeded) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except HttpError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        if error.status == BAD_REQUEST:
+            return exit_codes.USAGE
+        return exit_codes.FAILED if error.status == NOT_FOUND else exit_codes.UNREACHABLE
+    except LookupError as error:
+        print(f"penstock: {error.args[0]}", file=sys.stderr)
+        return exit_codes.FAILED
+    for message in found["messages"]:
+        print(json.dumps(message) if arguments.json else _line(message))
+    if not arguments.json:
+        print(_footer(found), file=sys.stderr)
+    elif found["next_before"]:
+        print(json.dumps({"next_before": found["next_before"]}), file=sys.stderr)
+    return exit_codes.OK
+
+
+def _ask(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
+    if arguments.http is not None:
+        return fetch(arguments.http, f"/api/store/query?{urlencode(asked)}", authorization_of(arguments.user))
+    from engine.errors import PenstockError
+    from engine.store.reader import StoreReader
+    from gateway.store_view import answer, question_of
+
+    question = question_of(asked)
+    try:
+        return answer(StoreReader(arguments.data), question)
+    except PenstockError as error:
+        raise LookupError(str(error)) from error
+
+
+def _line(message: dict[str, Any]) -> str:
+    from gateway.store_view import time_text
+
+    keys = f"  keys {' '.join(message['keys'])}" if message["keys"] else ""
+    line = (
+        f"{message['id']}  {time_text(message['store_time_ms'])}  {message['destination']}  "
+        f"priority {message['priority']}  entry {message['queue_offset']}  {message['body_bytes']} octets{keys}"
+    )
+    body = message.get("body", message.get("body_base64"))
+    return line if body is None else f"{line}\n{body}"
+
+
+def _footer(found: dict[str, Any]) -> str:
+    from gateway.store_view import time_text
+
+    text = f"{len(found['messages'])} messages, up to log offset {found['until_offset']}"
+    if found["until_ms"]:
+        text += f", {time_text(found['until_ms'])}"
+    if found["scanned_bytes"]:
+        text += f"; {found['scanned_bytes']} octets of the log are in no index yet and were read through"
+    if found["next_before"]:
+        text += f"; more with --before {found['next_before']}"
+    return text

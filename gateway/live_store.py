@@ -1,0 +1,36 @@
+"""Questions about the running gateway's store, answered from its files as any reader's: the engine goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.store.backup import back_up
+from engine.store.reader import StoreReader
+from engine.store.space import space_of
+from gateway.store_view import answer, question_of
+from gateway.web.store import StoreSource
+
+
+class LiveStore(StoreSource):
+    """One question at a time, so that many of them do not take the engine's processor."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+        self._turn = asyncio.Lock()
+
+    async def query(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        question = question_of(asked)
+        async with self._turn:
+            return await asyncio.to_thread(lambda: answer(StoreReader(self._directory), question))
+
+    async def space(self, tells_why: bool) -> dict[str, Any]:
+        async with self._turn:
+            return await asyncio.to_thread(lambda: asdict(space_of(StoreReader(self._directory), tells_why)))
+
+    async def backup(self, directory: str) -> dict[str, Any]:
+        async with self._turn:
+            return asdict(await asyncio.to_thread(back_up, self._directory, Path(directory)))

@@ -1,0 +1,151 @@
+"""Questions to a store, and their answers, as JSON: the same on the command line and over HTTP."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from engine.annotations import split_annotations
+from engine.message import AMQP_1_0, STOMP
+from engine.store.query import LIMIT_DEFAULT, NO_END, Bounds, FoundMessage, StoreQuery
+from engine.store.reader import StoreReader
+from gateway.message_keys import MESSAGE_KEYS
+
+ENCODINGS: Final = {STOMP: "stomp", AMQP_1_0: "amqp-1.0"}
+SUBJECTS: Final = ("id", "key", "destination")
+NUMBERS: Final = ("from-offset", "to-offset", "before", "limit")
+KNOWN: Final = (*SUBJECTS, "from", "to", *NUMBERS, "body")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One of ``message_id``, ``key`` and ``destination``; the last one may stand beside a key."""
+
+    message_id: str
+    key: str
+    destination: str
+    bounds: Bounds
+    has_body: bool
+
+
+def question_of(asked: Mapping[str, str]) -> Question:
+    """Return what is asked for.  Raises: ValueError that names what was seen and what is allowed."""
+    for name in asked:
+        if name not in KNOWN:
+            raise ValueError(f"{name[:80]!r} is not known; allowed are {', '.join(KNOWN)}")
+    subjects = [name for name in SUBJECTS if asked.get(name)]
+    if subjects not in (["id"], ["key"], ["destination"], ["key", "destination"]):
+        raise ValueError(
+            f"asked for is {' and '.join(subjects) or 'nothing'}; allowed is an id, a key or a destination, "
+            "or a key in a destination"
+        )
+    body = asked.get("body", "false")
+    if body not in ("true", "false"):
+        raise ValueError(f"body is {body[:80]!r}; allowed is true or false")
+    bounds = Bounds(
+        _time_ms(asked, "from", 0),
+        _time_ms(asked, "to", NO_END - 1),
+        _number(asked, "from-offset", 0),
+        _number(asked, "to-offset", NO_END),
+        _number(asked, "before", NO_END),
+        _number(asked, "limit", LIMIT_DEFAULT),
+    )
+    return Question(asked.get("id", ""), asked.get("key", ""), asked.get("destination", ""), bounds, body == "true")
+
+
+def answer(reader: StoreReader, question: Question) -> dict[str, Any]:
+    """Return the messages, newest first, and how the next page is asked for.
+
+    Raises: StoreError.
+    """
+    with StoreQuery(reader, MESSAGE_KEYS) as query:
+        if question.message_id:
+            end = reader.end()
+            found = [query.by_id(question.message_id)]
+            next_before, scanned_bytes, until_offset, until_ms = 0, 0, end.offset, end.time_ms
+        else:
+            if question.key:
+                page = query.by_key(question.key, question.bounds, question.destination)
+            else:
+                page = query.by_destination(question.destination, question.bounds)
+            found, next_before = page.messages, page.next_before
+            scanned_bytes, until_offset, until_ms = page.scanned_bytes, page.until_offset, page.until_ms
+    return {
+        "messages": [message_document(message, question.has_body) for message in found],
+        "next_before": next_before,
+        "scanned_bytes": scanned_bytes,
+        "until_offset": until_offset,
+        "until_ms": until_ms,
+    }
+
+
+def message_document(message: FoundMessage, has_body: bool) -> dict[str, Any]:
+    """Return one message; headers of other encodings than STOMP are told in base64, as is a body that is no text."""
+    document: dict[str, Any] = {
+        "id": message.message_id,
+        "destination": message.destination,
+        "priority": message.priority,
+        "queue_offset": message.queue_offset,
+        "log_offset": message.log_offset,
+        "store_time_ms": message.store_time_ms,
+        "expires_ms": message.expires_ms,
+        "is_persistent": message.is_persistent,
+        "is_dead_letter": message.is_dead_letter,
+        "encoding": ENCODINGS.get(message.encoding, str(message.encoding)),
+        "keys": message.keys,
+        "annotations": _lines(message.annotations),
+        "headers": _lines(message.headers) if message.encoding == STOMP else _base64(message.headers),
+        "body_bytes": len(message.body),
+    }
+    if has_body:
+        text = _text(message.body) if message.is_text else None
+        document |= {"body_base64": _base64(message.body)} if text is None else {"body": text}
+    return document
+
+
+def time_text(milliseconds: int) -> str:
+    """Return a store time for the eye."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _lines(octets: bytes) -> list[list[str]]:
+    return [[name, value] for name, value in split_annotations(octets.decode("utf-8", "replace").encode())]
+
+
+def _text(octets: bytes) -> str | None:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _base64(octets: bytes) -> str:
+    return base64.b64encode(octets).decode("ascii")
+
+
+def _number(asked: Mapping[str, str], name: str, default: int) -> int:
+    text = asked.get(name, "")
+    if not text:
+        return default
+    if text.isascii() and text.isdigit() and len(text) < 20:
+        return int(text)
+    raise ValueError(f"{name} is {text[:80]!r}; allowed is a whole number")
+
+
+def _time_ms(asked: Mapping[str, str], name: str, default: int) -> int:
+    text = asked.get(name, "")
+    if not text:
+        return default
+    if text.isascii() and text.isdigit() and len(text) < 16:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{name} is {text[:80]!r}; allowed are milliseconds since 1970 or a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    # A time that does not say its zone is UTC, as every time that we print.
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
