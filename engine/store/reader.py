@@ -356,7 +356,8 @@ def _store_id(directory: Path) -> str:
         raise StoreCorrupt(f"{directory / 'store.json'}: {error}") from None
     if described.get("format") != layout.FORMAT_VERSION:
         raise StoreCorrupt(
-            f"{directory / 'store.json'}: format {described.get('format')}, this program reads {layout.FORMAT_VERSION}"
+            f"{directory / 'store.json'}: version {described.get('format')} of the format, "
+            f"version {layout.FORMAT_VERSION} is the only one known here"
         )
     return str(described["store_id"])
 

@@ -1,0 +1,88 @@
+"""Makes the sample store of the present format that tests keep for ever: ``python -m tests.support.frozen_store FILE``.
+
+It was run once for each version of the format.  A file that is there is never made anew: it stands for stores that
+users have.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+
+from engine.destination import QUEUE, TOPIC
+from engine.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, PLAIN, STOMP, TEXT, Message
+from engine.ports import (
+    ACKNOWLEDGED,
+    CAUSE_ADMIN,
+    CAUSE_EXHAUSTED,
+    CAUSE_NACK,
+    CAUSE_NONE,
+    DEAD_LETTERED,
+    DROPPED,
+    Range,
+)
+from engine.store.settings import StoreSettings
+from tests.support.store_home import FileHome
+
+
+def frozen() -> FileHome:
+    """Return a stopped store that has every kind of record, in several segments."""
+    home = FileHome(StoreSettings(segment_bytes=8192, index_slots=16, index_entries=10))
+    store = home.store
+    orders = store.open_destination(QUEUE, "orders.eu")
+    dead = store.open_destination(QUEUE, "ActiveMQ.DLQ")
+    gone = store.open_destination(QUEUE, "gone")
+    news = store.open_destination(TOPIC, "news")
+    worker = store.open_consumer(orders, {"client_id": "worker", "address": "192.0.2.7:1234"})
+    mail = store.open_subscription(news, "mail", {"client_id": "m"})
+    sent: list[Message] = []
+    for number in range(40):
+        headers = f"keys:k{number % 4}\ncontent-type:text/plain\n".encode()
+        flags = PERSISTENT | PLAIN | TEXT
+        priority = 7 if number % 10 == 0 else 4
+        body = f"order {number} ".ljust(300, ".").encode()
+        sent.append(Message(orders, STOMP, flags, priority, 1, 2, 0, b"", headers, body))
+        store.append(sent[-1])
+        if number % 8 == 0:
+            store.append(Message(news, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"news %d" % number))
+        home.clock.now_ms += 1_000
+        store.set_time(home.clock.wall_ms())
+        home.flush()
+    store.append(Message(gone, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"nobody's"))
+    store.append(
+        Message(orders, AMQP_1_0, PERSISTENT, 4, 0, 0, 9_999_999_999_999, b"", b"\x00Ss\x45", b"\x00Su\xa0\x02hi")
+    )
+    normal = [message for message in sent if message.priority == 4]
+    store.settle(orders, worker, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 10, 0, sum(each.size for each in normal[:10]))])
+    store.settle_range(orders, worker, ACKNOWLEDGED, CAUSE_NONE, 4, 15, 1, normal[15].size)
+    store.fail_attempts(orders, worker, CAUSE_NACK, 0, [Range(4, 12, 1, 3)])
+    letter = Message(
+        dead, STOMP, PERSISTENT | DEAD_LETTER, 4, 0, 0, 0, b"dlqDeliveryFailureCause:tired\n", b"", b"dead"
+    )
+    store.begin(store.record_bytes(letter) + store.settlement_bytes(1))
+    store.settle(orders, worker, DEAD_LETTERED, CAUSE_EXHAUSTED, [Range(4, 11, 1, 0, normal[11].size)])
+    store.append(letter)
+    store.commit()
+    store.settle(mail, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 1, 0, 0, [len(b"news 0")])])
+    store.settle(gone, 0, DROPPED, CAUSE_ADMIN, [Range(4, 0, 1, 0, 8)])
+    store.close_destination(gone)
+    store.close_consumer(worker)
+    home.flush()
+    home.pass_time(1_000)
+    home.stop()
+    return home
+
+
+def main(path: str) -> None:
+    home = frozen()
+    with tarfile.open(path, "x:gz") as archive:
+        for name in home.files.paths():
+            octets = bytes(home.files.octets(name))
+            member = tarfile.TarInfo(name)
+            member.size = len(octets)
+            archive.addfile(member, io.BytesIO(octets))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,152 @@
+"""Stores of each version of the format that was ever released: they are read.  Newer ones are refused, and say so."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from struct import pack
+
+import pytest
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.ports import Attempts, DestinationState, LaneState
+from engine.store import format as layout
+from engine.store.file_store import FileStore
+from engine.store.files import RealFiles
+from engine.store.query import Bounds, StoreQuery
+from engine.store.reader import StoreReader
+from engine.store.settings import StoreSettings
+from engine.store.verify import verify
+from gateway.__main__ import main
+from gateway.cli import exit_codes
+from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, RecordingListener
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors"
+VERSIONS = (1,)
+NEWER = layout.FORMAT_VERSION + 1
+
+
+def unpacked(version: int, directory: Path) -> Path:
+    with tarfile.open(VECTORS / f"store_v{version}.tar.gz") as archive:
+        archive.extractall(directory, filter="data")
+    return directory / "data"
+
+
+def opened(data: Path) -> FileStore:
+    clock = ManualClock(START_WALL_MS + 3_600_000)
+    settings = StoreSettings(segment_bytes=8192)
+    return FileStore(str(data), RealFiles(), ManualWorkers(), clock, ManualTimers(clock), settings)
+
+
+def lanes(states: list[DestinationState], name: str) -> dict[int, LaneState]:
+    (found,) = [state for state in states if state.name == name]
+    return {lane.priority: lane for lane in found.lanes}
+
+
+def test_there_is_a_sample_of_the_present_version() -> None:
+    assert VERSIONS[-1] == layout.FORMAT_VERSION, "make one: python -m tests.support.frozen_store FILE"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_gateway_goes_on_with_it(tmp_path: Path, version: int) -> None:
+    data = unpacked(version, tmp_path)
+    assert verify(RealFiles(), str(data)).findings == []
+    store = opened(data)
+    states = store.recovered()
+    assert [state.name for state in states] == ["orders.eu", "ActiveMQ.DLQ", "news", "mail"]
+    orders = lanes(states, "orders.eu")
+    assert (orders[4].tail, orders[4].cursor, orders[4].settled) == (37, 10, [(11, 1), (15, 1)])
+    assert (orders[7].tail, orders[7].cursor) == (4, 0)
+    time_ms = START_WALL_MS + 40_000
+    assert orders[4].attempts == {12: Attempts(3, 0, time_ms, time_ms, 1, 1)}
+    assert store.consumer_description(1)["client_id"] == "worker"
+    assert (lanes(states, "mail")[4].tail, lanes(states, "mail")[4].cursor) == (5, 1)
+    assert lanes(states, "ActiveMQ.DLQ")[4].tail == 1
+    listener = RecordingListener()
+    store.attach(listener)
+    workers = store._workers
+    assert isinstance(workers, ManualWorkers)
+    store.request(states[0].destination_id, 4, 10, 1, 1 << 20)
+    workers.run_all()
+    assert listener.pages[0].messages[0].body.startswith(b"order 12 ")
+    store.close()
+    assert verify(RealFiles(), str(data)).findings == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_reader_finds_everything_in_it(tmp_path: Path, version: int) -> None:
+    with StoreQuery(StoreReader(unpacked(version, tmp_path))) as query:
+        page = query.by_key("k3", Bounds())
+        assert [message.body[:9] for message in page.messages] == [b"order %2d " % n for n in range(39, 9, -4)] + [
+            b"order 7 .",
+            b"order 3 .",
+        ]
+        assert page.scanned_bytes == 0
+        (gone,) = query.by_destination("gone", Bounds()).messages
+        assert gone.body == b"nobody's"
+        (letter,) = query.by_destination("queue://ActiveMQ.DLQ", Bounds()).messages
+        assert letter.is_dead_letter
+
+
+def newer_store_file(data: Path) -> None:
+    path = data / "store.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": NEWER}))
+
+
+def newer_segment(data: Path) -> None:
+    change_version(sorted((data / "commitlog").iterdir())[-1], 0, layout.SEGMENT_HEADER.size)
+
+
+def newer_checkpoint(data: Path) -> None:
+    for slot in (0, layout.CHECKPOINT_SLOT_BYTES):
+        change_version(data / "checkpoint", slot, layout.CHECKPOINT.size)
+
+
+def change_version(path: Path, start: int, size: int) -> None:
+    octets = bytearray(path.read_bytes())
+    octets[start + 8 : start + 12] = pack("<I", NEWER)
+    octets[start + size : start + size + 4] = pack("<I", crc32c(bytes(octets[start : start + size])))
+    path.write_bytes(octets)
+
+
+@pytest.mark.parametrize("change", [newer_store_file, newer_segment, newer_checkpoint])
+def test_a_newer_version_is_refused_with_its_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], None]
+) -> None:
+    data = unpacked(layout.FORMAT_VERSION, tmp_path)
+    change(data)
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
+    expected = f"version {NEWER} of the format, version {layout.FORMAT_VERSION} is the only one known here"
+    for open_it in (opened, StoreReader):
+        with pytest.raises(StoreCorrupt, match=expected):
+            open_it(data)
+    after = {path: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
+    assert after == before, "what is refused is not touched"
+    assert main(["run", "--data", str(data)]) == exit_codes.STORE
+    assert expected in capsys.readouterr().err
+
+
+def test_a_newer_record_type_is_refused(tmp_path: Path) -> None:
+    data = unpacked(layout.FORMAT_VERSION, tmp_path)
+    path = sorted((data / "commitlog").iterdir())[-1]
+    octets = bytearray(path.read_bytes())
+    # The record after the snapshot.
+    size = int.from_bytes(octets[4096:4100], "little")
+    at = 4096 + layout.padded(size)
+    octets[at + 8] = 200
+    end = at + int.from_bytes(octets[at : at + 4], "little")
+    octets[at + 4 : at + 8] = pack("<I", crc32c(bytes(octets[at + 8 : end])))
+    path.write_bytes(octets)
+    with pytest.raises(StoreCorrupt, match="a record of type 200, which is not known here"):
+        opened(data)
+
+
+def test_a_newer_index_is_made_again(tmp_path: Path) -> None:
+    data = unpacked(layout.FORMAT_VERSION, tmp_path)
+    change_version(sorted((data / "index").iterdir())[0], 0, layout.INDEX_HEADER.size)
+    with StoreQuery(StoreReader(data)) as query:
+        page = query.by_key("k3", Bounds())
+    assert (len(page.messages), page.scanned_bytes > 0) == (10, True)
