@@ -6,7 +6,6 @@ another one passes a reader of its keys in.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
@@ -53,15 +52,10 @@ def _value(headers: bytes, name: bytes) -> str:
 class Keys:
     """Finds keys in messages of every encoding that there is a reader for; others have none."""
 
-    __slots__ = ("_readers", "_mark")
+    __slots__ = ("_readers",)
 
     def __init__(self, others: Mapping[int, KeyReader] | None = None) -> None:
         self._readers: dict[int, KeyReader] = {STOMP: StompKeys(), **(others or {})}
-        self._mark: re.Pattern[bytes] | None = None
-        if others:
-            # Type, encoding and flags, as they stand in a record's header; they may stand elsewhere by chance.
-            encodings = b"".join(b"\\x%02x" % encoding for encoding in sorted(others))
-            self._mark = re.compile(rb"\x01[%s][\x00-\x7f]\x00" % encodings)
 
     def of(self, encoding: int, headers: bytes) -> list[str]:
         """Return the keys of a message, each once."""
@@ -73,8 +67,8 @@ class Keys:
         found.pop("", None)
         return [key for key in found if len(key.encode("utf-8", "replace")) <= KEY_BYTES_MAX][:KEYS_MAX]
 
-    def may_be_in(self, octets: bytes) -> bool:
-        """Say whether there may be keys in a piece of the log; most have none, and this is quick."""
-        if CORRELATION_ID in octets or KEYS in octets:
-            return True
-        return self._mark is not None and self._mark.search(octets) is not None
+    def may_be_in(self, encoding: int, octets: bytes, start: int, stop: int) -> bool:
+        """Say whether headers that stand at ``start`` to ``stop`` may hold keys; most do not, and this is quick."""
+        if encoding == STOMP:
+            return octets.find(CORRELATION_ID, start, stop) >= 0 or octets.find(KEYS, start, stop) >= 0
+        return encoding in self._readers

@@ -57,11 +57,13 @@ def back_up(source: Path, target: Path) -> Backup:
         raise BackupRefused(f"{target} is there and not empty; allowed is a directory that is empty or not there")
     # Under another name until it is whole, so that nobody takes a part of a backup for one.
     making = target.with_name(target.name + ".making")
+    if making.exists():
+        raise BackupRefused(f"{making} is there: a backup is being made, or one was broken off; then remove it")
     for _ in range(TRIES):
-        shutil.rmtree(making, ignore_errors=True)
         try:
             found = _Copy(StoreReader(source), making).run()
         except _Dropped:
+            shutil.rmtree(making, ignore_errors=True)
             continue
         except (OSError, StoreError):
             shutil.rmtree(making, ignore_errors=True)
@@ -72,7 +74,6 @@ def back_up(source: Path, target: Path) -> Backup:
         _sync_directory(target.absolute().parent)
         found.directory = str(target)
         return found
-    shutil.rmtree(making, ignore_errors=True)
     raise StoreError(f"retention has dropped files of {source} {TRIES} times while they were to be linked; try again")
 
 

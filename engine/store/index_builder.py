@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import pairwise
+from struct import Struct
 from typing import Final
 
 from engine.errors import StoreError
@@ -26,12 +27,15 @@ from engine.store.key_index import (
 )
 from engine.store.segment import Segment, records_limit
 
-READ_BYTES: Final = 256 << 10  # of the log at a time, unless one record is larger; other threads run in between
+READ_BYTES: Final = 64 << 10  # of the log at a time, unless a record is larger; the engine's thread runs in between
 JOB_BYTES: Final = 16 << 20  # of the log in one job: other work of the same worker gets its turn
 
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
-UNPACK_HEAD: Final = layout.MESSAGE_HEAD.unpack_from
+MESSAGE: Final = layout.MESSAGE
+# What is needed of a record's header, and of a message's lengths behind it.
+UNPACK_HEAD: Final = Struct("<I4xBB6xQ8xqII").unpack_from
+HEAD_BYTES: Final = 48  # no record is shorter
 SEGMENT_ENDS: Final = -1
 DAMAGED: Final = -2
 
@@ -134,11 +138,7 @@ class KeyIndexFiles:
                 size = min(wanted, limit - self.end)
                 octets = read_fully(file, size, position + self.end)
                 is_all = self.end + size == limit
-                is_plain = not self._keys.may_be_in(octets)
-                if is_plain and is_all:
-                    self.end = limit
-                    return
-                taken = self._take(octets, is_plain, log.bases[0])
+                taken = self._take(octets, log.bases[0])
                 if taken == DAMAGED:
                     self._leave_out(log.next_base(place))
                     return
@@ -149,29 +149,30 @@ class KeyIndexFiles:
         finally:
             file.close()
 
-    def _take(self, octets: bytes, is_plain: bool, first: int) -> int:
+    def _take(self, octets: bytes, first: int) -> int:
         """Add the keys of the whole records in ``octets``, go on behind them; return how many octets these are."""
         start = self.end
         at = 0
         length = len(octets)
         found: list[tuple[int, int, list[str]]] = []
         is_over = False
-        while at + RECORD_HEADER_BYTES <= length:
-            size = int.from_bytes(octets[at : at + 4], "little")
+        may_be_in = self._keys.may_be_in
+        while at + HEAD_BYTES <= length:
+            size, record_type, encoding, offset, time_ms, before, headers = UNPACK_HEAD(octets, at)
             if size == 0:
                 is_over = True
                 break
-            if size < RECORD_HEADER_BYTES or int.from_bytes(octets[at + 16 : at + 24], "little") != start + at:
+            if size < RECORD_HEADER_BYTES or offset != start + at:
                 return DAMAGED
             if at + size > length:
                 break
-            if not is_plain and octets[at + 8] == layout.MESSAGE:
-                _, encoding, _, _, offset, _, time_ms, before, headers, *_ = UNPACK_HEAD(octets, at + 8)
+            if record_type == MESSAGE:
                 headers_at = at + MESSAGE_HEAD_BYTES + before
-                keys = self._keys.of(encoding, octets[headers_at : headers_at + headers])
-                if keys:
-                    found.append((offset, time_ms, keys))
-            at += layout.padded(size)
+                if may_be_in(encoding, octets, headers_at, headers_at + headers):
+                    keys = self._keys.of(encoding, octets[headers_at : headers_at + headers])
+                    if keys:
+                        found.append((offset, time_ms, keys))
+            at += (size + 7) & ~7
         for offset, time_ms, keys in found:
             self._add(offset, time_ms, keys, first)
         self.end = start + min(at, length)

@@ -243,7 +243,8 @@ class StoreQuery:
         numbers: of the destinations that are wanted, None for any.  key: that the messages have, "" for any.
         """
         stop = min(stop, bounds.before)
-        if start >= stop:
+        first = self._records.at(start)
+        if start >= stop or (first is not None and first.store_time_ms > bounds.to_ms):
             return
         self._scanned_bytes += stop - start
         newest: deque[Record] = deque(maxlen=bounds.limit + 1)
@@ -255,7 +256,7 @@ class StoreQuery:
         yield from reversed(newest)
 
     def _has_key(self, record: Record, key: str) -> bool:
-        return self._keys.may_be_in(bytes(record.data)) and key in self._keys_of(record)
+        return key in self._keys_of(record)
 
     def _chained(self, recent: Iterator[Record], offsets: Iterator[int]) -> Iterator[Record]:
         yield from recent

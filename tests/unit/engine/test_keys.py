@@ -30,7 +30,7 @@ from protocols.amqp.v1_0.values import Described, ULong
 def test_of_stomp(headers: bytes, expected: list[str]) -> None:
     assert Keys().of(STOMP, headers) == expected
     assert Keys().of(AMQP_1_0, headers) == [], "without a reader"
-    assert Keys().may_be_in(headers) or not expected
+    assert Keys().may_be_in(STOMP, headers, 0, len(headers)) or not expected
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,12 @@ def test_broken_amqp_has_no_keys() -> None:
     assert MESSAGE_KEYS.of(AMQP_1_0, b"\x00\x53") == []
 
 
-def test_amqp_is_seen_by_its_record_header() -> None:
-    assert MESSAGE_KEYS.may_be_in(b"...." + bytes((1, AMQP_1_0, 3, 0)) + b"....")
-    assert not MESSAGE_KEYS.may_be_in(b"...." + bytes((1, STOMP, 3, 0)) + b"....")
+def test_amqp_may_always_hold_keys() -> None:
+    assert MESSAGE_KEYS.may_be_in(AMQP_1_0, b"....", 0, 4)
+    assert not Keys().may_be_in(AMQP_1_0, b"....", 0, 4), "without a reader"
+
+
+def test_only_the_headers_are_looked_at() -> None:
+    octets = b"keys:a\nother:b\nkeys:c\n"
+    assert not Keys().may_be_in(STOMP, octets, 7, 15)
+    assert Keys().may_be_in(STOMP, octets, 0, 15)

@@ -114,6 +114,16 @@ def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
         back_up(tmp_path / "data", tmp_path / "copy")
 
 
+def test_a_backup_that_is_being_made_is_left_alone(tmp_path: Path) -> None:
+    home = RealHome(tmp_path / "data")
+    home.send(1)
+    home.stop()
+    (tmp_path / "copy.making").mkdir()
+    with pytest.raises(BackupRefused, match="being made, or one was broken off"):
+        back_up(tmp_path / "data", tmp_path / "copy")
+    assert (tmp_path / "copy.making").exists()
+
+
 def test_nothing_is_left_of_a_copy_that_failed(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a store"):
         back_up(tmp_path / "nothing", tmp_path / "copy")
