@@ -135,6 +135,7 @@ class Broker:
         self.statistics = Statistics(self)
         self.upkeep = Upkeep(self)
         self.advisories = Advisories(self, has_advisories, name)
+        self.flow.advisories = self.advisories
         self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)
         self.redelivery = Redelivery(self, seed)

@@ -6,6 +6,7 @@ Source: design.md section 4, "Address full", "BLOCK throttles every protocol", "
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine import gates
 from engine.accounts import ACTION_NAMES, BLOCK, DROP, Account, Accounts
@@ -20,6 +21,9 @@ from engine.queue import Queue
 from engine.rate import TokenBucket
 from engine.topic import Topic
 from engine.transaction import Transaction
+
+if TYPE_CHECKING:
+    from engine.advisories import Advisories
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Flow(TimerTarget):
     parked: client number -> (gate, URI) of what it waits for -> how it waits.
     retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
     all the time.
+    advisories: who hears that a producer waits; None before the broker is whole.
     deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
     buckets: client number -> URI -> what it may still send there in this second.
     """
@@ -71,6 +76,7 @@ class Flow(TimerTarget):
         "retrying",
         "deadlines",
         "next_deadline",
+        "advisories",
         "buckets",
     )
 
@@ -88,6 +94,7 @@ class Flow(TimerTarget):
         self.retrying: dict[tuple[int, str], Wait] = {}
         self.deadlines: dict[int, Wait] = {}
         self.next_deadline = 1
+        self.advisories: Advisories | None = None
         self.buckets: dict[int, dict[str, TokenBucket]] = {}
 
     # -- asking
@@ -207,6 +214,9 @@ class Flow(TimerTarget):
         wait = Wait(client, gate, destination, self.clock.monotonic_ms())
         waits[key] = wait
         account = destination.account
+        if self.advisories is not None and gate == gates.ADDRESS_FULL and account is not None:
+            self.advisories.fast_producer(client, destination)
+            self.advisories.full(destination, account.describe())
         if gate == gates.RATE:
             self._call_at(self.buckets[client.client_number][destination.uri()].refill_ms, wait)
         elif gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:

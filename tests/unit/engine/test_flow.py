@@ -437,3 +437,27 @@ def test_who_waits_for_an_address_that_goes_is_admitted() -> None:
     world.broker.flow.accounts.close(queue.destination_id)
     world.turn()
     assert sender.admissions == 1
+
+
+def test_who_listens_hears_that_a_producer_waits_and_where() -> None:
+    world = EngineWorld(
+        address(
+            "q",
+            full__address_full_policy="BLOCK",
+            full__max_size_bytes=5,
+            advisories__fast_producers=True,
+            advisories__when_full=True,
+        )
+    )
+    listener = world.client("listener")
+    for event in ("FastProducer", "FULL"):
+        topic = world.broker.destinations.topic(f"ActiveMQ.Advisory.{event}.Queue.q")
+        world.consumer(listener, topic, AUTO, name=event)
+    queue = world.broker.destinations.queue("q")
+    sender = Sender(world)
+    for _ in range(4):
+        sender.send(queue, TEN)
+    world.turn()
+    told = listener.bodies()
+    assert len(told) == 2, "once, however much waits"
+    assert b"queue://q holds 10 of 5 octets" in told[1]
