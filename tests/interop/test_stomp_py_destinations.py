@@ -276,3 +276,15 @@ def test_advisories(version: str, connect: Connect, unique: Unique) -> None:
     assert "ConsumerInfo" in json.loads(came.body)
     client.unsubscribe()
     assert watcher.message().headers["consumerCount"] == "0"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_statistics(version: str, connect: Connect, unique: Unique) -> None:
+    queue = unique("counted")
+    worker, asking = connect(version), connect(version)
+    worker.subscribe(f"/queue/{queue}")
+    asking.subscribe("/temp-queue/statistics")
+    asking.send(f"/queue/ActiveMQ.Statistics.Destination.{queue}", "", reply_to="/temp-queue/statistics")
+    entries = json.loads(asking.message().body)["map"]["entry"]
+    assert {"string": ["destinationName", f"queue://{queue}"]} in entries
+    assert {"string": "consumerCount", "long": 1} in entries
