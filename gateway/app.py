@@ -140,8 +140,8 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
         _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
         if not await _stopped_by_fault(stopping, engine_loop.failed):
             log.info("stopping")
+            await listener.stop(STOP_PATIENCE_S)  # first: its connections over WebSocket end with the web server
             await web.stop()
-            await listener.stop(STOP_PATIENCE_S)
             engine_loop.end_turn()
     finally:
         looking.cancel()
@@ -161,6 +161,7 @@ async def _listen(
     from gateway.live_store import LiveStore
     from gateway.live_why import LiveWhy
     from gateway.web.server import HttpServer
+    from gateway.web.sockets import SocketRoute
 
     broker = engine_loop.broker
     why = LiveWhy(broker, config)
@@ -171,7 +172,9 @@ async def _listen(
             endpoint = listener.endpoints[name]
             await listener.bind(name)
         name, endpoint = "http", config.listeners.http
-        web = await HttpServer.start(endpoint, source, why, retries, LiveStore(config.data_directory), security)
+        sockets = SocketRoute(listener.new_connection)
+        stored = LiveStore(config.data_directory)
+        web = await HttpServer.start(endpoint, source, why, retries, stored, security, sockets)
         for name in names:
             endpoint = listener.endpoints[name]
             await listener.accept(name)

@@ -67,12 +67,9 @@ class Listener(ConnectionHost):
     async def bind(self, name: str) -> None:
         """Take one address; nobody is let in before ``accept``.  Raises: OSError."""
         loop = asyncio.get_running_loop()
-        settings = self._settings
         endpoint = self.endpoints[name]
         server = await loop.create_server(
-            lambda: Connection(
-                self, self._engine_loop, self._counters, settings.unread_output_bytes, self._write_stall_ms
-            ),
+            self.new_connection,
             endpoint.host,
             endpoint.port,
             # One family: with port 0, localhost would otherwise be two addresses with two ports.
@@ -82,6 +79,11 @@ class Listener(ConnectionHost):
         )
         self._servers[name] = server
         self.endpoints[name] = replace(endpoint, port=server.sockets[0].getsockname()[1])
+
+    def new_connection(self) -> Connection:
+        """Return a connection for a transport that is about to be made."""
+        limit_bytes = self._settings.unread_output_bytes
+        return Connection(self, self._engine_loop, self._counters, limit_bytes, self._write_stall_ms)
 
     async def accept(self, name: str) -> None:
         """Raises: OSError."""

@@ -22,6 +22,7 @@ from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.rates import RateSampler
 from gateway.web.retry import RetryRoutes, RetrySource
+from gateway.web.sockets import SocketRoute
 from gateway.web.source import StatsSource
 from gateway.web.store import StoreRoutes, StoreSource
 from gateway.web.why import WhyRoutes, WhySource
@@ -42,9 +43,10 @@ def create_app(
     store: StoreSource,
     security: Security,
     configured_host: str = "localhost",
+    sockets: SocketRoute | None = None,
 ) -> web.Application:
     """Return the application.  configured_host: what the listener was told to bind; a valid ``Host`` besides IPs."""
-    api = _Api(source, security, configured_host)
+    api = _Api(source, security, configured_host, sockets)
     application = web.Application(middlewares=[api.guard], client_max_size=64 * 1024)
     application.router.add_get(_HEALTH_PATH, api.healthz)
     application.router.add_get("/metrics", api.metrics)
@@ -57,8 +59,11 @@ def create_app(
 
 
 class _Api:
-    def __init__(self, source: StatsSource, security: Security, configured_host: str) -> None:
+    def __init__(
+        self, source: StatsSource, security: Security, configured_host: str, sockets: SocketRoute | None
+    ) -> None:
         self._source = source
+        self._sockets = sockets
         self._security = security
         self._configured_host = configured_host.lower()
         self._rates = RateSampler()
@@ -105,6 +110,8 @@ class _Api:
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         refusal = self._foreign(request)
+        if refusal is None and self._sockets is not None and self._sockets.is_meant(request):
+            return await self._sockets.serve(request)  # its protocol asks for a login of its own
         if refusal is None and self._security.is_required and request.path != _HEALTH_PATH:
             refusal = await self._unauthorised(request)
         try:

@@ -10,6 +10,7 @@ from config.model import Endpoint
 from gateway.security import Security
 from gateway.web.api import create_app
 from gateway.web.retry import RetrySource
+from gateway.web.sockets import SocketRoute
 from gateway.web.source import StatsSource
 from gateway.web.store import StoreSource
 from gateway.web.why import WhySource
@@ -34,13 +35,11 @@ class HttpServer:
         retries: RetrySource,
         store: StoreSource,
         security: Security,
+        sockets: SocketRoute | None = None,
     ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
-        runner = web.AppRunner(
-            create_app(source, why, retries, store, security, endpoint.host),
-            access_log=None,
-            shutdown_timeout=STOP_TIME_S,
-        )
+        application = create_app(source, why, retries, store, security, endpoint.host, sockets)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
         await runner.setup()
         try:
             await web.TCPSite(runner, endpoint.host, endpoint.port).start()

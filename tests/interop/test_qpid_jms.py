@@ -71,10 +71,10 @@ def command(java: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [java, "-cp", classpath, "Scenarios"]
 
 
-def run(command: list[str], gateway: GatewayProcess, *names: str) -> dict[str, str]:
+def run(command: list[str], gateway: GatewayProcess, *names: str, uri: str = "") -> dict[str, str]:
     """Return the outcome of each scenario, "" for one that went well."""
     done = subprocess.run(
-        [*command, f"amqp://127.0.0.1:{gateway.stomp_port}", *names],
+        [*command, uri or f"amqp://127.0.0.1:{gateway.stomp_port}", *names],
         capture_output=True,
         text=True,
         timeout=RUN_LIMIT_S,
@@ -98,6 +98,12 @@ def outcomes(command: list[str], shared_gateway: GatewayProcess) -> dict[str, st
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(name: str, outcomes: dict[str, str]) -> None:
     assert outcomes[name] == ""
+
+
+def test_over_websocket(command: list[str], shared_gateway: GatewayProcess) -> None:
+    uri = shared_gateway.http_url.replace("http://", "amqpws://")
+    names = ("headersAndProperties", "listener", "sharedDurableSubscription", "timeToLive")
+    assert run(command, shared_gateway, *names, uri=uri) == dict.fromkeys(names, "")
 
 
 def test_login(command: list[str], start_gateway: StartGateway) -> None:
