@@ -20,6 +20,7 @@ TEXT: Final = 2  # body is text in UTF-8: TextMessage, else BytesMessage
 PLAIN: Final = 4  # headers and annotations hold no escape: the same octets in every version of STOMP
 DEAD_LETTER: Final = 8  # moved here by the engine; annotations name the origin
 IN_TRANSACTION: Final = 16  # counts only once the transaction's commit record is in the log
+KEYED: Final = 32  # may have keys (engine.keys): the key index looks at it
 
 DEFAULT_PRIORITY: Final = 4
 NOT_LOGGED: Final = -1

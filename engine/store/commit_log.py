@@ -69,6 +69,7 @@ class CommitLog:
     end: offset of the next record; limit: of the end of the current segment's room.
     edition: grows whenever ``segments`` changes.
     closings: filled by each roll, taken by the consume queues.
+    noted: log offsets of messages with any of ``noted_flags``, taken by the key index.
     """
 
     __slots__ = (
@@ -95,6 +96,8 @@ class CommitLog:
         "_prepared",
         "_attempted_base",
         "_is_closed",
+        "noted_flags",
+        "noted",
     )
 
     def __init__(
@@ -134,6 +137,8 @@ class CommitLog:
         self._prepared: Segment | None = None
         self._attempted_base = -1
         self._is_closed = False
+        self.noted_flags = 0
+        self.noted: list[int] = []
 
     def append(self, message: Message, lane: Lane) -> None:
         """Add a message to the batch and to its consume queue."""
@@ -189,6 +194,8 @@ class CommitLog:
         )
         lane.tail = queue_offset + 1
         lane.live_bytes += message.size
+        if flags & self.noted_flags:
+            self.noted.append(offset)
         self.sequence = sequence + 1
         self.end = end
         message.log_offset = offset

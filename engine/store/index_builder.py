@@ -1,22 +1,24 @@
 """The key index follows the log: a worker reads what has become durable and adds its keys to the files.
 
-Nothing of it is on the engine's thread but a comparison a sync.  Nor does anything depend on it: what is not in the
-index is found by reading the log, and an index that cannot be written only falls behind.
+What was appended since the start is known by its offsets where it has keys; what is older is walked through.  On the
+engine's thread that is one test of a flag a message, and a comparison a sync.  Nor does anything depend on it: what is
+not in the index is found by reading the log, and an index that cannot be written only falls behind.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from struct import Struct
 from typing import Final
 
 from engine.errors import StoreError
 from engine.keys import Keys
+from engine.message import KEYED
 from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
 from engine.store import format as layout
 from engine.store.commit_log import CommitLog
-from engine.store.files import Files, describe, read_fully
+from engine.store.files import File, Files, describe, read_fully
 from engine.store.key_index import (
     HEADER_BYTES,
     INDEX_DIRECTORY,
@@ -29,6 +31,10 @@ from engine.store.segment import Segment, records_limit
 
 READ_BYTES: Final = 64 << 10  # of the log at a time, unless a record is larger; the engine's thread runs in between
 JOB_BYTES: Final = 16 << 20  # of the log in one job: other work of the same worker gets its turn
+
+JOB_RECORDS: Final = 20_000  # messages with keys in one job: as above
+HEAD_READ_BYTES: Final = 1024  # of a message: its headers mostly end there
+NOTED_MAX: Final = 500_000  # messages with keys that wait; beyond it they are looked for in the log again
 
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
@@ -62,7 +68,19 @@ class KeyIndexFiles:
     end: log offset up to which messages are in them, -1 before ``open``.
     """
 
-    __slots__ = ("end", "_files", "_directory", "_store_id", "_slots", "_room", "_keys", "_writer", "_noted")
+    __slots__ = (
+        "end",
+        "_files",
+        "_directory",
+        "_store_id",
+        "_slots",
+        "_room",
+        "_keys",
+        "_writer",
+        "_noted",
+        "_file",
+        "_file_path",
+    )
 
     def __init__(self, files: Files, directory: str, store_id: str, slots: int, room: int, keys: Keys) -> None:
         self.end = -1
@@ -73,6 +91,8 @@ class KeyIndexFiles:
         self._room = room
         self._keys = keys
         self._writer: IndexWriter | None = None
+        self._file: File | None = None  # the segment that was read last
+        self._file_path = ""
         self._noted = -1  # log offset of the last message that was added: a second attempt leaves it out
 
     def open(self, first: int, durable: int) -> None:
@@ -112,8 +132,59 @@ class KeyIndexFiles:
             return None
         return header if header.begin == file_begin(path.rpartition("/")[2]) and size >= header.file_bytes() else None
 
-    def follow(self, log: LogMap, stop: int) -> None:
-        """Add the keys of messages up to log offset ``stop``, which ends a record, or of some JOB_BYTES."""
+    def follow(self, log: LogMap, stop: int, known_from: int, noted: list[int]) -> None:
+        """Add the keys of messages up to log offset ``stop``, which ends a record, or of some JOB_BYTES.
+
+        noted: every message from log offset ``known_from`` on that may have keys; what is older is walked through.
+        """
+        if self._writer is None and self.end < stop:
+            self._begin_file(log.bases[0])
+        self._walk(log, min(stop, known_from))
+        if self.end >= known_from:
+            self._take_noted(log, stop, noted)
+        if self._writer is not None:
+            self._writer.end = self.end
+            self._writer.save()
+
+    def _take_noted(self, log: LogMap, stop: int, noted: list[int]) -> None:
+        start = bisect_left(noted, self.end)
+        wanted = noted[start : bisect_left(noted, stop)]
+        for offset in wanted[:JOB_RECORDS]:
+            place = bisect_right(log.bases, offset) - 1
+            if place < 0:  # retention was faster
+                self._leave_out(log.bases[0])
+                continue
+            if self._writer is None:
+                self._begin_file(log.bases[0])
+            self._take_one(log, place, offset)
+        self.end = stop if len(wanted) <= JOB_RECORDS else max(self.end, wanted[JOB_RECORDS])
+
+    def _take_one(self, log: LogMap, place: int, offset: int) -> None:
+        if self._file is None or self._file_path != log.paths[place]:
+            self._close_file()
+            self._file = self._files.open_to_read(log.paths[place])
+            self._file_path = log.paths[place]
+        position = layout.SEGMENT_HEADER_BYTES + offset - log.bases[place]
+        octets = read_fully(self._file, HEAD_READ_BYTES, position)
+        _, _, encoding, own, time_ms, before, headers = UNPACK_HEAD(octets.ljust(HEAD_BYTES, b"\0"))
+        if own != offset:
+            # It is damaged.  Who asks for a key then looks here himself, and is told.
+            self.end = offset
+            self._leave_out(offset + layout.ALIGNMENT)
+            return
+        start = MESSAGE_HEAD_BYTES + before
+        if start + headers > len(octets):
+            octets = read_fully(self._file, start + headers, position)
+        keys = self._keys.of(encoding, octets[start : start + headers])
+        if keys:
+            self._add(offset, time_ms, keys, log.bases[0])
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _walk(self, log: LogMap, stop: int) -> None:
         enough = self.end + JOB_BYTES
         while self.end < min(stop, enough):
             place = bisect_right(log.bases, self.end) - 1
@@ -125,9 +196,6 @@ class KeyIndexFiles:
                 self._begin_file(log.bases[0])
             else:
                 self._follow_segment(log, place, min(log.limits[place], stop), enough)
-        if self._writer is not None:
-            self._writer.end = self.end
-            self._writer.save()
 
     def _follow_segment(self, log: LogMap, place: int, limit: int, enough: int) -> None:
         file = self._files.open_to_read(log.paths[place])
@@ -220,6 +288,7 @@ class KeyIndexFiles:
 
     def close(self) -> None:
         """Bring everything to the disk, so that the next start goes on from here."""
+        self._close_file()
         writer = self._writer
         if writer is not None:
             try:
@@ -246,6 +315,8 @@ class KeyIndex(TimerTarget):
         "_clock",
         "_interval_ms",
         "_durable",
+        "_known_from",
+        "_noted",
         "_is_waiting",
         "_is_closed",
     )
@@ -269,6 +340,9 @@ class KeyIndex(TimerTarget):
         self._clock = clock
         self._interval_ms = interval_ms
         self._durable = 0
+        self._known_from = log.end
+        self._noted: list[int] = []
+        log.noted_flags = KEYED
         self._is_waiting = False  # for a timer or a job
         self._is_closed = False
         # At once: as long as the directory is held, readers take a file that grows for a sound one.
@@ -289,7 +363,16 @@ class KeyIndex(TimerTarget):
 
     def timer_fired(self, key: int) -> None:
         if not self._is_closed:
-            self._workers.submit(IndexJob(self, self._index, self._log_map(), self._durable), FILE_LANE)
+            self._workers.submit(self._job(self._durable), FILE_LANE)
+
+    def _job(self, stop: int) -> IndexJob:
+        log = self._log
+        self._noted += log.noted
+        log.noted.clear()
+        if len(self._noted) > NOTED_MAX:
+            self._noted = []
+            self._known_from = log.end
+        return IndexJob(self, self._index, self._log_map(), stop, self._known_from, self._noted)
 
     def _log_map(self) -> LogMap:
         if self._edition != self._log.edition:
@@ -301,6 +384,7 @@ class KeyIndex(TimerTarget):
         """Take the outcome of a job."""
         self.reason = reason
         self._is_waiting = False
+        del self._noted[: bisect_left(self._noted, self._index.end)]
         if not self._is_closed and self._index.end < self._durable:
             self._wait()
 
@@ -311,14 +395,13 @@ class KeyIndex(TimerTarget):
     def catch_up(self) -> None:
         """Go on to the end of the log, or to where the disk refuses."""
         while self._index.end < self._log.end and not self.reason:
-            job = IndexJob(self, self._index, self._log_map(), self._log.end)
+            job = self._job(self._log.end)
             job.run()
             job.finish()
 
     def close(self) -> None:
         """Go on to the end, or some way towards it, and bring the files to the disk."""
-        job = IndexJob(self, self._index, self._log_map(), self._log.end)
-        job.run()
+        self._job(self._log.end).run()
         try:
             self._index.close()
         except OSError:
@@ -328,20 +411,24 @@ class KeyIndex(TimerTarget):
 class IndexJob(Job):
     """Brings the index up to an offset, or some way towards it."""
 
-    __slots__ = ("_owner", "_index", "_log", "_stop", "_reason")
+    __slots__ = ("_owner", "_index", "_log", "_stop", "_known_from", "_noted", "_reason")
 
-    def __init__(self, owner: KeyIndex, index: KeyIndexFiles, log: LogMap, stop: int) -> None:
+    def __init__(
+        self, owner: KeyIndex, index: KeyIndexFiles, log: LogMap, stop: int, known_from: int, noted: list[int]
+    ) -> None:
         self._owner = owner
         self._index = index
         self._log = log
         self._stop = stop
+        self._known_from = known_from
+        self._noted = noted  # changed by nobody until the job is finished
         self._reason = ""
 
     def run(self) -> None:
         try:
             if self._index.end < 0:
                 self._index.open(self._log.bases[0], self._stop)
-            self._index.follow(self._log, self._stop)
+            self._index.follow(self._log, self._stop, self._known_from, self._noted)
         except OSError as error:
             self._reason = describe(error, str(error.filename or INDEX_DIRECTORY))
         except StoreError as error:

@@ -9,7 +9,7 @@ from crc32c import crc32c
 from engine.annotations import annotation
 from engine.composite import Composite, Destination, Target
 from engine.errors import InvalidOption
-from engine.message import DEFAULT_PRIORITY, PERSISTENT, PLAIN, TEXT
+from engine.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
 from protocols.stomp.destinations import address_in
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Head
@@ -88,6 +88,8 @@ def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTar
         flags |= PERSISTENT
     if _is_text(head):
         flags |= TEXT
+    if "correlation-id" in headers or "keys" in headers:
+        flags |= KEYED
     priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
     expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
     is_relative = "expiration" in headers and not expires_ms  # RabbitMQ's

@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from engine.destination import QUEUE
-from engine.message import PERSISTENT, STOMP, Message
+from engine.message import KEYED, PERSISTENT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.query import Bounds, StoreQuery
 from engine.store.settings import StoreSettings
@@ -50,7 +50,7 @@ class Life:
     def send(self, keys: list[str], count: int) -> None:
         headers = f"keys:{' '.join(keys)}\n".encode()
         for _ in range(count):
-            message = Message(self.number, STOMP, PERSISTENT, 4, 0, 0, 0, b"", headers, b"x" * 90)
+            message = Message(self.number, STOMP, PERSISTENT | KEYED, 4, 0, 0, 0, b"", headers, b"x" * 90)
             self.home.store.append(message)
             self.sent.append((message.log_offset, keys))
         self.home.flush()

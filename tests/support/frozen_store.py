@@ -11,7 +11,7 @@ import sys
 import tarfile
 
 from engine.destination import QUEUE, TOPIC
-from engine.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, PLAIN, STOMP, TEXT, Message
+from engine.message import AMQP_1_0, DEAD_LETTER, KEYED, PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.ports import (
     ACKNOWLEDGED,
     CAUSE_ADMIN,
@@ -39,7 +39,7 @@ def frozen() -> FileHome:
     sent: list[Message] = []
     for number in range(40):
         headers = f"keys:k{number % 4}\ncontent-type:text/plain\n".encode()
-        flags = PERSISTENT | PLAIN | TEXT
+        flags = PERSISTENT | PLAIN | TEXT | KEYED
         priority = 7 if number % 10 == 0 else 4
         body = f"order {number} ".ljust(300, ".").encode()
         sent.append(Message(orders, STOMP, flags, priority, 1, 2, 0, b"", headers, body))

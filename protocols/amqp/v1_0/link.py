@@ -14,7 +14,7 @@ from engine import gates
 from engine.consumer import Consumer
 from engine.delivery import Delivery
 from engine.errors import EngineError, PenstockError
-from engine.message import AMQP_1_0, PERSISTENT, Message
+from engine.message import AMQP_1_0, KEYED, PERSISTENT, Message
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS, target_of
@@ -284,7 +284,7 @@ class IncomingLink(Link):
         return Message(
             destination.destination_id,
             AMQP_1_0,
-            PERSISTENT if scanned.is_durable else 0,
+            (PERSISTENT if scanned.is_durable else 0) | (KEYED if scanned.may_have_keys else 0),
             scanned.priority,
             crc32c(subject.encode()) if subject else 0,
             crc32c(group_id.encode()) if group_id else 0,

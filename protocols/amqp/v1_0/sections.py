@@ -55,12 +55,14 @@ _KEPT_HEADERS: Final = 256  # header sections that were read before; few differ 
 _KEPT_HEADER_BYTES: Final = 64
 
 _NO_STRING: Final = ""
+_KEYS: Final = b"keys"
 
 
 class Scanned:
     """What routing and storing need of a message.
 
     headers, body: as ``Message`` keeps them.  ttl_ms, expires_ms: -1 and 0 for none; the latter is a wall time.
+    may_have_keys: there is a correlation-id, or what looks like the application-property ``keys``.
     to, subject, group_id: of the properties, "" for none.  has_annotations: there are message-annotations.
     """
 
@@ -73,6 +75,7 @@ class Scanned:
         "subject",
         "group_id",
         "has_annotations",
+        "may_have_keys",
         "headers",
         "body",
     )
@@ -86,6 +89,7 @@ class Scanned:
         self.subject = _NO_STRING
         self.group_id = _NO_STRING
         self.has_annotations = False
+        self.may_have_keys = False
         self.headers = b""
         self.body = b""
 
@@ -141,7 +145,10 @@ class Scanner:
                 elif code == DELIVERY_ANNOTATIONS:
                     dropped_at = at
                     dropped_end = end
-                elif code != APPLICATION_PROPERTIES:
+                elif code == APPLICATION_PROPERTIES:
+                    if payload.find(_KEYS, at, end) >= 0:
+                        found.may_have_keys = True
+                else:
                     raise DecodeError(
                         f"a section of a message has the descriptor {code:#04x}; allowed are 0x70 to 0x78"
                     )
@@ -244,6 +251,8 @@ def _read_properties(payload: bytes, at: int, end: int, found: Scanned) -> None:
                 found.group_id = value
             at = after
         else:
+            if index == CORRELATION_ID:
+                found.may_have_keys = True
             at = end_of(payload, at)
     if at > end:
         raise DecodeError("properties run past their end")

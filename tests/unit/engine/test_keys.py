@@ -7,6 +7,7 @@ import pytest
 from engine.keys import KEY_BYTES_MAX, KEYS_MAX, Keys
 from engine.message import AMQP_1_0, STOMP
 from gateway.message_keys import MESSAGE_KEYS
+from protocols.amqp.v1_0.sections import Scanner
 from protocols.amqp.v1_0.types import described_list, encode
 from protocols.amqp.v1_0.values import Described, ULong
 
@@ -62,3 +63,16 @@ def test_only_the_headers_are_looked_at() -> None:
     octets = b"keys:a\nother:b\nkeys:c\n"
     assert not Keys().may_be_in(STOMP, octets, 7, 15)
     assert Keys().may_be_in(STOMP, octets, 0, 15)
+
+
+@pytest.mark.parametrize(
+    ("correlation_id", "names", "expected"),
+    [(None, {}, False), ("c", {}, True), (None, {"keys": "a"}, True), (None, {"colour": "red"}, False)],
+)
+def test_amqp_messages_with_keys_are_flagged_for_the_index(
+    correlation_id: str | None, names: dict[str, str], expected: bool
+) -> None:
+    properties = encode(None) + encode(b"user") + encode(None) * 3 + encode(correlation_id) + encode(None)
+    payload = described_list(0x73, 7, properties)
+    payload += encode(Described(ULong(0x74), dict(names))) if names else b""
+    assert Scanner().scan(payload + b"\x00\x53\x77\x40").may_have_keys == expected

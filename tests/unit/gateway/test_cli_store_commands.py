@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.destination import QUEUE
-from engine.message import PERSISTENT, STOMP, TEXT, Message
+from engine.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from engine.store.settings import StoreSettings
 from gateway.__main__ import main
 from gateway.cli import exit_codes
@@ -32,7 +32,7 @@ class Cli:
             headers = b"keys:third\na:\\c\n" if body % 3 == 0 else b""
             text = b"%d" % body
             room = b"pad:%s\n" % (b"x" * 400)  # so that there are several segments
-            home.store.append(Message(number, STOMP, PERSISTENT | TEXT, 4, 0, 0, 0, room, headers, text))
+            home.store.append(Message(number, STOMP, PERSISTENT | TEXT | KEYED, 4, 0, 0, 0, room, headers, text))
         home.flush()
         home.stop()
         self.store_id = home.store.store_id()

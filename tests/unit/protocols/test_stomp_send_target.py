@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from engine.errors import InvalidDestination, InvalidOption
-from engine.message import PERSISTENT, PLAIN, TEXT
+from engine.message import KEYED, PERSISTENT, PLAIN, TEXT
 from protocols.stomp.decoder import Decoder
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Frame, Head
@@ -51,7 +51,11 @@ def test_everything_that_a_send_may_say() -> None:
     )
     assert target.destination.uri() == "topic://a"
     assert target.is_persistent
-    assert (target.flags, target.priority, target.expires_ms) == (PLAIN | TEXT | PERSISTENT, 9, 1_700_000_000_001)
+    assert (target.flags, target.priority, target.expires_ms) == (
+        PLAIN | TEXT | PERSISTENT | KEYED,
+        9,
+        1_700_000_000_001,
+    )
     assert (target.tag_hash, target.group_hash) == (crc32c(b"order"), crc32c(b"g"))
     assert target.transaction == "t"
     assert target.block == b"type:order\nJMSXGroupID:g\ncorrelation-id:c\nreply-to:/queue/r\ncolour:red\n"
@@ -182,3 +186,8 @@ def test_what_all_sends_with_a_head_have_in_common_is_kept() -> None:
     one = head("destination:q\n")
     target = send_target(one, naming(), default_persistent=False)
     assert one.mapped is target
+
+
+@pytest.mark.parametrize(("line", "is_keyed"), [("correlation-id:1", True), ("keys:a b", True), ("x-keys:a", False)])
+def test_messages_with_keys_are_flagged_for_the_index(line: str, is_keyed: bool) -> None:
+    assert bool(sent(f"destination:/queue/a\n{line}\n").flags & KEYED) == is_keyed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.destination import QUEUE
-from engine.message import PERSISTENT, STOMP, Message
+from engine.message import KEYED, PERSISTENT, STOMP, Message
 from engine.store.index_builder import READ_BYTES
 from engine.store.key_index import INDEX_DIRECTORY, list_index
 from engine.store.query import Bounds, StoreQuery
@@ -31,7 +31,9 @@ def send(home: FileHome, count: int, headers: str = "keys:k\n", size: int = 100)
     number = home.store.open_destination(QUEUE, "orders")
     for _ in range(count):
         body = b"%d" % home.store.append_offset()
-        home.store.append(Message(number, STOMP, PERSISTENT, 4, 0, 0, 0, b"", headers.encode(), body.ljust(size)))
+        home.store.append(
+            Message(number, STOMP, PERSISTENT | KEYED, 4, 0, 0, 0, b"", headers.encode(), body.ljust(size))
+        )
     home.flush()
 
 
@@ -136,7 +138,7 @@ def test_records_larger_than_one_read_are_taken_whole(tmp_path: Path) -> None:
 def test_names_of_headers_in_bodies_find_nothing(tmp_path: Path) -> None:
     home = FileHome(SETTINGS)
     number = home.store.open_destination(QUEUE, "orders")
-    home.store.append(Message(number, STOMP, PERSISTENT, 4, 0, 0, 0, b"keys:k\n", b"xkeys:k\n", b"\nkeys:k\n"))
+    home.store.append(Message(number, STOMP, PERSISTENT | KEYED, 4, 0, 0, 0, b"keys:k\n", b"xkeys:k\n", b"\nkeys:k\n"))
     send(home, 1)
     home.stop()
     found = answer(home, tmp_path)
@@ -163,3 +165,33 @@ def test_without_slots_there_is_no_index(tmp_path: Path) -> None:
     home.stop()
     assert files(home) == []
     assert len(answer(home, tmp_path).bodies) == 3
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_store_of_an_earlier_gateway_is_walked_through(tmp_path: Path, is_stopped: bool) -> None:
+    """Messages that carry no flag, and those that came before the start, are found by their headers."""
+    home = FileHome(StoreSettings(segment_bytes=8192))
+    number = home.store.open_destination(QUEUE, "orders")
+    for _ in range(100):
+        home.store.append(Message(number, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"keys:k\n", b"body"))
+    home.flush()
+    if is_stopped:
+        home.stop()
+    else:
+        home.files = home.files.killed()
+    home.settings = SETTINGS
+    home.begin()
+    send(home, 5)
+    home.pass_time(1_000)
+    home.stop()
+    found = answer(home, tmp_path)
+    assert (len(found.bodies), found.scanned_bytes) == (105, 0)
+
+
+def test_without_any_key_the_index_still_says_how_far_it_is(tmp_path: Path) -> None:
+    home = FileHome(SETTINGS)
+    home.send(home.store.open_destination(QUEUE, "orders"), 200)
+    home.flush()
+    home.stop()
+    assert answer(home, tmp_path) == Answer([], 0)
+    assert len(files(home)) == 1

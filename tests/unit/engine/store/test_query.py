@@ -10,7 +10,7 @@ import pytest
 from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone
 from engine.keys import KeyReader, Keys
-from engine.message import AMQP_1_0, PERSISTENT, STOMP, Message
+from engine.message import AMQP_1_0, KEYED, PERSISTENT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.key_index import INDEX_DIRECTORY
 from engine.store.query import Bounds, Page, StoreQuery, UnknownDestination
@@ -41,7 +41,16 @@ class Shop:
         body = b"%d" % self.bodies
         self.bodies += 1
         message = Message(
-            destination or self.orders, STOMP, PERSISTENT, priority, 0, 0, 0, b"", headers.encode(), body.ljust(size)
+            destination or self.orders,
+            STOMP,
+            PERSISTENT | KEYED,
+            priority,
+            0,
+            0,
+            0,
+            b"",
+            headers.encode(),
+            body.ljust(size),
         )
         self.home.store.set_time(self.home.clock.wall_ms())
         self.home.store.append(message)
