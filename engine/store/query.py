@@ -151,6 +151,30 @@ class StoreQuery:
         recent = self._scan(start, end, bounds, numbers, "")
         return self._page(self._chained(recent, heapq.merge(*streams, reverse=True)), bounds)
 
+    def in_order(self, destination: str, bounds: Bounds) -> Iterator[FoundMessage]:
+        """Yield all messages of a destination within the bounds, oldest first; the limit does not count.
+
+        Raises: UnknownDestination, RangeGone, StoreCorrupt.
+        """
+        numbers = self._numbers(destination)
+        reader = self._reader
+        for record in reader.scan(self._start_of(bounds.from_ms), min(reader.end().offset, bounds.before)):
+            if record.type == layout.MESSAGE and record.destination_id in numbers:
+                if record.store_time_ms > bounds.to_ms:
+                    return
+                if bounds.holds(record):
+                    yield self._found(record)
+
+    def _start_of(self, time_ms: int) -> int:
+        """Return the base of the last segment that begins before a store time."""
+        reader = self._reader
+        start = reader.first_offset
+        for segment in reader.segments:
+            first = self._records.at(segment.base) if segment.base >= start else None
+            if first is not None and first.store_time_ms < time_ms:
+                start = segment.base
+        return start
+
     # Destinations.
 
     def _name(self, number: int) -> str:

@@ -29,6 +29,7 @@ MODULES: Final = {
     "why": "gateway.cli.why",
     "retry": "gateway.cli.retry",
     "store": "gateway.cli.store",
+    "replay": "gateway.cli.replay",
     "export": "gateway.cli.export",
     "demo": "gateway.cli.demo",
 }

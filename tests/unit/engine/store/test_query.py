@@ -206,6 +206,17 @@ def test_pages_of_a_destination_follow_each_other(shop: Shop, tmp_path: Path) ->
     assert seen == list(range(99, -1, -1))
 
 
+def test_all_of_a_destination_in_order(shop: Shop, tmp_path: Path) -> None:
+    for number in range(60):
+        shop.send("", (shop.orders, shop.bills)[number % 2], size=300)
+        shop.pass_time(10)
+    with shop.query(tmp_path) as query:
+        assert [int(each.body) for each in query.in_order("bills", Bounds())] == list(range(1, 60, 2))
+        bounds = Bounds(START_WALL_MS + 200, START_WALL_MS + 400)
+        assert [int(each.body) for each in query.in_order("bills", bounds)] == list(range(21, 41, 2))
+        assert [int(each.body) for each in query.in_order("bills", Bounds(from_entry=28))] == [57, 59]
+
+
 def test_a_key_may_be_asked_for_in_one_destination(shop: Shop, tmp_path: Path) -> None:
     for number in range(8):
         shop.send("keys:k\n", (shop.orders, shop.bills)[number % 2])
