@@ -248,7 +248,8 @@ def _activemq_element(source: str, element: Element) -> Iterator[Finding]:
     if given.get("useCollisionAvoidance") == "true":
         yield at(
             "useCollisionAvoidance",
-            "ActiveMQ starts each delay from the jittered one before, so its spread grows; here each is drawn anew",
+            "ActiveMQ starts each delay from the jittered one before, so its spread grows; here each is drawn "
+            "anew unless collision-avoidance-spread is compounding",
         )
     if name == "policyEntry":
         yield from _policy_entry(element, at)

@@ -46,6 +46,7 @@ class Option:
     """One option.
 
     text: honoured: what it sets; else: why it has no effect.
+    harmless: of a refused one: the value that asks for nothing and is taken, "" for none.
     kind, example, to_values: of an honoured one: what is accepted, a text that is, and what the value sets.
     """
 
@@ -55,9 +56,12 @@ class Option:
     kind: Kind | None = None
     example: str = ""
     to_values: Callable[[Any], Values] | None = None
+    harmless: str = ""
 
     def values(self, text: str) -> Values:
         """Return what ``text`` sets, dotted attribute path -> value.  Raises: OptionError."""
+        if self.harmless and text.strip() == self.harmless:
+            return NO_VALUES
         if self.status == "refused":
             raise OptionError(f"{self.name}: {self.text}")
         if self.kind is None or self.to_values is None:
@@ -91,8 +95,8 @@ def listed(name: str, text: str) -> Option:
     return Option(name, "listed", text)
 
 
-def refused(name: str, text: str) -> Option:
-    return Option(name, "refused", text)
+def refused(name: str, text: str, harmless: str = "") -> Option:
+    return Option(name, "refused", text, harmless=harmless)
 
 
 def all_listed(text: str, *names: str) -> tuple[Option, ...]:

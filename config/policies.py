@@ -6,7 +6,7 @@ are ActiveMQ's; where Penstock differs, the comment says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -18,6 +18,9 @@ LONGEST_DELAY_MS: Final = 2**53
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
+
+# Spreads further back than this many redeliveries no longer count in a delay: each attempt would cost them all again.
+COMPOUNDED_STEPS: Final = 64
 
 # ActiveMQ clamps to a Java short less one, for every kind of subscription.
 MAXIMUM_PREFETCH: Final = 32_766
@@ -33,6 +36,7 @@ SlowPolicy = Literal["NOTIFY", "KILL"]
 RateUnit = Literal["MESSAGES_PER_SECOND", "MESSAGES_PER_MINUTE", "MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"]
 AbortStrategy = Literal["none", "slow", "slow-ack"]
 PendingStrategy = Literal["none", "constant", "prefetch-rate"]
+Spread = Literal["fresh", "compounding"]
 Eviction = Literal["oldest", "oldest-lowest-priority", "unique-property"]
 
 RATE_UNIT_SECONDS: Final[Mapping[str, int]] = {
@@ -61,6 +65,12 @@ class RedeliveryPolicy:
     maximum_redelivery_delay_factor: float = 0.0
     use_collision_avoidance: bool = False
     collision_avoidance_percent: float = 15.0
+    # fresh: each delay is spread around the un-jittered value.  compounding: each step starts from the jittered one
+    # before and the initial delay is exact, as in ActiveMQ.
+    collision_avoidance_spread: Spread = "fresh"
+    # HornetQ's formula in place of the steps above: redelivery_delay_ms times back_off_multiplier to the power of the
+    # redeliveries before, rounded down once.  For imported files; steps round down at each.
+    back_off_from_base: bool = False
     # False: a message that waits keeps those behind it waiting, so that their order stays.  Groups, exclusive consumers
     # and exclusive queues keep it in any case.  ActiveMQ's client blocks by default, its broker cannot.
     non_blocking_redelivery: bool = True
@@ -72,16 +82,22 @@ class RedeliveryPolicy:
         if not self.use_exponential_back_off or previous_ms <= 0 or self.back_off_multiplier <= 1.0:
             return self.redelivery_delay_ms
         delay_ms = int(min(previous_ms * self.back_off_multiplier, float(LONGEST_DELAY_MS)))
-        maximum_ms = self.maximum_redelivery_delay_ms
-        if maximum_ms < 0 and self.maximum_redelivery_delay_factor > 0:
-            maximum_ms = int(self.redelivery_delay_ms * self.maximum_redelivery_delay_factor)
+        maximum_ms = self.maximum_ms()
         if 0 <= maximum_ms < delay_ms:
             return max(maximum_ms, self.redelivery_delay_ms)
         return delay_ms
 
+    def maximum_ms(self) -> int:
+        """Return the limit of the back-off, -1 for none."""
+        if self.maximum_redelivery_delay_ms < 0 and self.maximum_redelivery_delay_factor > 0:
+            return int(self.redelivery_delay_ms * self.maximum_redelivery_delay_factor)
+        return self.maximum_redelivery_delay_ms
+
     def delay_ms(self, redelivery: int) -> int:
         """Return the un-jittered delay before the ``redelivery``-th redelivery, counted from 1."""
         assert redelivery >= 1, f"redelivery {redelivery} is not counted from 1"
+        if self.back_off_from_base:
+            return self._from_base_ms(redelivery - 1)
         delay_ms = self.initial_redelivery_delay_ms
         for _ in range(redelivery - 1):
             following_ms = self.next_delay_ms(delay_ms)
@@ -90,11 +106,29 @@ class RedeliveryPolicy:
             delay_ms = following_ms
         return delay_ms
 
+    def _from_base_ms(self, exponent: int) -> int:
+        base_ms = self.redelivery_delay_ms if exponent else self.initial_redelivery_delay_ms
+        try:
+            delay_ms = int(min(base_ms * self.back_off_multiplier**exponent, float(LONGEST_DELAY_MS)))
+        except OverflowError:
+            delay_ms = LONGEST_DELAY_MS if base_ms else 0
+        maximum_ms = self.maximum_ms()
+        return min(delay_ms, maximum_ms) if maximum_ms >= 0 else delay_ms
+
+    def drawn_ms(self, redelivery: int, draw: Callable[[], float]) -> int:
+        """Return the delay before the ``redelivery``-th redelivery, spread.  draw: random numbers in [-1, 1)."""
+        if not self.use_collision_avoidance or self.collision_avoidance_spread == "fresh":
+            return self.jittered_ms(self.delay_ms(redelivery), draw())
+        first = max(1, redelivery - COMPOUNDED_STEPS)
+        delay_ms = self.delay_ms(first)
+        for _ in range(first, redelivery):
+            delay_ms = self.jittered_ms(self.next_delay_ms(delay_ms), draw())
+        return delay_ms
+
     def jittered_ms(self, delay_ms: int, unit: float) -> int:
         """Spread ``delay_ms`` by at most the configured percentage either way.
 
-        unit: a random number in [-1, 1), drawn for this one delay.  ActiveMQ starts each step from the jittered step
-        before, so that its spread compounds; here it is always drawn around the un-jittered value.
+        unit: a random number in [-1, 1), drawn for this one delay.
         """
         if not self.use_collision_avoidance:
             return delay_ms
@@ -338,7 +372,6 @@ class QueuePolicy:
 
     last_value: bool = False  # of messages with the same key, the newest stays
     last_value_key: str = "_AMQ_LVQ_NAME"  # the property; HornetQ: _HQ_LVQ_NAME
-    non_destructive: bool = False  # a message stays when it is acknowledged
     exclusive_consumer: bool = False  # one consumer at a time gets everything
     consumers_before_dispatch: int = 0
     delay_before_dispatch_ms: int = UNLIMITED  # the most that is waited for consumers_before_dispatch; -1: no limit
@@ -347,7 +380,7 @@ class QueuePolicy:
     group_first_key: str = ""  # property set on the first message of a group for its new owner
     group_idle_timeout_ms: int = UNLIMITED  # a group without messages for so long loses its owner
     max_consumers: int = UNLIMITED
-    purge_on_no_consumers: bool = False  # what waits is dropped when the last consumer goes
+    purge_on_no_consumers: bool = False  # while no consumer is there, nothing waits: it is dropped
     ring_size: int = UNLIMITED  # beyond so many the oldest is dropped
     strict_order_dispatch: bool = False  # one consumer until its window is full, not in turn
     use_consumer_priority: bool = True

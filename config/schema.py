@@ -61,7 +61,7 @@ ADDRESS: Final[Tree] = {
         "initial-redelivery-delay-ms": Leaf("redelivery.initial_redelivery_delay_ms", Duration(0, YEAR_MS)),
         "redelivery-delay-ms": Leaf("redelivery.redelivery_delay_ms", Duration(0, YEAR_MS)),
         "use-exponential-back-off": Leaf("redelivery.use_exponential_back_off", Boolean()),
-        "back-off-multiplier": Leaf("redelivery.back_off_multiplier", Number(1, 1_000)),
+        "back-off-multiplier": Leaf("redelivery.back_off_multiplier", Number(0, 1_000)),
         "maximum-redelivery-delay-ms": Leaf(
             "redelivery.maximum_redelivery_delay_ms", Duration(0, YEAR_MS, unlimited=True)
         ),
@@ -69,6 +69,8 @@ ADDRESS: Final[Tree] = {
         "use-collision-avoidance": Leaf("redelivery.use_collision_avoidance", Boolean()),
         "collision-avoidance-percent": Leaf("redelivery.collision_avoidance_percent", Number(0, 100)),
         "collision-avoidance-factor": Leaf("redelivery.collision_avoidance_percent", Factor(), is_alias=True),
+        "collision-avoidance-spread": Leaf("redelivery.collision_avoidance_spread", Choice("fresh", "compounding")),
+        "back-off-from-base": Leaf("redelivery.back_off_from_base", Boolean()),
         "non-blocking-redelivery": Leaf("redelivery.non_blocking_redelivery", Boolean()),
         "delays-rollback": Leaf("redelivery.delays_rollback", Boolean()),
         "blame": Leaf("blame", Choice("acked+1", "all", "none")),
@@ -154,7 +156,6 @@ ADDRESS: Final[Tree] = {
     },
     "last-value-queue": Leaf("queue.last_value", Boolean()),
     "last-value-key": Leaf("queue.last_value_key", PropertyName()),
-    "non-destructive": Leaf("queue.non_destructive", Boolean()),
     "exclusive-queue": Leaf("queue.exclusive_consumer", Boolean()),
     "consumers-before-dispatch": Leaf("queue.consumers_before_dispatch", Integer(0, 1_000_000)),
     "delay-before-dispatch-ms": Leaf("queue.delay_before_dispatch_ms", Duration(0, YEAR_MS, unlimited=True)),

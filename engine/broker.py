@@ -332,6 +332,10 @@ class Broker:
 
     # -- transactions
 
+    def roll_back(self, delivery: Delivery) -> None:
+        """Take back a delivery that an aborted transaction had acknowledged, for a client that has forgotten it."""
+        self.redelivery.roll_back(delivery)
+
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
         self.flush_settlements()
@@ -412,6 +416,8 @@ class Broker:
                 self.flow.open_gates()
             if self.destinations.waiting_keepers:
                 self._run_keepers()
+            if self.subscriptions.unrouted:
+                self.subscriptions.send_on()
             if not dirty and not dispatcher.expired:
                 break
             queues = dirty[:]

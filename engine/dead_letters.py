@@ -5,21 +5,25 @@ Source: semantics.md 2.7 (ActiveMQ DeadLetterStrategy) and 3.4 (headers of Artem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from engine.advisories import EXPIRED as EXPIRED_EVENT
 from engine.advisories import MESSAGE_DEAD
 from engine.annotations import annotation
 from engine.delivery import EXHAUST, Delivery, advance
 from engine.destination import QUEUE, is_topic
+from engine.intake import without_marks
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.ports import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
 from engine.queue import Queue
-from engine.relocation import relocate
+from engine.relocation import append_moved, relocate
 from engine.topic import Topic
 
 if TYPE_CHECKING:
     from engine.broker import Broker
+
+NO_ROUTE: Final = "no-route"
+NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"
 
 
 class DeadLetters:
@@ -57,6 +61,19 @@ class DeadLetters:
         if place is not None and not self._is_kept(delivery):
             place = None
         self._move(delivery, place, CAUSE_EXPIRED, text, EXPIRED)
+
+    def send_on(self, topic: Topic, message: Message) -> None:
+        """Send what was published and nobody takes to the dead-letter destination of its topic, if there is one."""
+        settings = topic.settings
+        if not (settings.dead_letters.process_non_persistent or message.flags & PERSISTENT):
+            return
+        target = self._target(settings.dead_letter_destination(True, topic.name, None))
+        if target is None:
+            return
+        topic.dead_lettered_count += 1
+        lines = self._origin_lines(message, topic, None, NO_ROUTE_TEXT, 0)
+        moved = self._dead(message, topic, target, [*lines, annotation("dlqCause", NO_ROUTE)])
+        append_moved(self.broker, target, moved)
 
     def reserve_bytes(self, delivery: Delivery, cause: int, words: str) -> int:
         """Return the octets that giving it up takes in the log at most, beyond its settlement.
@@ -107,16 +124,17 @@ class DeadLetters:
 
     def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str, attempts: int) -> Message:
         """Return the new message: persistent, without its expiry, with origin and history in annotations."""
-        message = delivery.message
-        origin = delivery.lane.queue
-        settings = origin.settings
-        expiration_ms = settings.dead_letters.expiration_ms
-        lines = self._origin_lines(delivery, text, attempts) + self._failure_lines(delivery, cause)
+        queue = delivery.lane.queue
+        lines = self._origin_lines(delivery.message, queue, queue.subscriber, text, attempts)
+        return self._dead(delivery.message, queue, target, lines + self._failure_lines(delivery, cause))
+
+    def _dead(self, message: Message, origin: Queue | Topic, target: Queue | Topic, lines: list[bytes]) -> Message:
+        expiration_ms = origin.settings.dead_letters.expiration_ms
         return Message(
             target.destination_id,
             message.encoding,
-            (message.flags | PERSISTENT | DEAD_LETTER) & ~PLAIN,
-            message.priority,
+            (without_marks(message.flags) | PERSISTENT | DEAD_LETTER) & ~PLAIN,
+            message.jms_priority(),
             message.tag_hash,
             message.group_hash,
             self.broker.wall_ms + expiration_ms if expiration_ms > 0 else 0,
@@ -125,10 +143,10 @@ class DeadLetters:
             message.body,
         )
 
-    def _origin_lines(self, delivery: Delivery, text: str, attempts: int) -> list[bytes]:
+    def _origin_lines(
+        self, message: Message, origin: Queue | Topic, subscriber: str | None, text: str, attempts: int
+    ) -> list[bytes]:
         """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for."""
-        message = delivery.message
-        origin = delivery.lane.queue
         identity = self.broker.message_id(message)
         prefix = "/topic/" if is_topic(origin.kind) else "/queue/"
         lines = [
@@ -137,7 +155,7 @@ class DeadLetters:
             annotation("originalMessageId", identity),
             annotation("originalDeliveryCount", str(attempts)),
             annotation("_AMQ_ORIG_ADDRESS", origin.name),
-            annotation("_AMQ_ORIG_QUEUE", origin.subscriber or origin.name),
+            annotation("_AMQ_ORIG_QUEUE", subscriber or origin.name),
             annotation("_AMQ_ORIG_MESSAGE_ID", identity),
         ]
         if message.expires_ms:

@@ -1,7 +1,8 @@
-"""Queues that keep only the newest: of each last-value key, or so many in all.
+"""Queues that do not keep everything: the newest of each last-value key, so many in all, nothing without consumers.
 
-Sources: HornetQ last-value-queue (``_HQ_LVQ_NAME``), Artemis last-value-key and ring-size.  What is with a consumer
-stays with it; should it come back while a newer one of its key is there, it is dropped then.
+Sources: HornetQ last-value-queue (``_HQ_LVQ_NAME``), Artemis last-value-key, ring-size and
+purge-on-no-consumers.  What is with a consumer stays with it; should it come back while a newer one of its key is
+there, it is dropped then.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.delivery import DROP, GONE, READY, Delivery, advance
-from engine.ports import CAUSE_EVICTED, CAUSE_REPLACED, DROPPED, Range
+from engine.ports import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED, Range
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -101,9 +102,13 @@ class Keeper:
             if len(self.by_key) > self.pruned_count + PRUNE_COUNT:
                 self._prune()
         self._settle(broker, dropped, CAUSE_REPLACED)
-        if self.queue.settings.queue.ring_size >= 0:
-            dropped = []
-            self._keep_ring(broker, dropped)
+        policy = self.queue.settings.queue
+        dropped = []
+        if policy.purge_on_no_consumers and not self.queue.consumers:
+            self._keep_ring(broker, 0, dropped)
+            self._settle(broker, dropped, CAUSE_PURGED)
+        elif policy.ring_size >= 0:
+            self._keep_ring(broker, policy.ring_size, dropped)
             self._settle(broker, dropped, CAUSE_EVICTED)
 
     def _key(self, broker: Broker, message: Message) -> str:
@@ -183,9 +188,9 @@ class Keeper:
         if dropped:
             broker.store.settle(self.queue.destination_id, 0, DROPPED, cause, dropped)
 
-    def _keep_ring(self, broker: Broker, dropped: list[Range]) -> None:
+    def _keep_ring(self, broker: Broker, ring_size: int, dropped: list[Range]) -> None:
         queue = self.queue
-        excess = queue.depth - queue.in_flight_count - queue.delayed_count - queue.settings.queue.ring_size
+        excess = queue.depth - queue.in_flight_count - queue.delayed_count - ring_size
         while excess > 0:
             oldest = self._oldest()
             if oldest is None:

@@ -21,6 +21,9 @@ PLAIN: Final = 4  # headers and annotations hold no escape: the same octets in e
 DEAD_LETTER: Final = 8  # moved here by the engine; annotations name the origin
 IN_TRANSACTION: Final = 16  # counts only once the transaction's commit record is in the log
 KEYED: Final = 32  # may have keys (engine.keys): the key index looks at it
+INGRESS: Final = 64  # receivers are told when it was stored
+# Above: one more than JMSPriority, for a message whose ``priority`` is only its lane: its address does not order by it.
+PRIORITY_SHIFT: Final = 8
 
 DEFAULT_PRIORITY: Final = 4
 NOT_LOGGED: Final = -1
@@ -29,6 +32,7 @@ NOT_LOGGED: Final = -1
 class Message:
     """An immutable message, but for the places that the store assigns at append.
 
+    priority: the lane it takes; what receivers are told is ``jms_priority``.
     expires_ms: wall clock, 0 is never.  store_time_ms: wall clock of the append, never decreasing in a log.
     log_offset: octets from the start of the commit log, NOT_LOGGED for a message that is only in memory.
     queue_offset: index of its entry in the consume queue of (destination, priority).
@@ -124,6 +128,11 @@ class Message:
         twin.serial = self.serial
         twin.holders = self.holders
         return twin
+
+    def jms_priority(self) -> int:
+        """Return JMSPriority as it was sent."""
+        sent = self.flags >> PRIORITY_SHIFT
+        return sent - 1 if sent else self.priority
 
     def content_bytes(self) -> int:
         """Return the octets that are in memory now."""

@@ -246,8 +246,9 @@ class Queue:
 
 
 def is_keeping(settings: AddressSettings) -> bool:
-    """Say whether such a queue drops older messages for newer ones."""
-    return settings.queue.last_value or settings.queue.ring_size >= 0
+    """Say whether such a queue drops what nobody has settled."""
+    policy = settings.queue
+    return policy.last_value or policy.ring_size >= 0 or policy.purge_on_no_consumers
 
 
 def _is_choosy(settings: AddressSettings) -> bool:

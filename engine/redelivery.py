@@ -18,7 +18,7 @@ from engine.lane import KEPT_DELAYED_BYTES
 from engine.message import Message
 from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, Range, TimerTarget
 from engine.queue import Queue
-from engine.refusal import Refusal
+from engine.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
 from engine.relocation import DELIVERY_COUNT_MAX
 
 if TYPE_CHECKING:
@@ -93,6 +93,10 @@ class Redelivery(TimerTarget):
         else:
             delay_ms = refusal.delay_ms
             self._wait(delivery, self._policy_delay_ms(delivery) if delay_ms is None else delay_ms, refusal.cause)
+
+    def roll_back(self, delivery: Delivery) -> None:
+        """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
+        self.refuse(delivery, ROLLED_BACK_LATER if self.policy_of(delivery).delays_rollback else ROLLED_BACK)
 
     def refusal_bytes(self, delivery: Delivery, refusal: Refusal) -> int:
         """Return the octets that ``refuse`` takes in the log at most."""
@@ -235,7 +239,7 @@ class Redelivery(TimerTarget):
 
     def _policy_delay_ms(self, delivery: Delivery) -> int:
         policy = self.policy_of(delivery)
-        return policy.jittered_ms(policy.delay_ms(max(1, delivery.failed_attempts)), self._random_unit())
+        return policy.drawn_ms(max(1, delivery.failed_attempts), self._random_unit)
 
     def leave(self, delivery: Delivery) -> None:
         """Take a delivery out of its consumer's hands."""

@@ -27,3 +27,5 @@ class Refusal:
 
 
 AS_THE_ADDRESS_SAYS: Final = Refusal()
+ROLLED_BACK: Final = Refusal("redeliver", 0)
+ROLLED_BACK_LATER: Final = Refusal("redeliver")

@@ -32,7 +32,9 @@ def relocate(
     if moved is not None:
         reserve += broker.store.record_bytes(moved)
     broker.begin_batch(reserve)
-    if moved is not None:
+    if moved is not None and target is not None:
+        if target.intake is not None:
+            target.intake.mark(moved)
         broker.store.append(moved)
     if is_stored:
         attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
@@ -44,9 +46,21 @@ def relocate(
         broker.memory.release(message)
     elif queue.account is not None:
         queue.account.leave(message.size)
-    if moved is not None:
-        if isinstance(target, Queue):
-            target.enqueue(moved)
-            target.mark_dirty()
-        elif target is not None:
-            broker.subscriptions.publish(target, moved, 0)
+    if moved is not None and target is not None:
+        _hand_on(broker, target, moved)
+
+
+def append_moved(broker: Broker, target: Queue | Topic, moved: Message) -> None:
+    """Append ``moved`` to ``target``, where nothing of where it comes from is to be settled."""
+    if target.intake is not None:
+        target.intake.mark(moved)
+    broker.store.append(moved)
+    _hand_on(broker, target, moved)
+
+
+def _hand_on(broker: Broker, target: Queue | Topic, moved: Message) -> None:
+    if isinstance(target, Queue):
+        target.enqueue(moved)
+        target.mark_dirty()
+    else:
+        broker.subscriptions.publish(target, moved, 0)

@@ -14,6 +14,7 @@ from engine.client import Client
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import ACKNOWLEDGE, IN_FLIGHT, Delivery, advance
 from engine.errors import EngineError
+from engine.intake import without_marks
 from engine.message import DEAD_LETTER, Message
 from engine.options import SubscribeOptions
 from engine.ports import ACKNOWLEDGED, CAUSE_RETRIED, TimerTarget
@@ -168,8 +169,8 @@ class Retry(Client, TimerTarget):
         return Message(
             target.destination_id,
             message.encoding,
-            message.flags & ~DEAD_LETTER,
-            message.priority,
+            without_marks(message.flags) & ~DEAD_LETTER,
+            message.jms_priority(),
             message.tag_hash,
             message.group_hash,
             0,

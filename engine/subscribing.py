@@ -212,6 +212,8 @@ class Subscribing(DestinationWatcher):
                 if delivery.state == IN_FLIGHT:
                     broker.release(delivery)
         broker.selective.removed(consumer)
+        if queue.keeper is not None:
+            queue.keeper.wait()
         if queue.destination_id and not (queue.feed is not None and queue.feed.is_browser):
             broker.advisories.consumer_removed(consumer)
         broker.upkeep.consumer_gone(consumer)

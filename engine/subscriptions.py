@@ -15,7 +15,7 @@ from engine.destinations import DestinationWatcher
 from engine.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.feed import Feed
 from engine.lane import Lane
-from engine.message import Message
+from engine.message import DEAD_LETTER, Message
 from engine.options import SubscribeOptions
 from engine.ports import CAUSE_EXPIRED, EXPIRED, DestinationState
 from engine.queue import Queue
@@ -45,14 +45,18 @@ class Attached:
 
 
 class Subscriptions(DestinationWatcher):
-    """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory."""
+    """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory.
 
-    __slots__ = ("broker", "named", "wildcards", "_next_feed")
+    unrouted: what this turn has published and nobody takes, of topics that send it on.
+    """
+
+    __slots__ = ("broker", "named", "wildcards", "unrouted", "_next_feed")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.named: dict[tuple[str, str, bool], Subscription] = {}
         self.wildcards: dict[int, Attached] = {}
+        self.unrouted: list[tuple[Topic, Message]] = []
         self._next_feed = 1
         broker.destinations.watchers.append(self)
         self._restore()
@@ -120,7 +124,11 @@ class Subscriptions(DestinationWatcher):
             self.offer(topic, message, sender)
 
     def offer(self, topic: Topic, message: Message, sender: int) -> None:
-        """Give a message to those subscriptions that look at it first."""
+        """Give a message to those subscriptions that look at it first; note it if nobody takes it and that matters."""
+        if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
+            self.unrouted.append((topic, message))
+        if not topic.choosy and not topic.selected:
+            return
         properties = self.broker.readers.properties(message, 1, False)
         for number in topic.selectors.matching(properties):
             self._give(topic.selected[number], message)
@@ -140,6 +148,27 @@ class Subscriptions(DestinationWatcher):
                 self._give(queue, message)
         if topic.account is not None and message.queue_offset >= 0:
             topic.account.see_durable(self.broker.store)
+
+    def send_on(self) -> None:
+        """Dead-letter what nobody took; its records must not come into the middle of a batch."""
+        unrouted, self.unrouted = self.unrouted, []
+        for topic, message in unrouted:
+            self.broker.redelivery.dead_letters.send_on(topic, message)
+
+    def _is_taken(self, topic: Topic, message: Message, sender: int) -> bool:
+        """Say whether a subscription or a queue has a message that is being published."""
+        if topic.plain or topic.copies:
+            return True
+        properties = self.broker.readers.properties(message, 1, False)
+        if any(True for _ in topic.selectors.matching(properties)):
+            return True
+        for queue in topic.choosy.values():
+            feed = _feed_of(queue)
+            if not (sender > 0 and feed.shunned == sender) and (
+                feed.selector is None or feed.selector.matches(properties)
+            ):
+                return True
+        return False
 
     def select(self, queue: Queue, message: Message) -> bool:
         """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""

@@ -25,7 +25,7 @@ class Topic:
     subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
     plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
     with a selector, which stands in ``selectors``.  choosy: all others.
-    is_choosy: some are not plain.
+    is_choosy: some are not plain, or the topic is_sent_on: what nobody takes goes to the dead-letter address.
     copies: queues that get a copy of each message (virtual topics).
     """
 
@@ -47,6 +47,7 @@ class Topic:
         "selectors",
         "choosy",
         "is_choosy",
+        "is_sent_on",
         "copies",
         "enqueued_count",
         "delivered_count",
@@ -73,7 +74,8 @@ class Topic:
         self.selected: dict[int, Queue] = {}
         self.selectors = SelectorTable()
         self.choosy: dict[int, Queue] = {}
-        self.is_choosy = False
+        self.is_sent_on = is_logged and settings.dead_letters.send_to_dla_on_no_route
+        self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
         self.enqueued_count = 0
         self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves
@@ -125,7 +127,7 @@ class Topic:
         else:
             self.selected[number] = queue
             self.selectors.add(number, feed.selector)
-        self.is_choosy = bool(self.choosy or self.selected)
+        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
 
     def remove(self, number: int) -> None:
         """End a subscription; its counts stay with the topic."""
@@ -133,7 +135,7 @@ class Topic:
         self.choosy.pop(number, None)
         if self.selected.pop(number, None) is not None:
             self.selectors.remove(number)
-        self.is_choosy = bool(self.choosy or self.selected)
+        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
         queue = self.subscriptions.pop(number, None)
         if queue is None:
             return

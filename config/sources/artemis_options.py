@@ -28,6 +28,10 @@ _CLIENT: Final = "of HornetQ's own client"
 _ROUTING: Final = "a client says whether it means a queue or a topic"
 _CONSOLE: Final = "there is no JMX; see /metrics and penstock stat"
 _FILES: Final = "a file is read at start; what it no longer names stays"
+_DESTRUCTIVE: Final = (
+    "what is acknowledged leaves a queue; a topic gives its past to whoever subscribes with retroactive; only false is "
+    "taken"
+)
 _STORE: Final = "the store has a directory and a format of its own"
 
 
@@ -68,6 +72,7 @@ def _multiplier(value: float) -> Values:
         "redelivery.back_off_multiplier": value,
         "redelivery.use_exponential_back_off": value > 1,
         "redelivery.maximum_redelivery_delay_factor": 10.0,
+        "redelivery.back_off_from_base": True,
     }
 
 
@@ -194,7 +199,7 @@ ADDRESS_SETTING: Final = table(
     ),
     honoured("default-last-value-queue", _BOOLEAN, "true", "queue.last_value"),
     honoured("default-last-value-key", PropertyName(), "symbol", "queue.last_value_key"),
-    honoured("default-non-destructive", _BOOLEAN, "true", "queue.non_destructive"),
+    refused("default-non-destructive", _DESTRUCTIVE, "false"),
     honoured("default-exclusive-queue", _BOOLEAN, "true", "queue.exclusive_consumer"),
     honoured("default-consumers-before-dispatch", Integer(0, 1_000_000), "2", "queue.consumers_before_dispatch"),
     honoured(
@@ -245,7 +250,7 @@ QUEUE: Final = table(
     honoured("exclusive", _BOOLEAN, "true", "queue.exclusive_consumer"),
     honoured("last-value", _BOOLEAN, "true", "queue.last_value"),
     honoured("last-value-key", PropertyName(), "symbol", "queue.last_value_key"),
-    honoured("non-destructive", _BOOLEAN, "true", "queue.non_destructive"),
+    refused("non-destructive", _DESTRUCTIVE, "false"),
     honoured("consumers-before-dispatch", Integer(0, 1_000_000), "2", "queue.consumers_before_dispatch"),
     honoured("delay-before-dispatch", Integer(0, YEAR_MS, unlimited=True), "500", "queue.delay_before_dispatch_ms"),
     honoured("group-rebalance", _BOOLEAN, "true", "queue.group_rebalance"),

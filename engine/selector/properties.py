@@ -93,7 +93,7 @@ class StompProperties(Properties):
             case "JMSDeliveryMode":
                 return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
             case "JMSPriority":
-                return message.priority
+                return message.jms_priority()
             case "JMSMessageID":
                 if message.log_offset >= 0:
                     return f"{self._id_prefix}{message.log_offset}"

@@ -70,7 +70,7 @@ class _HeaderFields(Properties):
             case "JMSDeliveryMode":
                 return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
             case "JMSPriority":
-                return message.priority
+                return message.jms_priority()
             case "JMSTimestamp":
                 return message.store_time_ms
             case "JMSExpiration":

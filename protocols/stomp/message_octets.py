@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.message import PERSISTENT, PLAIN, TEXT, Message
+from engine.message import INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, TEXT, Message
 from protocols.stomp.escapes import block_for
 from protocols.stomp.versions import VERSION_1_1, VERSION_1_2
 
@@ -26,7 +26,7 @@ def message_parts(
     head = b"message-id:%b%d\npriority:%d\nexpires:%d\n%b%b%b" % (
         id_prefix if log_offset >= 0 else serial_prefix,
         log_offset if log_offset >= 0 else message.serial,
-        message.priority,
+        message.priority if flags < 1 << PRIORITY_SHIFT else message.jms_priority(),
         message.expires_ms,
         b"persistent:true\n" if flags & PERSISTENT else b"",
         # A text ends at its NUL, unless it holds one (amq-msg-type:text with a content-length).
@@ -35,6 +35,8 @@ def message_parts(
         if b"timestamp:" in headers and (b"\ntimestamp:" in headers or headers.startswith(b"timestamp:"))
         else b"timestamp:%d\n" % message.store_time_ms,
     )
+    if flags & INGRESS:
+        head += b"ingress-timestamp:%d\n" % message.store_time_ms
     return head, annotations, headers, b"\n", body, b"\0\n"
 
 

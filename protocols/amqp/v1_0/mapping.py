@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from engine.broker import Broker
-from engine.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message
+from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT, Message
 from engine.queue import Queue
 from protocols.amqp.v1_0.conversion import amqp_sections, read_lines
 from protocols.amqp.v1_0.sections import header_section, split_annotations, split_header
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Symbol, UByte, UInt, Value
 
+INGRESS_TIME: Final = "x-opt-ingress-time"  # as Artemis calls it
 ANNOTATION_PREFIX: Final = "x-opt-"  # of what the broker adds, as why a message was dead-lettered
 
 
@@ -31,18 +32,20 @@ def outgoing_sections(
     else:
         rest, body = amqp_sections(message, queue.kind, queue.name, broker.message_id(message))
         has_ttl = True
-        has_priority = message.priority != DEFAULT_PRIORITY
+        has_priority = message.jms_priority() != DEFAULT_PRIORITY
     ttl_ms = max(1, message.expires_ms - broker.wall_ms) if has_ttl and message.expires_ms else -1
     header = header_section(
         bool(message.flags & PERSISTENT),
-        message.priority if has_priority else -1,
+        message.jms_priority() if has_priority else -1,
         ttl_ms,
         False if is_redelivered else None,
         failed_attempts,
     )
-    if message.annotations:
+    if message.annotations or message.flags & INGRESS:
         annotations, rest = split_annotations(rest)
         annotations.update(_added(message.annotations))
+        if message.flags & INGRESS:
+            annotations[Symbol(INGRESS_TIME)] = message.store_time_ms
         rest = b"\x00\x53\x72" + encode(annotations) + rest
     return header + rest, body
 

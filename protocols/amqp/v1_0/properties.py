@@ -52,7 +52,7 @@ class AmqpProperties(Properties):
             case "JMSDeliveryMode":
                 return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
             case "JMSPriority":
-                return message.priority
+                return message.jms_priority()
             case "JMSExpiration":
                 return message.expires_ms
             case "JMSRedelivered":

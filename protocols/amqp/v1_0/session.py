@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from engine.consumer import Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
-from engine.message import AMQP_1_0
+from engine.message import AMQP_1_0, INGRESS
 from protocols.amqp.v1_0.attaching import attach
 from protocols.amqp.v1_0.codec import (
     ACCEPTED,
@@ -226,7 +226,7 @@ class AmqpSession:
         """Send one message; return its octets."""
         link.delivery_count = (link.delivery_count + 1) & MASK
         message = delivery.message
-        is_changed = delivery.is_redelivered or message.expires_ms or message.annotations
+        is_changed = delivery.is_redelivered or message.expires_ms or message.annotations or message.flags & INGRESS
         if not is_changed and message.encoding == AMQP_1_0:
             headers = message.headers
             body = message.body

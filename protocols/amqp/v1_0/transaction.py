@@ -5,7 +5,7 @@
     discharge               accepted once the commit is durable, or rejected; with fail: rolled back
 
 What a rolled-back transaction had acknowledged goes back to its place, counted as an attempt, and is delivered anew:
-the client has settled and forgotten it.
+the client has settled and forgotten it.  It waits as a failed delivery does where its address or URI sets a delay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, TransactionError
 from engine.message import Message
 from engine.queue import Queue
-from engine.refusal import Refusal
 from engine.topic import Topic
 from engine.transaction import Transaction
 from protocols.amqp.v1_0.codec import ACCEPTED
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 COORDINATOR_CREDIT: Final = 100
-ROLLED_BACK: Final = Refusal("redeliver", 0)
 
 
 class Open:
@@ -221,7 +219,7 @@ class Transactions:
         for delivery in held:
             consumer = delivery.consumer
             if delivery.state == IN_FLIGHT and consumer is not None and isinstance(consumer.adapter, OutgoingLink):
-                broker.refuse(delivery, ROLLED_BACK)
+                broker.roll_back(delivery)
 
 
 class CoordinatorLink(Link):

@@ -287,3 +287,51 @@ def test_how_many_messages_may_wait_for_a_topic_consumer(
 
 def test_a_slow_consumers_threshold_is_a_rate() -> None:
     assert SlowConsumerPolicy(threshold=120, threshold_unit="MESSAGES_PER_MINUTE").threshold_per_second() == 2.0
+
+
+@pytest.mark.parametrize(
+    ("delay", "multiplier", "maximum", "expected"),
+    [
+        (5000, 2.0, 15000, [5000, 10000, 15000, 15000]),
+        (1500, 1.5, 10000, [1500, 2250, 3375, 5062, 7593, 10000, 10000]),
+        (1000, 1.1, -1, [1000, 1100, 1210, 1331, 1464, 1610, 1771]),  # in steps: 1463, 1609
+        (3, 1.5, -1, [3, 4, 6, 10, 15, 22, 30]),  # in steps: 3, 4, 6, 9
+        (1000, 0.5, -1, [1000, 500, 250, 125, 62]),
+    ],
+)
+def test_a_back_off_from_the_base_rounds_once(delay: int, multiplier: float, maximum: int, expected: list[int]) -> None:
+    policy = RedeliveryPolicy(
+        initial_redelivery_delay_ms=delay,
+        redelivery_delay_ms=delay,
+        back_off_multiplier=multiplier,
+        maximum_redelivery_delay_ms=maximum,
+        maximum_redelivery_delay_factor=10.0,
+        back_off_from_base=True,
+    )
+    assert [policy.delay_ms(redelivery) for redelivery in range(1, len(expected) + 1)] == expected
+
+
+def test_a_back_off_from_the_base_stays_a_number() -> None:
+    policy = RedeliveryPolicy(back_off_multiplier=1000.0, back_off_from_base=True)
+    assert policy.delay_ms(1_000_000) == LONGEST_DELAY_MS
+
+
+@pytest.mark.parametrize(("unit", "expected"), [(1.0, [1000, 2300, 5290]), (0.0, [1000, 2000, 4000])])
+def test_jitter_that_compounds_starts_from_the_delay_before(unit: float, expected: list[int]) -> None:
+    policy = RedeliveryPolicy(
+        use_exponential_back_off=True,
+        back_off_multiplier=2.0,
+        use_collision_avoidance=True,
+        collision_avoidance_spread="compounding",
+    )
+    assert [policy.drawn_ms(redelivery, lambda: unit) for redelivery in (1, 2, 3)] == expected
+
+
+def test_jitter_is_fresh_by_default() -> None:
+    policy = RedeliveryPolicy(use_exponential_back_off=True, back_off_multiplier=2.0, use_collision_avoidance=True)
+    assert [policy.drawn_ms(redelivery, lambda: 1.0) for redelivery in (1, 2, 3)] == [1150, 2300, 4600]
+
+
+def test_jitter_that_compounds_costs_no_loop_over_all_attempts() -> None:
+    policy = RedeliveryPolicy(use_collision_avoidance=True, collision_avoidance_spread="compounding")
+    assert policy.drawn_ms(10**9, lambda: 1.0) == 1150

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import INDIVIDUAL
+from engine.consumer import AUTO, INDIVIDUAL
+from engine.message import Message
 from engine.ports import DROPPED, EXPIRED
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -121,3 +122,58 @@ def test_what_expires_where_expired_messages_go_is_dropped() -> None:
     world = EngineWorld(address("q", expiry_address="q"))
     expire_one(world)
     assert (world.stats().expired, world.stats().depth) == (1, 0)
+
+
+# -- no route
+
+
+def no_route(**values: object) -> EngineWorld:
+    return EngineWorld(address("t", dead_letters__send_to_dla_on_no_route=True, dead_letter_address="dead", **values))
+
+
+def sent_on(world: EngineWorld) -> list[Message]:
+    client = world.client()
+    world.consumer(client, "dead", AUTO)
+    world.turn()
+    return [one.message for one in client.handed]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_what_no_subscription_takes_becomes_a_dead_letter(persistent: bool) -> None:
+    world = no_route()
+    topic = world.broker.destinations.topic("t")
+    world.send(b"1", to=topic, persistent=persistent)
+    (dead,) = sent_on(world)
+    added = dict(line.split(":", 1) for line in dead.annotations.decode().splitlines())
+    assert (added["original-destination"], added["dlqCause"]) == ("/topic/t", "no-route")
+    assert dead.body == b"1"
+    assert topic.dead_lettered_count == 1
+
+
+def test_what_a_subscription_takes_does_not() -> None:
+    world = no_route()
+    topic = world.broker.destinations.topic("t")
+    client = world.client()
+    selective = world.consumer(client, topic, AUTO, selector="colour = 'red'")
+    world.send(b"red", to=topic, headers="colour:red")
+    world.send(b"blue", to=topic, headers="colour:blue")
+    world.consumer(client, topic, AUTO)
+    world.send(b"green", to=topic, headers="colour:green")
+    assert [one.body for one in sent_on(world)] == [b"blue"]
+    assert selective.acknowledged_count == 1
+
+
+def test_a_durable_subscription_without_a_consumer_takes_it() -> None:
+    world = no_route()
+    topic = world.broker.destinations.topic("t")
+    client = world.client(client_id="me")
+    world.consumer(client, topic, subscription="s", is_durable=True)
+    world.leave(client)
+    world.send(b"1", to=topic)
+    assert sent_on(world) == []
+
+
+def test_without_the_setting_it_is_gone() -> None:
+    world = EngineWorld(address("t", dead_letter_address="dead"))
+    world.send(b"1", to=world.broker.destinations.topic("t"))
+    assert sent_on(world) == []

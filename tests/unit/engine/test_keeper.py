@@ -6,7 +6,7 @@ import pytest
 
 from engine.keeper import PRUNE_COUNT
 from engine.lane import LANE_MESSAGES
-from engine.ports import CAUSE_EVICTED, CAUSE_REPLACED, DROPPED, LaneState
+from engine.ports import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED, LaneState
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import ScriptedStore, Settled, recovered_queue, stored_message
 
@@ -153,3 +153,21 @@ def test_a_ring_that_lies_on_disk_is_cut_once_it_is_loaded() -> None:
     send(world, "5")
     assert world.stats().depth == 2
     assert waiting(world) == ["4", "5"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_without_consumers_nothing_waits_where_that_is_asked_for(persistent: bool) -> None:
+    world = EngineWorld(address("q", queue__purge_on_no_consumers=True))
+    send(world, "1", persistent=persistent)
+    assert (world.stats().depth, world.broker.destinations.queue("q").dropped_count) == (0, 1)
+    first, second = world.client(), world.client()
+    world.consumer(first, prefetch=1)
+    world.consumer(second, prefetch=1)
+    send(world, "2", "3", "4", persistent=persistent)
+    world.leave(first)
+    assert world.stats().depth == 3  # one consumer is still there
+    world.lose(second)
+    assert world.stats().depth == 0
+    purged = [one for one in world.store.settled if one.cause == CAUSE_PURGED]
+    assert bool(purged) is persistent
+    assert waiting(world) == []

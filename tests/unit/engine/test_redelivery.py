@@ -509,3 +509,17 @@ def test_a_dead_letter_queue_is_made_beyond_the_limit_of_destinations() -> None:
     world.broker.destinations.count_max = 1
     world.refuse(only(client))
     assert [message.body for message in dead_letters(world)] == [b"1"]
+
+
+@pytest.mark.parametrize(("delays", "waited_ms"), [(False, 0), (True, 1_000)])
+def test_a_rollback_waits_where_a_delay_is_set(delays: bool, waited_ms: int) -> None:
+    world = EngineWorld(address("q", redelivery__delays_rollback=delays))
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1")
+    world.broker.roll_back(only(client))
+    world.turn()
+    (failed,) = world.store.failed
+    assert failed.due_ms == world.clock.wall_ms() + waited_ms
+    world.advance(waited_ms)
+    assert only(client).failed_attempts == 1

@@ -690,3 +690,17 @@ def test_a_slow_connection_gets_nothing_more() -> None:
     assert len(slow.transfers()) == 4
     slow.drain()
     assert len(slow.transfers()) == 6
+
+
+def test_a_message_tells_when_it_was_stored_and_the_priority_it_was_sent_with() -> None:
+    gateway = AmqpGateway(address("q", enable_ingress_timestamp=True, queue__prioritized_messages=False))
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    peer.transfer(b"\x00\x53\x70\xc0\x04\x02\x40\x50\x09" + text("a"))
+    peer.take()
+    peer.attach_receiver("q", credit=1)
+    stored_ms = gateway.clock.wall_ms()
+    peer.take()
+    (payload,) = [payload for payload in peer.payloads if b"x-opt-ingress-time" in payload]
+    assert stored_ms.to_bytes(8, "big") in payload
+    assert b"\x50\x09" in payload[:16]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from config.matching import AddressEntry
 from engine.transaction import TransactionLimits
 from protocols.amqp.v1_0.performatives import (
     Accepted,
@@ -24,6 +25,7 @@ from protocols.amqp.v1_0.performatives import (
 )
 from protocols.amqp.v1_0.settings import AmqpSettings
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.engine_world import address
 
 
 def request(peer: AmqpPeer, composite: Composite) -> Any:
@@ -40,8 +42,8 @@ def declare(peer: AmqpPeer) -> bytes:
     return state.txn_id
 
 
-def transacted(**options: Any) -> tuple[AmqpGateway, AmqpPeer]:
-    gateway = AmqpGateway(**options)
+def transacted(*addresses: AddressEntry, **options: Any) -> tuple[AmqpGateway, AmqpPeer]:
+    gateway = AmqpGateway(*addresses, **options)
     peer = gateway.amqp_session()
     peer.attach_sender("q")
     attach = peer.attach_coordinator()
@@ -204,3 +206,17 @@ def test_what_is_no_request_is_rejected(payload: bytes) -> None:
     _, peer = transacted()
     peer.transfer(payload, handle=9)
     assert isinstance(peer.one(Disposition).state, Rejected)
+
+
+def test_a_rollback_waits_where_its_address_sets_a_delay() -> None:
+    gateway, peer = transacted(address("q", redelivery__delays_rollback=True))
+    peer.publish("a")
+    peer.attach_receiver("q", credit=3)
+    peer.take()
+    name = declare(peer)
+    peer.dispose(0, TransactionalState(name, Accepted()))
+    request(peer, Discharge(name, True))
+    gateway.advance(999)
+    assert gateway.stats("q").delayed == 1
+    gateway.advance(1)
+    assert gateway.stats("q").in_flight == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, STOMP, TEXT, Message
+from engine.message import DEAD_LETTER, INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, STOMP, TEXT, Message
 from protocols.stomp.escapes import escape
 from protocols.stomp.message_octets import message_parts, shared_octets
 from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
@@ -86,3 +86,12 @@ def test_an_encoded_form_is_kept_where_all_receivers_of_1_2_can_share_it(
     message = made(flags)
     result = octets(message, version)
     assert message.wire == (result if is_kept else None)
+
+
+def test_a_message_tells_when_it_was_stored_where_its_address_says_so() -> None:
+    assert b"\ningress-timestamp:77\n" in octets(made(TEXT | PLAIN | INGRESS, b"timestamp:5\n"), VERSION_1_2)
+    assert b"ingress-timestamp" not in octets(made(), VERSION_1_2)
+
+
+def test_the_priority_is_the_one_that_was_sent() -> None:
+    assert b"\npriority:9\n" in octets(made(TEXT | PLAIN | 10 << PRIORITY_SHIFT), VERSION_1_2)
