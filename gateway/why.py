@@ -80,7 +80,9 @@ def delay_words(policy: RedeliveryPolicy, redelivery: int, settings: Mapping[str
         formula = f"initialRedeliveryDelay {policy.initial_redelivery_delay_ms:,} ms"
     elif policy.back_off_from_base:
         base = f"{policy.redelivery_delay_ms:,} ms x multiplier {policy.back_off_multiplier:g} ^ {redelivery - 1}"
-        formula = f"{base}, limited to {policy.maximum_ms():,} ms: {policy.delay_ms(redelivery):,} ms"
+        limit_ms = policy.maximum_ms()
+        limit = f", limited to {limit_ms:,} ms" if limit_ms >= 0 else ""
+        formula = f"{base}{limit}: {policy.delay_ms(redelivery):,} ms"
         used = ["redelivery_delay_ms", "back_off_multiplier", "maximum_redelivery_delay_ms"]
     else:
         previous_ms = policy.delay_ms(redelivery - 1)

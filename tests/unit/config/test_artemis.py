@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from config.loader import merged
@@ -509,3 +511,11 @@ def test_an_acceptor_of_all_protocols_serves_what_has_no_other() -> None:
     )
     listeners = merged([document]).listeners
     assert (str(listeners.stomp), str(listeners.amqp)) == ("tcp://127.0.0.1:61613", "tcp://127.0.0.1:61616")
+
+
+@pytest.mark.parametrize("read", [artemis, hornetq])
+def test_a_fractional_multiplier_rounds_once(read: Any) -> None:
+    """Semantics 3.1: min(trunc(delay x multiplier^(n-1)), max); in steps the 5th and 6th would be 1463 and 1609."""
+    elements = "<redelivery-delay>1000</redelivery-delay><redelivery-delay-multiplier>1.1</redelivery-delay-multiplier>"
+    policy = settings(read(setting("a", elements)), "a").redelivery
+    assert [policy.delay_ms(number) for number in range(1, 7)] == [1000, 1100, 1210, 1331, 1464, 1610]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from config.matching import Setting
@@ -170,3 +172,10 @@ def test_where_a_message_is_now() -> None:
 )
 def test_places(where: Whereabouts, expected: str) -> None:
     assert message_lines(life(SENT_THEN), where, None, {}, DAY_MS)[-1] == f"  now: {expected}"
+
+
+def test_a_delay_by_hornetq_s_formula_shows_its_power_and_its_limit() -> None:
+    policy = RedeliveryPolicy(redelivery_delay_ms=1_000, back_off_multiplier=1.1, back_off_from_base=True)
+    assert delay_words(policy, 5, {}).startswith("1,000 ms x multiplier 1.1 ^ 4: 1,464 ms")
+    limited = replace(policy, maximum_redelivery_delay_ms=1_400)
+    assert delay_words(limited, 5, {}).startswith("1,000 ms x multiplier 1.1 ^ 4, limited to 1,400 ms: 1,400 ms")
