@@ -131,8 +131,7 @@ class Message:
 
     def jms_priority(self) -> int:
         """Return JMSPriority as it was sent."""
-        sent = self.flags >> PRIORITY_SHIFT
-        return sent - 1 if sent else self.priority
+        return sent_priority(self.flags, self.priority)
 
     def content_bytes(self) -> int:
         """Return the octets that are in memory now."""
@@ -141,3 +140,9 @@ class Message:
     def is_hollow(self) -> bool:
         """Say whether only the log has its content."""
         return self.size > 0 and self.content_bytes() == 0
+
+
+def sent_priority(flags: int, lane: int) -> int:
+    """Return the JMSPriority of a message with such flags in such a lane."""
+    sent = flags >> PRIORITY_SHIFT
+    return sent - 1 if sent else lane

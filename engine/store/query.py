@@ -17,7 +17,7 @@ from typing import Final
 
 from engine.destination import uri
 from engine.keys import Keys
-from engine.message import DEAD_LETTER, PERSISTENT, TEXT
+from engine.message import DEAD_LETTER, PERSISTENT, TEXT, sent_priority
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
 from engine.store.key_index import IndexFile, list_index
@@ -60,7 +60,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
-    """One message.  destination: URI.  headers: as its sender wrote them, in ``encoding``."""
+    """One message.  destination: URI.  headers: as its sender wrote them, in ``encoding``.
+
+    priority: the lane that ``queue_offset`` counts in.  jms_priority: what its sender said.
+    """
 
     message_id: str
     destination: str
@@ -77,6 +80,7 @@ class FoundMessage:
     annotations: bytes
     headers: bytes
     body: bytes
+    jms_priority: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +252,7 @@ class StoreQuery:
             bytes(data[layout.MESSAGE_HEAD_BYTES : at_headers]),
             bytes(data[at_headers:at_body]),
             bytes(data[at_body : at_body + body]),
+            sent_priority(record.flags, priority),
         )
 
     def _page(self, records: Iterator[Record], bounds: Bounds) -> Page:

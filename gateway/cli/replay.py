@@ -156,7 +156,7 @@ def headers_of(message: FoundMessage) -> dict[str, str]:
     headers["replayed-message-id"] = message.message_id
     headers["replayed-destination"] = message.destination
     headers["persistent"] = "true"
-    headers["priority"] = str(message.priority)
+    headers["priority"] = str(message.jms_priority)
     if not message.is_text:
         headers["content-length"] = str(len(message.body))
     return headers

@@ -15,7 +15,7 @@ from gateway.cli.replay import headers_of
 
 def found(headers: bytes, is_text: bool = True) -> FoundMessage:
     return FoundMessage(
-        "ID:s-8", "queue://a", 7, 0, 8, 1, 5, STOMP, True, False, is_text, [], b"added:1\n", headers, b"body"
+        "ID:s-8", "queue://a", 4, 0, 8, 1, 5, STOMP, True, False, is_text, [], b"added:1\n", headers, b"body", 7
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone
 from engine.keys import KeyReader, Keys
-from engine.message import AMQP_1_0, KEYED, PERSISTENT, STOMP, Message
+from engine.message import AMQP_1_0, KEYED, PERSISTENT, PRIORITY_SHIFT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.key_index import INDEX_DIRECTORY
 from engine.store.query import Bounds, Page, StoreQuery, UnknownDestination
@@ -37,13 +37,15 @@ class Shop:
         self.news = home.store.open_destination(TOPIC, "orders")
         self.bodies = 0
 
-    def send(self, headers: str = "", destination: int = 0, priority: int = 4, size: int = 0) -> Message:
+    def send(
+        self, headers: str = "", destination: int = 0, priority: int = 4, size: int = 0, flags: int = 0
+    ) -> Message:
         body = b"%d" % self.bodies
         self.bodies += 1
         message = Message(
             destination or self.orders,
             STOMP,
-            PERSISTENT | KEYED,
+            PERSISTENT | KEYED | flags,
             priority,
             0,
             0,
@@ -261,3 +263,12 @@ def test_other_encodings_bring_a_reader_of_their_keys(tmp_path: Path) -> None:
 def test_limits_of_a_page(limit: int) -> None:
     with pytest.raises(ValueError, match=f"limit is {limit}, allowed is 1 to 10000"):
         Bounds(limit=limit)
+
+
+def test_the_priority_that_was_sent_is_known_beside_the_lane(shop: Shop, tmp_path: Path) -> None:
+    plain = shop.send("", priority=7)
+    unordered = shop.send("", flags=9 + 1 << PRIORITY_SHIFT)
+    with shop.query(tmp_path) as query:
+        prefix = f"ID:{shop.home.store.store_id()}-"
+        found = [query.by_id(f"{prefix}{one.log_offset}") for one in (plain, unordered)]
+    assert [(one.priority, one.jms_priority) for one in found] == [(7, 7), (4, 9)]
