@@ -339,7 +339,8 @@ class Broker:
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
         self.flush_settlements()
-        # Records of consumers and of dead-letter queues come before the batch: a batch holds what was reserved for.
+        # Records of consumers and destinations come before the batch: a batch holds what was reserved for.
+        self._make_again(transaction)
         for delivery in transaction.held():
             if delivery.consumer is not None and delivery.lane.queue.is_logged:
                 self.record_of(delivery.consumer)
@@ -347,7 +348,7 @@ class Broker:
         self.begin_batch(self._commit_bytes(transaction))
         for destination, message in transaction.sends:
             if destination.is_closed:
-                continue  # a temporary one may have gone since
+                continue  # a temporary one has gone since
             if isinstance(destination, StatisticsQueue):
                 questions.append((destination, message))
             elif not self.flow.is_blocked or not self.flow.discards(destination):
@@ -360,6 +361,15 @@ class Broker:
         self.commit_batch()
         for queue, question in questions:
             self.statistics.answer(queue, question)
+
+    def _make_again(self, transaction: Transaction) -> None:
+        """Make what the transaction sends to and was deleted meanwhile; what is confirmed must not be lost."""
+        for index, (destination, message) in enumerate(transaction.sends):
+            if destination.is_closed and destination.kind in (QUEUE, TOPIC):
+                make = self.destinations.own_queue if destination.kind == QUEUE else self.destinations.own_topic
+                target = make(destination.name)
+                message.destination_id = target.destination_id
+                transaction.sends[index] = (target, message)
 
     def _commit_bytes(self, transaction: Transaction) -> int:
         """Return the octets that a transaction takes in the log at most."""

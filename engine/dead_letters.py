@@ -11,7 +11,7 @@ from engine.advisories import EXPIRED as EXPIRED_EVENT
 from engine.advisories import MESSAGE_DEAD
 from engine.annotations import annotation
 from engine.delivery import EXHAUST, Delivery, advance
-from engine.destination import QUEUE, is_topic
+from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
 from engine.intake import without_marks
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.ports import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 NO_ROUTE: Final = "no-route"
 NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"
+# A temporary destination ends with its connection: a retry must not make a lasting one of its name.
+PREFIXES: Final = {
+    QUEUE: "/queue/",
+    TOPIC: "/topic/",
+    TEMP_QUEUE: "/remote-temp-queue/",
+    TEMP_TOPIC: "/remote-temp-topic/",
+}
 
 
 class DeadLetters:
@@ -148,9 +155,8 @@ class DeadLetters:
     ) -> list[bytes]:
         """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for."""
         identity = self.broker.message_id(message)
-        prefix = "/topic/" if is_topic(origin.kind) else "/queue/"
         lines = [
-            annotation("original-destination", prefix + origin.name),
+            annotation("original-destination", PREFIXES[origin.kind] + origin.name),
             annotation("dlqDeliveryFailureCause", text),
             annotation("originalMessageId", identity),
             annotation("originalDeliveryCount", str(attempts)),

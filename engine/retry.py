@@ -155,11 +155,14 @@ class Retry(Client, TimerTarget):
         self.moved_count += 1
 
     def _origin(self, name: str) -> Queue | Topic | None:
-        """Return the destination that a dead letter names first: where it failed last."""
+        """Return the destination that a dead letter names first: where it failed last; None if that keeps nothing."""
         destinations = self.broker.destinations
+        target: Queue | Topic | None = None
         if name.startswith("/queue/"):
-            return destinations.own_queue(name.removeprefix("/queue/"))
-        return destinations.own_topic(name.removeprefix("/topic/")) if name.startswith("/topic/") else None
+            target = destinations.own_queue(name.removeprefix("/queue/"))
+        elif name.startswith("/topic/"):
+            target = destinations.own_topic(name.removeprefix("/topic/"))
+        return target if target is not None and target.is_logged else None
 
     def _moved(self, message: Message, target: Queue | Topic, added: list[tuple[str, str]]) -> Message:
         count = next((int(value) for name, value in added if name == RETRY_COUNT and value.isdigit()), 0)

@@ -231,8 +231,16 @@ class Selection:
         """The consumer in front has found nothing: it takes no turns until something comes."""
         seat = consumer.seat
         assert seat is not None, "a consumer of this queue has a seat"
-        self.queue.rotation.popleft()
+        self.take_turn_from(consumer)
         seat.view.idle.append(consumer)
+
+    def take_turn_from(self, consumer: Consumer) -> None:
+        """Take out the consumer whose turn it was: not always the first still, for a higher priority may have woken."""
+        rotation = self.queue.rotation
+        if rotation[0] is consumer:
+            rotation.popleft()
+        else:
+            rotation.remove(consumer)
 
     def list_consumer(self, consumer: Consumer) -> None:
         """Let a consumer take its turn, the last one of its priority."""

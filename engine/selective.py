@@ -139,6 +139,8 @@ class SelectiveDispatcher(TimerTarget):
                 rotation.popleft()
                 continue
             delivery = selection.next_for(consumer)
+            if rotation[0] is not consumer:
+                continue  # looking has woken one of a higher priority
             if delivery is None:
                 selection.let_rest(consumer)
                 continue
@@ -187,7 +189,7 @@ class SelectiveDispatcher(TimerTarget):
             client.deliver(consumer, delivery)
             if consumer.window.take():
                 consumer.is_listed = False
-                rotation.popleft()
+                selection.take_turn_from(consumer)
                 if consumer.siblings is not None:
                     queue.unlist_consumer(consumer)  # their window is the same
             else:

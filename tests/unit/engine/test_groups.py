@@ -298,3 +298,19 @@ def test_the_queue_is_plain_again_once_it_is_empty() -> None:
     world.leave(two)
     assert not queue_of(world).is_choosy
     assert queue_of(world).group_owners() == {}
+
+
+def test_who_wakes_as_a_group_ends_does_not_lose_its_turn_to_the_one_that_ended_it() -> None:
+    world = EngineWorld()
+    low, high = world.client("low"), world.client("high")
+    world.consumer(low, prefetch=2)
+    world.send(b"1", group="g")
+    waking = world.consumer(high, priority=5)
+    queue = world.broker.destinations.queue("q")
+    for body, headers in ((b"2", "JMSXGroupSeq:-1"), (b"3", "")):
+        world.broker.send(queue, world.message(queue, body, headers=headers, group="g"))
+    world.turn()
+    assert (low.bodies(), high.bodies()) == ([b"1", b"2"], [b"3"])
+    world.broker.unsubscribe(waking, is_lost=False)
+    world.send(b"4")
+    assert low.bodies() == []

@@ -6,10 +6,13 @@ import pytest
 
 from engine.annotations import split_annotations
 from engine.consumer import INDIVIDUAL
+from engine.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.errors import InvalidSelector
 from engine.message import DEAD_LETTER, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_RETRIED
+from engine.queue import Queue
 from engine.retry import Retry
+from engine.topic import Topic
 from tests.support.engine_world import EngineWorld, address
 
 DLQ = "ActiveMQ.DLQ"
@@ -167,3 +170,22 @@ def test_stopping_gives_back_what_it_holds() -> None:
     world.turn()
     assert len(client.handed) == 5
     assert (one.is_done, one.failure) == (True, "asked to")
+
+
+@pytest.mark.parametrize("kind", [TEMP_QUEUE, TEMP_TOPIC, TOPIC])
+def test_what_died_where_nothing_is_kept_stays_among_the_dead(kind: int) -> None:
+    world = EngineWorld(address("#", redelivery__maximum_redeliveries=0))
+    client = world.client()
+    if kind == TOPIC:
+        source: Queue | Topic = world.broker.destinations.topic("ActiveMQ.Advisory.Queue")
+    else:
+        source = world.broker.open_temporary(client, kind)
+    world.consumer(client, source)
+    world.send(b"x", to=source, persistent=False)
+    world.refuse(*client.take())
+    world.leave(client)
+    queues = set(world.broker.destinations.queues)
+    done = run(world, retry(world))
+    assert (done.is_done, done.moved_count, done.skipped_count) == (True, 0, 1)
+    assert world.stats(DLQ).depth == 1
+    assert set(world.broker.destinations.queues) == queues

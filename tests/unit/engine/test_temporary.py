@@ -98,7 +98,7 @@ def test_a_message_given_up_there_goes_to_the_dead_letters_as_any_other() -> Non
     world.send(b"bad", to=queue)
     world.refuse(*client.take())
     (dead,) = world.store.messages
-    assert b"original-destination:/queue/ID" in dead.annotations
+    assert b"original-destination:/remote-temp-queue/ID" in dead.annotations
     assert world.broker.memory.used_bytes == 0 and world.store.settled == []
 
 

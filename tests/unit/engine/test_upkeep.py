@@ -8,6 +8,7 @@ from engine.consumer import AUTO
 from engine.errors import DestinationInUse, InvalidDestination, LimitReached
 from engine.lane import IDLE_LANE_BYTES
 from engine.ports import CAUSE_PURGED, DROPPED
+from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
 from tests.support.restart_world import RestartWorld
 
@@ -124,3 +125,18 @@ def test_a_queue_takes_so_many_consumers_and_a_name_that_is_not_made() -> None:
         world.broker.destinations.queue("fixed.a")
     world.broker.destinations.own_queue("fixed.a")
     world.send(b"1", to="fixed.a")
+
+
+def test_what_a_transaction_sends_to_a_queue_that_is_deleted_before_its_commit_is_not_lost() -> None:
+    world = EngineWorld(address("auto", queue__auto_delete=True))
+    client = world.client()
+    queue = world.broker.destinations.queue("auto")
+    transaction = Transaction(client, "t", TransactionLimits())
+    world.broker.send_in(transaction, queue, world.message(queue, b"kept"))
+    world.broker.unsubscribe(world.consumer(client, "auto"), is_lost=False)
+    world.advance(1)
+    assert queue.is_closed
+    world.broker.commit(transaction)
+    world.consumer(client, "auto")
+    world.turn()
+    assert client.bodies() == [b"kept"]
