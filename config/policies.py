@@ -359,9 +359,7 @@ class AdvisoryPolicy:
     discarding_messages: bool = False
     fast_producers: bool = False
     when_full: bool = False
-    consumed: bool = False
     delivery: bool = False
-    dispatched: bool = False
     no_consumers: bool = False  # ActiveMQ: sendAdvisoryIfNoConsumers
     include_body: bool = False
 

@@ -123,6 +123,11 @@ class Advisories(DestinationWatcher):
         told = {"originalMessageId": identity, "originalDestination": destination.uri()}
         self.advise(event, destination, "ActiveMQMessage", fields, told)
 
+    def discarded(self, queue: Queue, message: Message) -> None:
+        """A message was dropped because too many waited for a slow consumer."""
+        if self.listeners and queue.settings.advisories.discarding_messages:
+            self.message_event(MESSAGE_DISCARDED, queue, message)
+
     def sent(self, destination: Queue | Topic, message: Message) -> None:
         """A message has come to a destination that tells of each."""
         policy = destination.settings.advisories

@@ -141,7 +141,7 @@ class Broker:
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
         self.slow_consumers = SlowConsumers(self)
-        self.pending_limits = PendingLimits(self.memory, self.readers)
+        self.pending_limits = PendingLimits(self.memory, self.readers, self.advisories)
         self.store_events = StoreEvents(self)
         self.hand_overs = HandOvers()
         self.hand_overs.sample(self.dispatcher.next_tag, self.wall_ms)

@@ -16,18 +16,20 @@ from engine.selector.readers import PropertyReaders
 from engine.window import Window
 
 if TYPE_CHECKING:
+    from engine.advisories import Advisories
     from engine.queue import Queue
 
 
 class PendingLimits:
     """What the limits of all subscriptions have in common.  evicted_count: messages let go, since the start."""
 
-    __slots__ = ("memory", "readers", "evicted_count")
+    __slots__ = ("memory", "readers", "evicted_count", "advisories")
 
-    def __init__(self, memory: MemoryBudget, readers: PropertyReaders) -> None:
+    def __init__(self, memory: MemoryBudget, readers: PropertyReaders, advisories: Advisories) -> None:
         self.memory = memory
         self.readers = readers
         self.evicted_count = 0
+        self.advisories = advisories
 
     def limit(self, policy: PendingLimitPolicy, window: Window, requested: int) -> PendingLimit | None:
         """Return the limit of a new subscription, None for no limit.  requested: its maximumPendingMessageLimit."""
@@ -61,6 +63,7 @@ class PendingLimit:
         delivery.state = advance(delivery.state, EXPIRE)
         queue.depth -= 1
         self.common.evicted_count += 1
+        self.common.advisories.discarded(queue, delivery.message)
         self.common.memory.release(delivery.message)
 
     def _choose(self, queue: Queue, room: int) -> Delivery | None:

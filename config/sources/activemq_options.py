@@ -102,9 +102,12 @@ POLICY_ENTRY: Final = table(
     honoured("advisoryForDiscardingMessages", _BOOLEAN, "true", "advisories.discarding_messages"),
     honoured("advisoryForFastProducers", _BOOLEAN, "true", "advisories.fast_producers"),
     honoured("advisoryWhenFull", _BOOLEAN, "true", "advisories.when_full"),
-    honoured("advisoryForConsumed", _BOOLEAN, "true", "advisories.consumed"),
     honoured("advisoryForDelivery", _BOOLEAN, "true", "advisories.delivery"),
-    honoured("advisoryForDispatched", _BOOLEAN, "true", "advisories.dispatched"),
+    *all_listed(
+        "what becomes of each message is in the log: 'penstock why message', the export",
+        "advisoryForConsumed",
+        "advisoryForDispatched",
+    ),
     honoured("sendAdvisoryIfNoConsumers", _BOOLEAN, "true", "advisories.no_consumers"),
     honoured("includeBodyForAdvisory", _BOOLEAN, "true", "advisories.include_body"),
     *all_listed(

@@ -172,3 +172,15 @@ def test_a_full_memory_is_not_filled_further() -> None:
     listener.handed = []
     world.consumer(world.client(), "orders")
     assert _told(world, listener) == []
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_a_pending_limit_drops_is_told_where_the_address_says_so(is_told: bool) -> None:
+    limits: dict[str, object] = {"pending__strategy": "constant", "pending__limit": 1}
+    world = EngineWorld(address("t", advisories__discarding_messages=is_told, **limits))
+    listener = _listener(world, "MessageDiscarded.Topic.t")
+    topic = world.broker.destinations.topic("t")
+    world.consumer(world.client(), topic, INDIVIDUAL, 1)
+    world.send(b"1", b"2", b"3", to=topic, persistent=False)
+    told = _told(world, listener)
+    assert [name for name, _ in told] == (["MessageDiscarded.Topic.t"] if is_told else [])
