@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from config.permissions import Action, PermissionMap
 from engine.client import Client
-from engine.destination import uri
+from engine.composite import CompositeSource, Source
+from engine.destination import QUEUE, TOPIC, uri
 from engine.errors import AccessDenied
+from engine.options import SubscribeOptions
 
 
 class Access:
@@ -33,3 +35,16 @@ class Access:
         raise AccessDenied(
             f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}; allowed: {allowed}"
         )
+
+    def require_use(self, client: Client, source: Source, options: SubscribeOptions) -> None:
+        """Ask for what a subscription does: look, take, or have a topic's messages kept for it.  Raises: AccessDenied.
+
+        What a wildcard matches is asked for one by one, as it is found.
+        """
+        for part in source.parts if isinstance(source, CompositeSource) else [source]:
+            if part.kind == QUEUE:
+                self.require(client, "browse" if options.is_browser else "read", part.kind, part.name)
+            elif part.kind == TOPIC:
+                self.require(client, "read", part.kind, part.name)
+                action: Action = "subscribe-durable" if options.is_durable else "subscribe"
+                self.require(client, action, part.kind, part.name)

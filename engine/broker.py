@@ -204,7 +204,11 @@ class Broker:
 
         Raises: AccessDenied, InvalidDestination, LimitReached.
         """
-        self._require(client, "read", kind, name)
+        action: Action = "read"
+        if kind == QUEUE and not self.access.allows(client, "read", kind, name):
+            if self.access.allows(client, "browse", kind, name):
+                action = "browse"  # ``subscribe`` finds out whether it only looks
+        self._require(client, action, kind, name)
         return self.destinations.source(kind, name)
 
     def _require(self, client: Client, action: Action, kind: int, name: str) -> None:
@@ -249,8 +253,14 @@ class Broker:
         """Add a consumer; it takes its first turn once ``start`` has been called for it.
 
         Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
-        ask for the next message; and what ``Subscribing.subscribe`` raises.
+        ask for the next message; AccessDenied; and what ``Subscribing.subscribe`` raises.
         """
+        if not self.access.is_open:
+            self.access.require_use(client, source, options)
+        return self.subscribe_own(client, source, options)
+
+    def subscribe_own(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+        """Do the same for the broker's own work, which needs no permission."""
         first = source.parts[0] if isinstance(source, CompositeSource) else source
         if isinstance(first, Wildcard):
             settings = self.destinations.addresses.settings_for(first.kind, first.name)
@@ -275,6 +285,13 @@ class Broker:
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""
         self.subscribing.unsubscribe(consumer, is_lost)
+
+    def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
+        """End a named subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
+        known = self.subscriptions.named.get((client_id, name, is_durable))
+        if known is not None:
+            self.access.require(client, "unsubscribe", known.kind, known.source)
+        self.subscriptions.delete(client_id, name, is_durable)
 
     # -- temporary destinations
 

@@ -75,7 +75,7 @@ class Retry(Client, TimerTarget):
         broker.connect(self)
         options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector)
         try:
-            self.consumer = broker.subscribe(self, queue, options)
+            self.consumer = broker.subscribe_own(self, queue, options)
         except EngineError:
             broker.disconnect(self, is_lost=False)
             raise

@@ -41,7 +41,7 @@ class Purge(Client, TimerTarget):
         self.is_done = False
         broker.connect(self)
         try:
-            self.consumer = broker.subscribe(self, queue, SubscribeOptions(AUTO, name="purge", selector=selector))
+            self.consumer = broker.subscribe_own(self, queue, SubscribeOptions(AUTO, name="purge", selector=selector))
         except EngineError:
             broker.disconnect(self, is_lost=False)
             raise

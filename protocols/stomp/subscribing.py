@@ -123,5 +123,5 @@ class Subscribing:
         client_id = self.terms.client_id
         if self.terms.version == VERSION_1_0 and (client_id, name, True) not in self.broker.subscriptions.named:
             client_id = name
-        self.broker.subscriptions.delete(client_id, name)
+        self.broker.delete_subscription(self.client, client_id, name)
         self.confirmations.has_logged = True

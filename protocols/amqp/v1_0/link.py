@@ -393,7 +393,7 @@ class OutgoingLink(Link):
         self.consumer = None
         broker.unsubscribe(consumer, is_lost)
         if is_closing and self.durable is not None:
-            broker.subscriptions.delete(*self.durable)
+            broker.delete_subscription(self.session.connection, *self.durable)
         if is_closing and self.node is not None:
             broker.close_temporary(self.node)
 
@@ -411,7 +411,8 @@ class SubscriptionLink(Link):
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
         if is_closing:
-            self.session.connection.broker.subscriptions.delete(*self.subscription)
+            connection = self.session.connection
+            connection.broker.delete_subscription(connection, *self.subscription)
 
 
 class Outgoing:

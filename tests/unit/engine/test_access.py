@@ -7,6 +7,9 @@ import pytest
 from config.matching import BOTH, QUEUE, TOPIC, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.errors import AccessDenied
+from engine.queue import Queue
+from engine.retry import Retry
+from engine.topic import Topic
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
@@ -64,3 +67,42 @@ def test_dead_letters_need_no_permission() -> None:
         world.refuse(*client.take())
         world.advance(1_000)
     assert world.stats("ActiveMQ.DLQ").depth == 1
+
+
+def test_looking_is_another_permission_than_taking() -> None:
+    world, client = world_with(read="admins", browse="workers", create="workers")
+    queue = world.broker.source(client, QUEUE, "orders.eu")
+    assert isinstance(queue, Queue)
+    world.consumer(client, queue, is_browser=True)
+    with pytest.raises(AccessDenied, match="no permission to read queue://orders.eu"):
+        world.consumer(client, queue)
+    world, client = world_with(read="workers", browse="admins", create="workers")
+    queue = world.broker.source(client, QUEUE, "orders.eu")
+    assert isinstance(queue, Queue)
+    world.consumer(client, queue)
+    with pytest.raises(AccessDenied, match="no permission to browse queue://orders.eu"):
+        world.consumer(client, queue, is_browser=True)
+
+
+def test_subscriptions_of_topics_have_permissions_of_their_own() -> None:
+    grants = {"subscribe": "admins", "subscribe-durable": "workers", "unsubscribe": "admins"}
+    world, _ = world_with(read="workers", create="workers", **grants)
+    client = world.client("worker", "id")
+    client.groups = frozenset({"workers"})
+    topic = world.broker.source(client, TOPIC, "orders.eu")
+    assert isinstance(topic, Topic)
+    with pytest.raises(AccessDenied, match="no permission to subscribe topic://orders.eu"):
+        world.consumer(client, topic)
+    kept = world.consumer(client, topic, subscription="s", is_durable=True)
+    world.broker.unsubscribe(kept, is_lost=False)
+    with pytest.raises(AccessDenied, match="no permission to unsubscribe topic://orders.eu"):
+        world.broker.delete_subscription(client, "id", "s")
+    assert ("id", "s", True) in world.broker.subscriptions.named
+    client.groups = frozenset({"admins"})
+    world.broker.delete_subscription(client, "id", "s")
+    assert world.broker.subscriptions.named == {}
+
+
+def test_a_retry_needs_no_permission() -> None:
+    world, _ = world_with(read="admins")
+    Retry(world.broker, world.broker.destinations.queue("ActiveMQ.DLQ"), "", 0, 0)
