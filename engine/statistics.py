@@ -67,10 +67,16 @@ class Statistics:
     # -- the steps
 
     def _target(self, reply_to: str) -> Queue | Topic | None:
+        """Return where the answer goes, None for nowhere: who asks must be allowed to send there."""
+        broker = self.broker
+        client = broker.clients.get(broker.sender)
         for prefix, kind in _PREFIXES:
             if reply_to.startswith(prefix):
                 try:
-                    return self.broker.destinations.target(kind, reply_to[len(prefix) :])
+                    name = reply_to[len(prefix) :]
+                    if client is None or kind not in (QUEUE, TOPIC):
+                        return broker.destinations.target(kind, name)
+                    return broker.target(client, kind, name)
                 except EngineError:
                     return None
         return None

@@ -106,3 +106,20 @@ def test_subscriptions_of_topics_have_permissions_of_their_own() -> None:
 def test_a_retry_needs_no_permission() -> None:
     world, _ = world_with(read="admins")
     Retry(world.broker, world.broker.destinations.queue("ActiveMQ.DLQ"), "", 0, 0)
+
+
+def test_an_answer_goes_only_where_who_asks_might_send() -> None:
+    everywhere = {action: frozenset({"workers"}) for action in ("read", "write", "create")}
+    asking = Permission(Pattern.parse("ActiveMQ.Statistics.>"), BOTH, everywhere)  # type: ignore[arg-type]
+    guarded = Permission(Pattern.parse("orders.>"), BOTH, {"read": frozenset({"workers"})})
+    world = EngineWorld(permissions=PermissionMap([asking, guarded]))
+    client = world.client("worker")
+    client.groups = frozenset({"workers"})
+    queue = world.broker.destinations.queue("orders.eu")
+    question = world.broker.target(client, QUEUE, "ActiveMQ.Statistics.Broker")
+    assert isinstance(question, Queue)
+    world.send(b"", to=question, headers="reply-to:/queue/orders.eu", sender=client)
+    assert queue.depth == 0
+    client.groups = frozenset()
+    world.send(b"", to=question, headers="reply-to:/queue/orders.eu")
+    assert queue.depth == 1, "the broker itself may ask"
