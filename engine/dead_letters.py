@@ -62,7 +62,8 @@ class DeadLetters:
         """Settle an expired message; it goes to the expiry destination where there is one."""
         queue = delivery.lane.queue
         text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
-        place = queue.settings.expiry_destination(is_topic(queue.kind), queue.name, queue.subscriber)
+        source = self._source(delivery)
+        place = source.settings.expiry_destination(is_topic(source.kind), source.name, queue.subscriber)
         if place == (False, queue.name) and queue.kind == QUEUE:
             place = None  # it has expired where expired messages go
         if place is not None and not self._is_kept(delivery):
@@ -108,8 +109,13 @@ class DeadLetters:
         """Return (whether it is a topic, its name) of where the message goes, None if it is dropped."""
         if not self._is_kept(delivery):
             return None
-        queue = delivery.lane.queue
-        return queue.settings.dead_letter_destination(is_topic(queue.kind), queue.name, queue.subscriber)
+        source = self._source(delivery)
+        subscriber = delivery.lane.queue.subscriber
+        return source.settings.dead_letter_destination(is_topic(source.kind), source.name, subscriber)
+
+    def _source(self, delivery: Delivery) -> Queue | Topic:
+        """Return what the message was sent to: with a wildcard's subscription that is not what was subscribed to."""
+        return self.broker.destinations.by_id.get(delivery.message.destination_id, delivery.lane.queue)
 
     def _is_kept(self, delivery: Delivery) -> bool:
         policy = delivery.lane.queue.settings.dead_letters
@@ -132,8 +138,9 @@ class DeadLetters:
     def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str, attempts: int) -> Message:
         """Return the new message: persistent, without its expiry, with origin and history in annotations."""
         queue = delivery.lane.queue
-        lines = self._origin_lines(delivery.message, queue, queue.subscriber, text, attempts)
-        return self._dead(delivery.message, queue, target, lines + self._failure_lines(delivery, cause))
+        source = self._source(delivery)
+        lines = self._origin_lines(delivery.message, source, queue.subscriber, text, attempts)
+        return self._dead(delivery.message, source, target, lines + self._failure_lines(delivery, cause))
 
     def _dead(self, message: Message, origin: Queue | Topic, target: Queue | Topic, lines: list[bytes]) -> Message:
         expiration_ms = origin.settings.dead_letters.expiration_ms

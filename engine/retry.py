@@ -21,6 +21,7 @@ from engine.ports import ACKNOWLEDGED, CAUSE_RETRIED, TimerTarget
 from engine.queue import Queue
 from engine.relocation import relocate
 from engine.topic import Topic
+from engine.wildcard import is_wildcard
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -158,6 +159,8 @@ class Retry(Client, TimerTarget):
         """Return the destination that a dead letter names first: where it failed last; None if that keeps nothing."""
         destinations = self.broker.destinations
         target: Queue | Topic | None = None
+        if is_wildcard(name):
+            return None
         if name.startswith("/queue/"):
             target = destinations.own_queue(name.removeprefix("/queue/"))
         elif name.startswith("/topic/"):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from engine.consumer import AUTO, INDIVIDUAL
+from engine.destination import TOPIC
 from engine.message import Message
+from engine.options import SubscribeOptions
 from engine.ports import DROPPED, EXPIRED
+from engine.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -177,3 +180,26 @@ def test_without_the_setting_it_is_gone() -> None:
     world = EngineWorld(address("t", dead_letter_address="dead"))
     world.send(b"1", to=world.broker.destinations.topic("t"))
     assert sent_on(world) == []
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_dead_letter_of_a_wildcard_s_subscription_names_the_topic_not_the_pattern(is_durable: bool) -> None:
+    world = last("news.eu", dead_letters__strategy="individual", redelivery__initial_redelivery_delay_ms=0)
+    client = world.client("worker", client_id="w")
+    options = SubscribeOptions(
+        INDIVIDUAL,
+        subscription="s" if is_durable else "",
+        is_durable=is_durable,
+        redelivery={"maximum_redeliveries": 0},
+    )
+    topic = world.broker.destinations.topic("news.eu")
+    world.broker.start(world.broker.subscribe(client, Wildcard(TOPIC, "news.>"), options))
+    world.send(b"1", to=topic)
+    world.refuse(*client.take())
+    (name,) = world.broker.destinations.queues
+    assert name == "ActiveMQ.DLQ.Topic.news.eu"
+    operator = world.client()
+    world.consumer(operator, name)
+    world.turn()
+    (dead,) = operator.take()
+    assert "original-destination:/topic/news.eu\n" in dead.message.annotations.decode()

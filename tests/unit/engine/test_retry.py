@@ -189,3 +189,13 @@ def test_what_died_where_nothing_is_kept_stays_among_the_dead(kind: int) -> None
     assert (done.is_done, done.moved_count, done.skipped_count) == (True, 0, 1)
     assert world.stats(DLQ).depth == 1
     assert set(world.broker.destinations.queues) == queues
+
+
+def test_a_dead_letter_that_names_a_pattern_stays() -> None:
+    world = EngineWorld()
+    queue = world.broker.destinations.queue(DLQ)
+    origin = b"original-destination:/topic/news.>\n"
+    world.broker.send(queue, Message(queue.destination_id, 1, 1, 4, 0, 0, 0, origin, b"", b"1"))
+    done = run(world, retry(world))
+    assert (done.is_done, done.moved_count, done.skipped_count) == (True, 0, 1)
+    assert world.broker.destinations.topics == {}, "no topic is made whose name no client could use"
