@@ -253,7 +253,11 @@ BROKER: Final = table(
     *all_listed("it names the broker to other brokers and to JMX; server-name is what clients see", "brokerName"),
     *all_listed("the store has a directory and a format of its own: data", "dataDirectory", "dataDirectoryFile"),
     *all_listed("persistent messages are always on disk", "persistent"),
-    *all_listed("delayed messages are always taken", "schedulerSupport", "schedulerDirectory"),
+    *all_listed(
+        "messages that ask for a later delivery are refused, whatever this says",
+        "schedulerSupport",
+        "schedulerDirectory",
+    ),
     *all_listed("there is no JMX; see /metrics and penstock stat", "useJmx"),
     *all_listed(_AUDIT, "maxPurgedDestinationsPerSweep"),
     *all_listed(
