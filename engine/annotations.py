@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+ORIGINAL_DESTINATION: Final = "original-destination"  # where a message that the broker moved was sent to
+
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})
 _UNESCAPES: Final = {"\\\\": "\\", "\\r": "\r", "\\n": "\n", "\\c": ":"}
 _ESCAPED: Final = re.compile(r"\\[\\rnc]")

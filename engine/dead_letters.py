@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.advisories import EXPIRED as EXPIRED_EVENT
 from engine.advisories import MESSAGE_DEAD
-from engine.annotations import annotation
+from engine.annotations import ORIGINAL_DESTINATION, annotation
 from engine.delivery import EXHAUST, Delivery, advance
 from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
 from engine.intake import without_marks
@@ -163,7 +163,7 @@ class DeadLetters:
         """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for."""
         identity = self.broker.message_id(message)
         lines = [
-            annotation("original-destination", PREFIXES[origin.kind] + origin.name),
+            annotation(ORIGINAL_DESTINATION, PREFIXES[origin.kind] + origin.name),
             annotation("dlqDeliveryFailureCause", text),
             annotation("originalMessageId", identity),
             annotation("originalDeliveryCount", str(attempts)),

@@ -116,6 +116,9 @@ READ_LANE: Final = 1  # pages of a backlog
 FILE_LANE: Final = 2  # preallocation, consume-queue files, retention
 
 
+DELIVERY_COUNT_MAX: Final = 0xFFFF  # that a record of the log can hold
+
+
 class Range:
     """``count`` consecutive entries of one consume queue, from ``first`` on.
 

@@ -16,10 +16,9 @@ from engine.delivery import DELAYED, DROP, FAIL, IN_FLIGHT, RELEASE, TIMER, Deli
 from engine.failures import FailureHistory, consumer_words
 from engine.lane import KEPT_DELAYED_BYTES
 from engine.message import Message
-from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, Range, TimerTarget
+from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, DELIVERY_COUNT_MAX, Range, TimerTarget
 from engine.queue import Queue
 from engine.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
-from engine.relocation import DELIVERY_COUNT_MAX
 
 if TYPE_CHECKING:
     from engine.broker import Broker

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from engine.delivery import Delivery
 from engine.message import Message
-from engine.ports import Range
+from engine.ports import DELIVERY_COUNT_MAX, Range
 from engine.queue import Queue
 from engine.topic import Topic
 
 if TYPE_CHECKING:
     from engine.broker import Broker
-
-DELIVERY_COUNT_MAX: Final = 65_535  # that a record of the log can hold
 
 
 def relocate(

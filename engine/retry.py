@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine import gates
-from engine.annotations import annotation, split_annotations
+from engine.annotations import ORIGINAL_DESTINATION, annotation, split_annotations
 from engine.client import Client
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import ACKNOWLEDGE, IN_FLIGHT, Delivery, advance
@@ -33,7 +33,6 @@ TICK_MS: Final = 100
 ADDED_PREFIXES: Final = ("dlq", "original", "_AMQ_ORIG_", "_AMQ_ACTUAL_EXPIRY")
 RETRY_COUNT: Final = "dlqRetryCount"
 RETRIED_ID: Final = "dlqRetriedMessageId"  # of the dead letter that it was
-ORIGIN: Final = "original-destination"
 
 _IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
 
@@ -144,7 +143,7 @@ class Retry(Client, TimerTarget):
 
     def _send_back(self, delivery: Delivery) -> None:
         added = split_annotations(delivery.message.annotations)
-        target = self._origin(dict(reversed(added)).get(ORIGIN, ""))
+        target = self._origin(dict(reversed(added)).get(ORIGINAL_DESTINATION, ""))
         if target is None:
             self.skipped_count += 1
             return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from config.matching import ONE, Pattern
 from config.model import VirtualTopic
-from engine.annotations import annotation
+from engine.annotations import ORIGINAL_DESTINATION, annotation
 from engine.destination import QUEUE, TOPIC
 from engine.destinations import DestinationWatcher
 from engine.message import PLAIN, Message
@@ -85,7 +85,7 @@ class VirtualTopics(DestinationWatcher):
         """Return the copies of a message to ``topic``, each for its queue."""
         rule = self._rule_for(topic.name)
         found: list[tuple[Queue, Message]] = []
-        line = annotation("original-destination", f"/topic/{topic.name}")
+        line = annotation(ORIGINAL_DESTINATION, f"/topic/{topic.name}")
         for queue in topic.copies:
             if rule is not None and rule.is_selective and not self._is_wanted(queue, message):
                 continue

@@ -15,7 +15,7 @@ from config.policies import RedeliveryPolicy
 from config.values import Destination
 from engine.broker import Broker
 from engine.consumer import Consumer
-from engine.destination import is_topic
+from engine.destination import KINDS_BY_NAME, is_topic
 from engine.failures import consumer_words
 from engine.store.biography import Biography, biography, entry_of
 from engine.store.reader import StoreReader
@@ -76,7 +76,7 @@ class LiveWhy(WhySource):
 def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:
     """Return the redelivery policy of a message's destination as configured now, and where its values stand."""
     kind, name, _, _ = entry_of(life)
-    number = 1 if kind == "queue" else 2
+    number = KINDS_BY_NAME[kind]
     return addresses.settings_for(number, name).redelivery, addresses.explain(number, name)
 
 

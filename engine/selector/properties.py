@@ -34,6 +34,24 @@ class Properties(ABC):
         """
 
 
+def header_field(message: Message, name: str, delivery_count: int, is_redelivered: bool) -> Value:
+    """Return a header field that the engine knows of any message, whatever its encoding; None for any other name."""
+    match name:
+        case "JMSDeliveryMode":
+            return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
+        case "JMSPriority":
+            return message.jms_priority()
+        case "JMSTimestamp":
+            return message.store_time_ms
+        case "JMSExpiration":
+            return message.expires_ms
+        case "JMSRedelivered":
+            return is_redelivered
+        case "JMSXDeliveryCount":
+            return delivery_count
+    return None
+
+
 class StompProperties(Properties):
     """A STOMP message, in one delivery.  Its header lines are searched, never parsed; what was found is remembered.
 
@@ -90,10 +108,6 @@ class StompProperties(Properties):
     def _jms_value(self, name: str) -> Value:
         message = self._message
         match name:
-            case "JMSDeliveryMode":
-                return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
-            case "JMSPriority":
-                return message.jms_priority()
             case "JMSMessageID":
                 if message.log_offset >= 0:
                     return f"{self._id_prefix}{message.log_offset}"
@@ -101,21 +115,16 @@ class StompProperties(Properties):
             case "JMSTimestamp":
                 value = self._number("timestamp")
                 return message.store_time_ms if value is None else value
-            case "JMSExpiration":
-                return message.expires_ms
             case "JMSCorrelationID":
                 return self._header("correlation-id")
             case "JMSReplyTo":
                 return self._header("reply-to")
             case "JMSType":
                 return self._header("type")
-            case "JMSRedelivered":
-                return self._is_redelivered
-            case "JMSXDeliveryCount":
-                return self._delivery_count
             case "JMSXGroupSeq":
                 return self._number(name)
-        return self._header(name)
+        known = header_field(message, name, self._delivery_count, self._is_redelivered)
+        return self._header(name) if known is None else known
 
     def _number(self, name: str) -> Value:
         text = self._header(name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from engine.message import PERSISTENT, STOMP, Message
-from engine.selector.properties import Properties, StompProperties, Value
+from engine.message import STOMP, Message
+from engine.selector.properties import Properties, StompProperties, Value, header_field
 
 
 class PropertyReader(ABC):
@@ -65,18 +65,4 @@ class _HeaderFields(Properties):
         self._is_redelivered = is_redelivered
 
     def get(self, name: str) -> Value:
-        message = self._message
-        match name:
-            case "JMSDeliveryMode":
-                return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
-            case "JMSPriority":
-                return message.jms_priority()
-            case "JMSTimestamp":
-                return message.store_time_ms
-            case "JMSExpiration":
-                return message.expires_ms
-            case "JMSRedelivered":
-                return self._is_redelivered
-            case "JMSXDeliveryCount":
-                return self._delivery_count
-        return None
+        return header_field(self._message, name, self._delivery_count, self._is_redelivered)

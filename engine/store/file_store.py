@@ -8,6 +8,7 @@ from engine.errors import StoreError
 from engine.keys import Keys
 from engine.message import Message
 from engine.ports import (
+    DELIVERY_COUNT_MAX,
     READ_LANE,
     Clock,
     DestinationState,
@@ -37,7 +38,6 @@ from engine.store.state import Lane, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
 
 LANE_SHIFT: Final = layout.LANE_SHIFT
-DELIVERY_COUNT_MAX: Final = 0xFFFF
 
 
 class FileStore(Store):

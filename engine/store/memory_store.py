@@ -10,6 +10,7 @@ from typing import Final
 
 from engine.message import Message
 from engine.ports import (
+    DELIVERY_COUNT_MAX,
     READ_LANE,
     SYNC_LANE,
     DestinationState,
@@ -23,7 +24,6 @@ from engine.store import format as layout
 from engine.store.commit_log import COMMIT_BYTES
 from engine.store.state import StoreState, compact_json
 
-DELIVERY_COUNT_MAX: Final = 0xFFFF
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
 
 

@@ -19,7 +19,7 @@ from config.model import Listeners
 from config.options import OptionError
 from config.values import Destination
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
 from gateway.cli.parsers import PasswordNeeded, add_user_argument
 
 if TYPE_CHECKING:
@@ -69,12 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         text = f"DESTINATION is {arguments.destination!r}, allowed is {Destination().allowed}"
         print(f"penstock: {text}", file=sys.stderr)
         return exit_codes.USAGE
-    except PasswordNeeded as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except HttpError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.FAILED if error.status == NOT_FOUND else exit_codes.UNREACHABLE
+    except (PasswordNeeded, HttpError) as error:
+        return tell(error, NOT_FOUND)
     config = load_config(arguments.config)
     listener = arguments.listener
     defaults = None

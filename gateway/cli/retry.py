@@ -9,7 +9,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
 from gateway.cli.parsers import PasswordNeeded, add_user_argument
 
 if TYPE_CHECKING:
@@ -58,12 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
                 status = fetch(arguments.http, path, authorization)
         except KeyboardInterrupt:
             status = fetch(arguments.http, path, authorization, "DELETE")
-    except PasswordNeeded as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except HttpError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.FAILED if error.status in BAD_REQUEST else exit_codes.UNREACHABLE
+    except (PasswordNeeded, HttpError) as error:
+        return tell(error, *BAD_REQUEST)
     if arguments.json:
         print(json.dumps(status))
     else:

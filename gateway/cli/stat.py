@@ -9,7 +9,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
 from gateway.cli.parsers import PasswordNeeded, add_user_argument
 
 if TYPE_CHECKING:
@@ -62,12 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
             if not arguments.watch:
                 return exit_codes.OK
             sleep(WATCH_INTERVAL_S)
-    except PasswordNeeded as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except HttpError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.UNREACHABLE
+    except (PasswordNeeded, HttpError) as error:
+        return tell(error)
 
 
 def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:

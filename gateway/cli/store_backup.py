@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import HttpError, authorization_of, fetch
+from gateway.cli.http_client import HttpError, authorization_of, fetch, tell
 from gateway.cli.parsers import PasswordNeeded
 
 if TYPE_CHECKING:
@@ -34,12 +34,8 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
 def run(arguments: argparse.Namespace) -> int:
     try:
         made = _back_up(arguments)
-    except PasswordNeeded as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except HttpError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.FAILED if error.status == CONFLICT else exit_codes.UNREACHABLE
+    except (PasswordNeeded, HttpError) as error:
+        return tell(error, CONFLICT)
     except LookupError as error:
         print(f"penstock: {error.args[0]}", file=sys.stderr)
         return exit_codes.FAILED

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import HttpError, authorization_of, fetch
+from gateway.cli.http_client import HttpError, authorization_of, fetch, tell
 from gateway.cli.parsers import PasswordNeeded
 
 if TYPE_CHECKING:
@@ -29,12 +29,8 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
 def run(arguments: argparse.Namespace) -> int:
     try:
         space = _space(arguments)
-    except PasswordNeeded as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except HttpError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.UNREACHABLE
+    except (PasswordNeeded, HttpError) as error:
+        return tell(error)
     except LookupError as error:
         print(f"penstock: {error.args[0]}", file=sys.stderr)
         return exit_codes.STORE

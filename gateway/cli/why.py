@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
 from gateway.cli.parsers import PasswordNeeded, add_user_argument
 
 if TYPE_CHECKING:
@@ -53,12 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         return exit_codes.USAGE
     try:
         document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
-    except PasswordNeeded as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except HttpError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.FAILED if error.status == NOT_FOUND else exit_codes.UNREACHABLE
+    except (PasswordNeeded, HttpError) as error:
+        return tell(error, NOT_FOUND)
     except LookupError as error:
         print(f"penstock: {error.args[0]}", file=sys.stderr)
         return exit_codes.FAILED

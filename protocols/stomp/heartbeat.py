@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
+from protocols.peer_times import TICK_CONNECTING_MS, TICK_LEAST_MS, TICK_MOST_MS, PeerTimes
 from protocols.stomp.handshake import Terms
 from protocols.stomp.settings import SessionSettings
 
 SEND_EARLY: Final = 0.8  # of the agreed interval, so that a loaded machine is not late
-TICK_MOST_MS: Final = 1_000
-TICK_LEAST_MS: Final = 20
-TICK_CONNECTING_MS: Final = 100  # soon after CONNECT the agreed intervals must be kept
 
 
-class Heartbeat:
-    """received_ms, sent_ms: monotonic time of the last octet either way.  Any octet counts as a heart-beat."""
+class Heartbeat(PeerTimes):
+    """Any octet counts as a heart-beat."""
 
-    __slots__ = ("settings", "terms", "opened_ms", "received_ms", "sent_ms", "partial_since_ms")
+    __slots__ = ("settings", "terms")
 
     def __init__(self, settings: SessionSettings, now_ms: int) -> None:
+        super().__init__(now_ms)
         self.settings = settings
         self.terms = Terms()
-        self.opened_ms = now_ms
-        self.received_ms = now_ms
-        self.sent_ms = now_ms
-        self.partial_since_ms = -1  # -1: no frame has begun that has not ended
-
-    def frame_seen(self, has_partial: bool, now_ms: int) -> None:
-        """Remember since when a frame has been under way."""
-        if not has_partial:
-            self.partial_since_ms = -1
-        elif self.partial_since_ms < 0:
-            self.partial_since_ms = now_ms
 
     def fault(self, now_ms: int, is_open: bool, is_reading_paused: bool) -> str:
         """Return what the client took too long for, "" for nothing.  While we do not read, its clock stands still."""
@@ -40,8 +28,7 @@ class Heartbeat:
             return ""
         if not is_open and now_ms - self.opened_ms >= settings.connect_time_ms:
             return f"no CONNECT within {settings.connect_time_ms} ms"
-        since_ms = self.partial_since_ms
-        if since_ms >= 0 and now_ms - since_ms >= settings.frame_time_ms:
+        if self.is_frame_late(now_ms, settings.frame_time_ms):
             return f"a frame took longer than {settings.frame_time_ms} ms"
         silent_ms = now_ms - self.received_ms
         allowed_ms = int(self.terms.receive_ms * settings.heart_beat_grace)
@@ -54,12 +41,6 @@ class Heartbeat:
     def must_send(self, now_ms: int) -> bool:
         interval_ms = self.terms.send_ms
         return interval_ms > 0 and now_ms - self.sent_ms >= int(interval_ms * SEND_EARLY)
-
-    def reading_resumed(self, now_ms: int) -> None:
-        """We read again: the client's clocks go on from here."""
-        self.received_ms = now_ms
-        if self.partial_since_ms >= 0:
-            self.partial_since_ms = now_ms
 
     def interval_ms(self, is_open: bool) -> int:
         """Return when to look again."""

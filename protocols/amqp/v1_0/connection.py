@@ -40,7 +40,7 @@ from protocols.amqp.v1_0.errors import (
     TimedOut,
     symbol_for,
 )
-from protocols.amqp.v1_0.idle import TICK_CONNECTING_MS, IdleTimes
+from protocols.amqp.v1_0.idle import IdleTimes
 from protocols.amqp.v1_0.link import IncomingLink, OutgoingLink, error_of
 from protocols.amqp.v1_0.parking import Parked, Parking
 from protocols.amqp.v1_0.performatives import (
@@ -69,6 +69,7 @@ from protocols.amqp.v1_0.transaction import Transactions
 from protocols.amqp.v1_0.values import Symbol, Value
 from protocols.connection import Link as Socket
 from protocols.connection import ProtocolConnection
+from protocols.peer_times import TICK_CONNECTING_MS
 
 # States.
 AWAITING_HEADER: Final = 0

@@ -5,46 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.peer_times import TICK_CONNECTING_MS, TICK_LEAST_MS, TICK_MOST_MS, PeerTimes
 
 SEND_LEAST_MS: Final = 100  # a peer that asks for something more often gets this
-TICK_MOST_MS: Final = 1_000
-TICK_LEAST_MS: Final = 20
-TICK_CONNECTING_MS: Final = 100
 
 
-class IdleTimes:
-    """received_ms, sent_ms: monotonic time of the last octet either way.
+class IdleTimes(PeerTimes):
+    """send_every_ms: what the peer asks for, 0 for nothing."""
 
-    send_every_ms: what the peer asks for, 0 for nothing.
-    """
-
-    __slots__ = ("settings", "opened_ms", "received_ms", "sent_ms", "send_every_ms", "partial_since_ms")
+    __slots__ = ("settings", "send_every_ms")
 
     def __init__(self, settings: AmqpSettings, now_ms: int) -> None:
+        super().__init__(now_ms)
         self.settings = settings
-        self.opened_ms = now_ms
-        self.received_ms = now_ms
-        self.sent_ms = now_ms
         self.send_every_ms = 0
-        self.partial_since_ms = -1  # -1: no frame has begun that has not ended
 
     def agree(self, idle_time_out_ms: int | None) -> None:
         """Take what the peer's open asks for."""
         if idle_time_out_ms:
             self.send_every_ms = max(SEND_LEAST_MS, idle_time_out_ms)
-
-    def frame_seen(self, has_partial: bool, now_ms: int) -> None:
-        """Remember since when a frame has been under way."""
-        if not has_partial:
-            self.partial_since_ms = -1
-        elif self.partial_since_ms < 0:
-            self.partial_since_ms = now_ms
-
-    def reading_resumed(self, now_ms: int) -> None:
-        """We read again: the peer's clocks go on from here."""
-        self.received_ms = now_ms
-        if self.partial_since_ms >= 0:
-            self.partial_since_ms = now_ms
 
     def fault(self, now_ms: int, is_open: bool, is_reading_paused: bool) -> str:
         """Return what the peer took too long for, "" for nothing.  While we do not read, its clock stands still."""
@@ -53,7 +32,7 @@ class IdleTimes:
             return ""
         if not is_open and now_ms - self.opened_ms >= settings.connect_time_ms:
             return f"no open within {settings.connect_time_ms} ms"
-        if self.partial_since_ms >= 0 and now_ms - self.partial_since_ms >= settings.frame_time_ms:
+        if self.is_frame_late(now_ms, settings.frame_time_ms):
             return f"a frame took longer than {settings.frame_time_ms} ms"
         silent_ms = now_ms - self.received_ms
         if is_open and 0 < settings.idle_time_ms < silent_ms:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from engine.message import PERSISTENT, Message
-from engine.selector.properties import Properties
+from engine.message import Message
+from engine.selector.properties import Properties, header_field
 from engine.selector.properties import Value as Seen
 from engine.selector.readers import PropertyReader
 from protocols.amqp.v1_0 import sections as at
@@ -49,16 +49,6 @@ class AmqpProperties(Properties):
     def _jms_value(self, name: str) -> Seen:
         message = self._message
         match name:
-            case "JMSDeliveryMode":
-                return "PERSISTENT" if message.flags & PERSISTENT else "NON_PERSISTENT"
-            case "JMSPriority":
-                return message.jms_priority()
-            case "JMSExpiration":
-                return message.expires_ms
-            case "JMSRedelivered":
-                return self._is_redelivered
-            case "JMSXDeliveryCount":
-                return self._delivery_count
             case "JMSMessageID":
                 return id_text(self._read().field(at.MESSAGE_ID), is_message_id=True)
             case "JMSCorrelationID":
@@ -72,6 +62,9 @@ class AmqpProperties(Properties):
             case "JMSXUserID":
                 user = self._read().field(at.USER_ID)
                 return user.decode("utf-8", "replace") if isinstance(user, bytes) else None
+        known = header_field(message, name, self._delivery_count, self._is_redelivered)
+        if known is not None:
+            return known
         place = _TEXT_FIELDS.get(name)
         if place is None:
             return _seen(self._read().application_properties.get(name))
