@@ -5,8 +5,12 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from protocols.amqp.v1_0.codec import AMQP_LAYER, Decoder, encode_frame, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Composite, Flow, Open, Source, Target, Transfer
+from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.decoder import Decoder
+from protocols.amqp.v1_0.encoder import encode_frame
+from protocols.amqp.v1_0.frames import AMQP_LAYER, protocol_header
+from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Flow, Open, Transfer
+from protocols.amqp.v1_0.termini import Source, Target
 from tests.support.amqp_gateway import text
 from tests.support.gateway_process import GatewayProcess
 

@@ -8,30 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.inspection import inspect
-from protocols.amqp.v1_0.codec import encode_frame
-from protocols.amqp.v1_0.performatives import (
-    Accepted,
-    Attach,
-    Begin,
-    Composite,
-    Coordinator,
-    Declare,
-    Detach,
-    Discharge,
-    Disposition,
-    End,
-    Flow,
-    Modified,
-    Rejected,
-    Released,
-    Source,
-    State,
-    Target,
-    TransactionalState,
-    Transfer,
-    encode_composite,
-)
+from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.composite_codec import encode_composite
+from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.encoder import encode_frame
+from protocols.amqp.v1_0.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.states import Accepted, Modified, Rejected, Released, State, TransactionalState
+from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.values import Described, Symbol, UInt, ULong
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, text
 

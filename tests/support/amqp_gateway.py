@@ -8,27 +8,18 @@ from typing import Any, TypeVar
 from engine.message import AMQP_1_0
 from engine.ports import READ_LANE, SYNC_LANE
 from protocols.amqp.sasl import Credentials, ScramVerifier
-from protocols.amqp.v1_0.codec import AMQP_LAYER, SASL_LAYER, Decoder, encode_frame, protocol_header
+from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.connection import AmqpConnection
 from protocols.amqp.v1_0.conversion import StompForm
-from protocols.amqp.v1_0.performatives import (
-    Accepted,
-    Attach,
-    Begin,
-    Close,
-    Composite,
-    Coordinator,
-    Detach,
-    Disposition,
-    End,
-    Flow,
-    Open,
-    Source,
-    Target,
-    Transfer,
-)
+from protocols.amqp.v1_0.coordination import Coordinator
+from protocols.amqp.v1_0.decoder import Decoder
+from protocols.amqp.v1_0.encoder import encode_frame
+from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.properties import AmqpPropertyReader
 from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.states import Accepted
+from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Symbol
 from protocols.stomp.settings import SessionSettings

@@ -6,9 +6,10 @@ import uuid
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from protocols.amqp.v1_0.codec import Decoder
+from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.decoder import Decoder
 from protocols.amqp.v1_0.errors import AmqpError
-from protocols.amqp.v1_0.performatives import Composite, Transfer
+from protocols.amqp.v1_0.performatives import Transfer
 from protocols.amqp.v1_0.values import (
     Array,
     Byte,

@@ -6,29 +6,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.performatives import (
-    Accepted,
-    Attach,
-    Begin,
-    Close,
-    Composite,
-    Coordinator,
-    Declared,
-    Detach,
-    Disposition,
-    End,
-    Error,
-    Flow,
-    Modified,
-    Open,
-    Received,
-    Rejected,
-    Released,
-    Source,
-    Target,
-    TransactionalState,
-    Transfer,
-)
+from protocols.amqp.v1_0.composite import Composite, Error
+from protocols.amqp.v1_0.coordination import Coordinator
+from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from protocols.amqp.v1_0.states import Accepted, Declared, Modified, Received, Rejected, Released, TransactionalState
+from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.values import (
     Array,
     Byte,

@@ -16,11 +16,13 @@ from engine.queue import Queue
 from engine.topic import Topic
 from engine.wildcard import Wildcard
 from protocols.amqp.v1_0.addresses import source_of, target_of
-from protocols.amqp.v1_0.codec import encode_frame
-from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound
-from protocols.amqp.v1_0.link import IncomingLink, Link, OutgoingLink, SubscriptionLink, error_of
-from protocols.amqp.v1_0.performatives import Attach, Coordinator, Detach, Source, Target
+from protocols.amqp.v1_0.coordination import Coordinator
+from protocols.amqp.v1_0.encoder import encode_frame
+from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound, error_of
+from protocols.amqp.v1_0.link import IncomingLink, Link, OutgoingLink, SubscriptionLink
+from protocols.amqp.v1_0.performatives import Attach, Detach
 from protocols.amqp.v1_0.subscribing import subscription, subscription_name
+from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.transaction import CAPABILITIES, CoordinatorLink
 from protocols.amqp.v1_0.values import Described, Symbol, UInt, ULong, Value
 

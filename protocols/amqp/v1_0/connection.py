@@ -1,95 +1,60 @@
-"""One AMQP 1.0 connection: octets in, operations on the engine, octets out.  Source: AMQP 1.0 part 2, 2.2 to 2.4.
-
-AWAITING_HEADER --SASL--> LOGGING_IN --> AWAITING_HEADER --AMQP--> AWAITING_OPEN --open--> OPEN --close--> ENDING
-                --AMQP, where nobody must log in--------------/
-"""
+"""One AMQP 1.0 connection: octets in, operations on the engine, octets out.  Source: AMQP 1.0 part 2, 2.3 and 2.4."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Final
 
-from engine import gates
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
 from engine.message import Message
-from engine.queue import Queue
-from engine.topic import Topic
-from protocols.amqp.sasl import ANONYMOUS, PLAIN, Challenge, Check, Credentials, Login, Step, Success
-from protocols.amqp.v1_0.codec import (
-    AMQP_LAYER,
-    HEARTBEAT_OCTETS,
-    SASL_LAYER,
-    Decoder,
-    Heartbeat,
-    ProtocolHeader,
-    encode_frame,
-    encode_sasl_frame,
-    protocol_header,
-)
+from protocols.amqp.sasl import Credentials
+from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.decoder import Decoder
+from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.errors import (
-    ClientIdInUse,
     Forced,
     FramingError,
     IllegalState,
-    NotAllowed,
-    ParkedTooMuch,
     SessionError,
     TimedOut,
-    symbol_for,
+    error_of,
+)
+from protocols.amqp.v1_0.frames import (
+    AMQP_LAYER,
+    HEARTBEAT_OCTETS,
+    SASL_LAYER,
+    Heartbeat,
+    ProtocolHeader,
+    protocol_header,
 )
 from protocols.amqp.v1_0.idle import IdleTimes
-from protocols.amqp.v1_0.link import IncomingLink, OutgoingLink, error_of
-from protocols.amqp.v1_0.parking import Parked, Parking
-from protocols.amqp.v1_0.performatives import (
-    Attach,
-    Begin,
-    Close,
-    Composite,
-    Detach,
-    Disposition,
-    End,
-    Error,
-    Flow,
-    Open,
-    Rejected,
-    SaslChallenge,
-    SaslInit,
-    SaslMechanisms,
-    SaslOutcome,
-    SaslResponse,
-    Transfer,
+from protocols.amqp.v1_0.link import OutgoingLink
+from protocols.amqp.v1_0.opening import (
+    AWAITING_HEADER,
+    AWAITING_OPEN,
+    CHANNEL_MAX,
+    CHECKING,
+    ENDING,
+    FRAME_SIZE_LEAST,
+    LOGGING_IN,
+    OPEN,
+    Opening,
 )
+from protocols.amqp.v1_0.parking import Parking
+from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.sections import Scanner
 from protocols.amqp.v1_0.session import AmqpSession
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.transaction import Transactions
-from protocols.amqp.v1_0.values import Symbol, Value
 from protocols.connection import Link as Socket
 from protocols.connection import ProtocolConnection
 from protocols.peer_times import TICK_CONNECTING_MS
 
-# States.
-AWAITING_HEADER: Final = 0
-LOGGING_IN: Final = 1
-CHECKING: Final = 2  # a password, elsewhere
-AWAITING_OPEN: Final = 3
-OPEN: Final = 4
-ENDING: Final = 5  # nothing more is read; what is owed still leaves
-
-FRAME_SIZE_UNLIMITED: Final = 0xFFFFFFFF
-FRAME_SIZE_LEAST: Final = 512
-CHANNEL_MAX: Final = 65_535
 DELIVERY_OVERHEAD_BYTES: Final = 64
 TICK_DRAINING_MS: Final = 20
-
-OUTCOME_OK: Final = 0
-OUTCOME_AUTH: Final = 1
-
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
-SOLE_CONNECTION: Final = "sole-connection-for-container"
 
 
 class AmqpConnection(ProtocolConnection):
@@ -103,7 +68,7 @@ class AmqpConnection(ProtocolConnection):
         "decoder",
         "scanner",
         "state",
-        "login",
+        "opening",
         "login_name",
         "container_id",
         "channels",
@@ -123,8 +88,6 @@ class AmqpConnection(ProtocolConnection):
         "ending_deadline_ms",
         "idle",
         "now_ms",
-        "has_logged_in",
-        "is_sole",
     )
 
     def __init__(
@@ -138,7 +101,7 @@ class AmqpConnection(ProtocolConnection):
         self.decoder = Decoder(settings.max_frame_size)
         self.scanner = Scanner()
         self.state = AWAITING_HEADER
-        self.login: Login | None = None
+        self.opening = Opening(self)
         self.login_name = ""
         self.container_id = ""
         self.channels: dict[int, AmqpSession] = {}
@@ -146,7 +109,7 @@ class AmqpConnection(ProtocolConnection):
         self.peer_frame_size = FRAME_SIZE_LEAST
         self.peer_channel_max = CHANNEL_MAX
         self.transactions = Transactions(self)
-        self.parking = Parking()
+        self.parking = Parking(self)
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
@@ -158,8 +121,6 @@ class AmqpConnection(ProtocolConnection):
         self.ending_deadline_ms = 0
         self.idle = IdleTimes(settings, now_ms)
         self.now_ms = now_ms
-        self.has_logged_in = False
-        self.is_sole = False
         broker.connect(self)
 
     # -- the gateway's side
@@ -216,11 +177,7 @@ class AmqpConnection(ProtocolConnection):
         if self.state != CHECKING:
             return
         self.socket.resume_reading()
-        self.state = LOGGING_IN
-        if is_allowed:
-            self._logged_in(Success(self.login_name))
-        else:
-            self._login_failed("login and passcode are not those of a user")
+        self.opening.checked(is_allowed)
         self._read_frames()
 
     def tick(self, now_ms: int) -> int:
@@ -248,7 +205,7 @@ class AmqpConnection(ProtocolConnection):
     def input_ended(self) -> None:
         if self.state in (CHECKING, ENDING):
             return
-        self._end(b"", is_lost=True)
+        self.end(b"", is_lost=True)
 
     def connection_lost(self) -> None:
         self.state = ENDING
@@ -258,7 +215,7 @@ class AmqpConnection(ProtocolConnection):
         if self.state == OPEN:
             self._fail(Forced("the gateway is shutting down"))
         elif self.state != ENDING:
-            self._end(b"", is_lost=False)
+            self.end(b"", is_lost=False)
 
     # -- the engine's side
 
@@ -283,39 +240,16 @@ class AmqpConnection(ProtocolConnection):
 
     def admit(self) -> None:
         self.broker.sender = self.client_number
-        parking = self.parking
-        parked = parking.take_all()
-        for one in parked:
-            one.link.is_held = False
-        for one in parked:
-            self._send_again(one)
-        for one in parked:
-            if not one.link.is_held:
-                one.link.grant()
+        self.parking.admit()
         self.transactions.admit()
-        if parking.is_reading_paused and parking.parked_bytes < self.settings.block_park_bytes:
-            parking.is_reading_paused = False
+        if self.parking.may_read_again():
             self.idle.reading_resumed(self.now_ms)
             self.socket.resume_reading()
             self._read_frames()
         self.touch()
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        parking = self.parking
-        released: dict[IncomingLink, None] = {}
-        for one in parking.take_all():
-            if one.destination.uri() != uri:
-                parking.add(one)
-                continue
-            released[one.link] = None
-            if one.is_settled:
-                one.link.detach(error)
-            else:
-                one.link.answer(one.delivery_id, False, Rejected(error_of(error)))
-        for link in released:
-            if not any(one.link is link for one in parking.parked):
-                link.is_held = False
-                link.grant()
+        self.parking.waited_too_long(uri, error)
         self.transactions.waited_too_long(uri, error)
 
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
@@ -353,31 +287,6 @@ class AmqpConnection(ProtocolConnection):
         elif self._is_window_shut():
             self.is_output_full = True
 
-    def park(
-        self,
-        link: IncomingLink,
-        delivery_id: int,
-        is_settled: bool,
-        destination: Queue | Topic,
-        message: Message,
-        gate: int,
-    ) -> None:
-        """Keep a message until its gate opens.  Raises: LinkError beyond the limit."""
-        parking = self.parking
-        settings = self.settings
-        if parking.parked_bytes + message.size > settings.block_park_max_bytes and parking.parked:
-            raise ParkedTooMuch(
-                f"{parking.parked_bytes} octets wait to be sent to {destination.uri()}; "
-                f"the limit is {settings.block_park_max_bytes}"
-            )
-        parking.add(Parked(link, delivery_id, is_settled, destination, message))
-        if gate != gates.OPEN:
-            self.broker.flow.park(self, gate, destination)
-        # A connection that also receives is read on: its dispositions stand behind its transfers in one stream.
-        if parking.parked_bytes >= settings.block_park_bytes and not self.consumers and not parking.is_reading_paused:
-            parking.is_reading_paused = True
-            self.socket.pause_reading()
-
     # -- frames
 
     def _read_frames(self) -> None:
@@ -392,12 +301,12 @@ class AmqpConnection(ProtocolConnection):
                 session = channels.get(decoder.channel)
                 if isinstance(frame, Transfer):
                     if session is None:
-                        self._unexpected(frame)
+                        self.unexpected(frame)
                     elif not session.is_ending:
                         session.transfer(frame, decoder.payload)
                 elif isinstance(frame, Disposition):
                     if session is None:
-                        self._unexpected(frame)
+                        self.unexpected(frame)
                     elif not session.is_ending:
                         session.disposition(frame)
                 elif isinstance(frame, Flow) and session is not None:
@@ -420,21 +329,21 @@ class AmqpConnection(ProtocolConnection):
     def _take_rare(self, frame: Composite, session: AmqpSession | None) -> None:
         state = self.state
         if isinstance(frame, ProtocolHeader):
-            self._header(frame)
+            self.opening.header(frame)
         elif isinstance(frame, Heartbeat):
             return
         elif state == LOGGING_IN:
-            self._sasl(frame)
+            self.opening.sasl(frame)
         elif state == AWAITING_OPEN and isinstance(frame, Open):
-            self._open(frame)
+            self.opening.open(frame)
         elif state != OPEN:
-            self._unexpected(frame)
+            self.unexpected(frame)
         elif isinstance(frame, Begin):
             self._begin(frame)
         elif isinstance(frame, Close):
             self._close(frame)
         elif session is None:
-            self._unexpected(frame)
+            self.unexpected(frame)
         elif isinstance(frame, End):
             self._end_session(session)
         elif session.is_ending:
@@ -444,115 +353,11 @@ class AmqpConnection(ProtocolConnection):
         elif isinstance(frame, Detach):
             session.detach(frame)
         else:
-            self._unexpected(frame)
+            self.unexpected(frame)
 
-    def _unexpected(self, frame: Composite) -> None:
+    def unexpected(self, frame: Composite) -> None:
+        """Raises: IllegalState."""
         raise IllegalState(f"{frame.NAME} on channel {self.decoder.channel} is not expected now")
-
-    def _header(self, header: ProtocolHeader) -> None:
-        needs_sasl = self.settings.needs_login and not self.has_logged_in
-        wanted = SASL_LAYER if needs_sasl else AMQP_LAYER
-        is_fine = header.is_supported() and (header.layer == wanted or (header.layer == SASL_LAYER and not needs_sasl))
-        if not is_fine or (header.layer == SASL_LAYER and self.has_logged_in):
-            # Say what would be taken, and close (transport 2.2).
-            self._end(protocol_header(wanted), is_lost=False)
-            return
-        self.out.append(protocol_header(header.layer))
-        if header.layer == AMQP_LAYER:
-            self.state = AWAITING_OPEN
-            return
-        self.state = LOGGING_IN
-        mechanisms = (*self.credentials.scram_mechanisms(), PLAIN) if needs_sasl else (PLAIN, ANONYMOUS)
-        self.login = Login(mechanisms, self.credentials)
-        self.out.append(encode_sasl_frame(SaslMechanisms(list(mechanisms))))
-
-    def _sasl(self, frame: Composite) -> None:
-        login = self.login
-        assert login is not None, "SASL frames come after its header"
-        if isinstance(frame, SaslInit) and not login.mechanism:
-            step = login.start(frame.mechanism, frame.initial_response)
-        elif isinstance(frame, SaslResponse) and login.mechanism:
-            step = login.respond(frame.response)
-        else:
-            self._unexpected(frame)
-            return
-        self._take_step(step)
-
-    def _take_step(self, step: Step) -> None:
-        if isinstance(step, Challenge):
-            self.out.append(encode_sasl_frame(SaslChallenge(step.octets)))
-        elif isinstance(step, Check):
-            self.login_name = step.login
-            if not self.settings.needs_login:
-                self._logged_in(Success(step.login))
-                return
-            self.state = CHECKING
-            self.socket.pause_reading()
-            self.socket.authenticate(step.login, step.passcode)
-        elif isinstance(step, Success):
-            self._logged_in(step)
-        else:
-            self._login_failed(step.reason)
-
-    def _logged_in(self, success: Success) -> None:
-        self.login = None
-        self.login_name = success.login
-        self.has_logged_in = True
-        if self.settings.needs_login:
-            self.groups = self.settings.groups.get(success.login, self.groups)
-        self.out.append(encode_sasl_frame(SaslOutcome(OUTCOME_OK, success.octets)))
-        self.state = AWAITING_HEADER
-        self.decoder.expect_header()
-
-    def _login_failed(self, reason: str) -> None:
-        self.socket.warn(f"login refused: {reason}")
-        self._end(encode_sasl_frame(SaslOutcome(OUTCOME_AUTH)), is_lost=False)
-
-    def _open(self, frame: Open) -> None:
-        size = FRAME_SIZE_UNLIMITED if frame.max_frame_size is None else frame.max_frame_size
-        if size < FRAME_SIZE_LEAST:
-            raise NotAllowed(f"max-frame-size is {size}; allowed is {FRAME_SIZE_LEAST} and above")
-        self.peer_frame_size = min(size, self.settings.max_frame_size)
-        self.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
-        self.idle.agree(frame.idle_time_out)
-        self.is_sole = SOLE_CONNECTION in (frame.desired_capabilities or ())
-        if self._is_id_taken(frame.container_id):
-            # A client reads in open that it will not come to anything, and waits for the close (Qpid JMS).
-            self._refuse_open(
-                ClientIdInUse(f"client id {frame.container_id[:200]!r} is in use by another connection"),
-                {Symbol("invalid-field"): Symbol("container-id")},
-            )
-            return
-        self.container_id = frame.container_id
-        self.out.append(encode_frame(0, self._own_open()))
-        self.state = OPEN
-
-    def _is_id_taken(self, container_id: str) -> bool:
-        """Say whether another connection has this id, and one of the two asked to be the only one."""
-        for client in self.broker.clients.values():  # once a connection
-            if isinstance(client, AmqpConnection) and client.container_id == container_id and client.state == OPEN:
-                if client.is_sole or self.is_sole:
-                    return True
-        return False
-
-    def _refuse_open(self, error: PenstockError, info: dict[Value, Value] | None = None) -> None:
-        own = self._own_open()
-        own.properties = {Symbol("amqp:connection-establishment-failed"): True}
-        close = Close(Error(symbol_for(error), str(error), info))
-        self._end(encode_frame(0, own) + encode_frame(0, close), is_lost=False)
-
-    def _own_open(self) -> Open:
-        settings = self.settings
-        offered = [*CAPABILITIES, SOLE_CONNECTION] if self.is_sole else list(CAPABILITIES)
-        return Open(
-            settings.server,
-            None,
-            settings.max_frame_size,
-            settings.channel_max,
-            settings.idle_time_ms // 2 or None,
-            offered_capabilities=offered,
-            properties={Symbol("product"): settings.server},
-        )
 
     def _begin(self, frame: Begin) -> None:
         peer_channel = self.decoder.channel
@@ -588,9 +393,17 @@ class AmqpConnection(ProtocolConnection):
             self.socket.warn(f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}")
         # The answer stands for every outcome before it, also for those that were put off.
         offset = self.broker.flush_settlements()
-        self._end(encode_frame(0, Close()), is_lost=False)
+        self.end(encode_frame(0, Close()), is_lost=False)
         if offset > self.broker.store.confirmed_offset():
             self.owed.append((offset, b""))
+
+    def is_id_taken(self, container_id: str) -> bool:
+        """Say whether another connection has this id, and one of the two asked to be the only one."""
+        for client in self.broker.clients.values():  # once a connection
+            if isinstance(client, AmqpConnection) and client.container_id == container_id and client.state == OPEN:
+                if client.opening.is_sole or self.opening.is_sole:
+                    return True
+        return False
 
     # -- the steps
 
@@ -601,24 +414,6 @@ class AmqpConnection(ProtocolConnection):
             self.owed[-1] = (offset, earlier + octets)
         else:
             self.out.append(octets)
-
-    def _send_again(self, one: Parked) -> None:
-        link = one.link
-        if link.is_held or self.parking.holds(one.destination):
-            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gates.OPEN)
-            return
-        try:
-            gate = self.broker.send(one.destination, one.message)
-        except EngineError as error:  # the address fails what it has no room for
-            if one.is_settled:
-                link.detach(error)
-            else:
-                link.answer(one.delivery_id, False, Rejected(error_of(error)))
-            return
-        if gate != gates.OPEN:
-            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gate)
-        elif not one.is_settled:
-            link.confirm(one.delivery_id, one.message)
 
     def _settle_sent(self) -> None:
         settling = self.settling
@@ -643,15 +438,15 @@ class AmqpConnection(ProtocolConnection):
         """Close the connection because of an error; before open there is nothing that could say so but a header."""
         self.socket.warn(f"{error.condition}: {str(error)[:300]}")
         if self.state == OPEN:
-            self._end(encode_frame(0, Close(error_of(error))), is_lost=False)
+            self.end(encode_frame(0, Close(error_of(error))), is_lost=False)
         elif self.state == AWAITING_OPEN:
-            self._refuse_open(error)
+            self.opening.refuse(error)
         elif self.state == AWAITING_HEADER and isinstance(error, FramingError):
-            self._end(protocol_header(SASL_LAYER if self.settings.needs_login else AMQP_LAYER), is_lost=False)
+            self.end(protocol_header(SASL_LAYER if self.settings.needs_login else AMQP_LAYER), is_lost=False)
         else:
-            self._end(b"", is_lost=False)
+            self.end(b"", is_lost=False)
 
-    def _end(self, last_words: bytes, is_lost: bool) -> None:
+    def end(self, last_words: bytes, is_lost: bool) -> None:
         """Read nothing more; ``last_words`` leave behind what is owed."""
         if self.state == ENDING:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from engine.errors import PenstockError
+from protocols.amqp.v1_0.composite import Error
 
 
 class AmqpError(PenstockError):
@@ -149,3 +150,8 @@ SYMBOLS: Final[dict[str, str]] = {
 def symbol_for(error: PenstockError) -> str:
     """Return the symbol of an error; a condition that is missing above is an internal error to the peer."""
     return SYMBOLS.get(error.condition, "amqp:internal-error")
+
+
+def error_of(error: PenstockError) -> Error:
+    """Return what a peer is told."""
+    return Error(symbol_for(error), str(error))

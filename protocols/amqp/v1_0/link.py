@@ -18,7 +18,7 @@ from engine.message import AMQP_1_0, KEYED, PERSISTENT, Message
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS, target_of
-from protocols.amqp.v1_0.codec import ACCEPTED, TransferHead, encode_frame
+from protocols.amqp.v1_0.encoder import TransferHead, encode_frame
 from protocols.amqp.v1_0.errors import (
     DecodeError,
     InvalidField,
@@ -26,19 +26,12 @@ from protocols.amqp.v1_0.errors import (
     MessageSizeExceeded,
     NotImplementedHere,
     TransferLimitExceeded,
-    symbol_for,
+    error_of,
 )
 from protocols.amqp.v1_0.mapping import outgoing_sections
-from protocols.amqp.v1_0.performatives import (
-    Detach,
-    Error,
-    Flow,
-    Rejected,
-    State,
-    TransactionalState,
-    Transfer,
-)
+from protocols.amqp.v1_0.performatives import Detach, Flow, Transfer
 from protocols.amqp.v1_0.sections import Scanned, split_annotations, split_header
+from protocols.amqp.v1_0.states import ACCEPTED, Rejected, State, TransactionalState
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.session import AmqpSession
@@ -96,10 +89,6 @@ class Link:
         self.is_detaching = True
         self.close(False, False)
         self.session.connection.send(encode_frame(self.session.channel, Detach(self.handle, True, error_of(error))))
-
-
-def error_of(error: PenstockError) -> Error:
-    return Error(symbol_for(error), str(error))
 
 
 class IncomingLink(Link):
@@ -202,7 +191,7 @@ class IncomingLink(Link):
     def park(self, delivery_id: int, is_settled: bool, destination: Queue | Topic, message: Message, gate: int) -> None:
         """Keep a message that finds its gate shut; nothing more is granted on this link meanwhile."""
         self.is_held = True
-        self.session.connection.park(self, delivery_id, is_settled, destination, message, gate)
+        self.session.connection.parking.park(self, delivery_id, is_settled, destination, message, gate)
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
         self.first = None

@@ -17,7 +17,7 @@ from typing import Final
 
 from engine.ports import CAUSE_REJECTED
 from engine.refusal import Refusal
-from protocols.amqp.v1_0.performatives import Accepted, Modified, Rejected, Released, State
+from protocols.amqp.v1_0.states import Accepted, Modified, Rejected, Released, State
 
 RELEASED: Final = Refusal("requeue")
 FAILED: Final = Refusal("redeliver")

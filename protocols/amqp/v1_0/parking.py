@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine import gates
+from engine.errors import EngineError
 from engine.message import Message
 from engine.queue import Queue
 from engine.topic import Topic
+from protocols.amqp.v1_0.errors import ParkedTooMuch, error_of
+from protocols.amqp.v1_0.states import Rejected
 
 if TYPE_CHECKING:
+    from protocols.amqp.v1_0.connection import AmqpConnection
     from protocols.amqp.v1_0.link import IncomingLink
 
 PARKED_OVERHEAD_BYTES: Final = 512
@@ -30,13 +35,21 @@ class Parked:
         self.destination = destination
         self.message = message
 
+    def refuse(self, error: EngineError) -> None:
+        """Say that it will not be sent; what is settled already can only be answered with the link."""
+        if self.is_settled:
+            self.link.detach(error)
+        else:
+            self.link.answer(self.delivery_id, False, Rejected(error_of(error)))
+
 
 class Parking:
     """parked: in the order they came.  addresses: what they wait for, so that none overtakes another."""
 
-    __slots__ = ("parked", "parked_bytes", "addresses", "is_reading_paused")
+    __slots__ = ("connection", "parked", "parked_bytes", "addresses", "is_reading_paused")
 
-    def __init__(self) -> None:
+    def __init__(self, connection: AmqpConnection) -> None:
+        self.connection = connection
         self.parked: list[Parked] = []
         self.parked_bytes = 0
         self.addresses: dict[str, int] = {}
@@ -45,11 +58,6 @@ class Parking:
     def holds(self, destination: Queue | Topic) -> bool:
         """Say whether messages to ``destination`` wait, behind which others must."""
         return bool(self.addresses) and destination.uri() in self.addresses
-
-    def add(self, one: Parked) -> None:
-        self.parked.append(one)
-        self.parked_bytes += one.message.size + PARKED_OVERHEAD_BYTES
-        self.addresses[one.destination.uri()] = 1
 
     def take_all(self) -> list[Parked]:
         """Return all in order; those that must still wait are parked again by the caller."""
@@ -66,5 +74,84 @@ class Parking:
         parked = self.take_all()
         for one in parked:
             if one.link is not link:
-                self.add(one)
+                self._add(one)
         return len(parked) - len(self.parked)
+
+    def park(
+        self,
+        link: IncomingLink,
+        delivery_id: int,
+        is_settled: bool,
+        destination: Queue | Topic,
+        message: Message,
+        gate: int,
+    ) -> None:
+        """Keep a message until its gate opens.  Raises: ParkedTooMuch beyond the limit."""
+        connection = self.connection
+        settings = connection.settings
+        if self.parked_bytes + message.size > settings.block_park_max_bytes and self.parked:
+            raise ParkedTooMuch(
+                f"{self.parked_bytes} octets wait to be sent to {destination.uri()}; "
+                f"the limit is {settings.block_park_max_bytes}"
+            )
+        self._add(Parked(link, delivery_id, is_settled, destination, message))
+        if gate != gates.OPEN:
+            connection.broker.flow.park(connection, gate, destination)
+        # A connection that also receives is read on: its dispositions stand behind its transfers in one stream.
+        if self.parked_bytes >= settings.block_park_bytes and not connection.consumers and not self.is_reading_paused:
+            self.is_reading_paused = True
+            connection.socket.pause_reading()
+
+    def admit(self) -> None:
+        """A gate has opened: send what waits, as far as it goes."""
+        parked = self.take_all()
+        for one in parked:
+            one.link.is_held = False
+        for one in parked:
+            self._send_again(one)
+        for one in parked:
+            if not one.link.is_held:
+                one.link.grant()
+
+    def may_read_again(self) -> bool:
+        """Say, once, that so little waits now that the connection is read again."""
+        if not self.is_reading_paused or self.parked_bytes >= self.connection.settings.block_park_bytes:
+            return False
+        self.is_reading_paused = False
+        return True
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        """Reject what has waited for room in the destination ``uri``."""
+        released: dict[IncomingLink, None] = {}
+        for one in self.take_all():
+            if one.destination.uri() != uri:
+                self._add(one)
+                continue
+            released[one.link] = None
+            one.refuse(error)
+        for link in released:
+            if not any(one.link is link for one in self.parked):
+                link.is_held = False
+                link.grant()
+
+    # -- the steps
+
+    def _send_again(self, one: Parked) -> None:
+        link = one.link
+        if link.is_held or self.holds(one.destination):
+            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gates.OPEN)
+            return
+        try:
+            gate = self.connection.broker.send(one.destination, one.message)
+        except EngineError as error:  # the address fails what it has no room for
+            one.refuse(error)
+            return
+        if gate != gates.OPEN:
+            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gate)
+        elif not one.is_settled:
+            link.confirm(one.delivery_id, one.message)
+
+    def _add(self, one: Parked) -> None:
+        self.parked.append(one)
+        self.parked_bytes += one.message.size + PARKED_OVERHEAD_BYTES
+        self.addresses[one.destination.uri()] = 1

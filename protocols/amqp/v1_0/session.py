@@ -10,8 +10,7 @@ from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
 from engine.message import AMQP_1_0, INGRESS
 from protocols.amqp.v1_0.attaching import attach
-from protocols.amqp.v1_0.codec import (
-    ACCEPTED,
+from protocols.amqp.v1_0.encoder import (
     encode_accepted,
     encode_disposition,
     encode_frame,
@@ -23,21 +22,12 @@ from protocols.amqp.v1_0.errors import (
     LinkError,
     UnattachedHandle,
     WindowViolation,
+    error_of,
 )
-from protocols.amqp.v1_0.link import MASK, IncomingLink, Link, Outgoing, OutgoingLink, error_of
+from protocols.amqp.v1_0.link import MASK, IncomingLink, Link, Outgoing, OutgoingLink
 from protocols.amqp.v1_0.outcomes import is_terminal, refusal_of
-from protocols.amqp.v1_0.performatives import (
-    Accepted,
-    Attach,
-    Begin,
-    Detach,
-    Disposition,
-    End,
-    Flow,
-    State,
-    TransactionalState,
-    Transfer,
-)
+from protocols.amqp.v1_0.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.states import ACCEPTED, Accepted, State, TransactionalState
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection

@@ -20,7 +20,7 @@ from config.model import ConnectionDefaults
 from engine.consumer import INDIVIDUAL
 from engine.options import SubscribeOptions
 from protocols.amqp.v1_0.errors import InvalidField
-from protocols.amqp.v1_0.performatives import Source
+from protocols.amqp.v1_0.termini import Source
 from protocols.amqp.v1_0.values import Described, Value
 from protocols.consumer_defaults import with_defaults
 

@@ -19,22 +19,14 @@ from engine.message import Message
 from engine.queue import Queue
 from engine.topic import Topic
 from engine.transaction import Transaction
-from protocols.amqp.v1_0.codec import ACCEPTED
-from protocols.amqp.v1_0.errors import DecodeError, LinkError, UnknownTransaction
-from protocols.amqp.v1_0.link import MASK, Link, OutgoingLink, error_of
+from protocols.amqp.v1_0.composite_codec import read_composite
+from protocols.amqp.v1_0.coordination import TRANSACTION_CODES, Declare, Discharge
+from protocols.amqp.v1_0.errors import DecodeError, LinkError, UnknownTransaction, error_of
+from protocols.amqp.v1_0.link import MASK, Link, OutgoingLink
 from protocols.amqp.v1_0.outcomes import refusal_of
-from protocols.amqp.v1_0.performatives import (
-    TRANSACTION_CODES,
-    Accepted,
-    Declare,
-    Declared,
-    Discharge,
-    Rejected,
-    TransactionalState,
-    Transfer,
-    read_composite,
-)
+from protocols.amqp.v1_0.performatives import Transfer
 from protocols.amqp.v1_0.sections import VALUE, Scanner
+from protocols.amqp.v1_0.states import ACCEPTED, Accepted, Declared, Rejected, TransactionalState
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection

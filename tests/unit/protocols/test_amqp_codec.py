@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.codec import (
+from protocols.amqp.v1_0.decoder import Decoder
+from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.errors import DecodeError, FramingError
+from protocols.amqp.v1_0.frames import (
     AMQP_LAYER,
     HEARTBEAT,
     HEARTBEAT_OCTETS,
     SASL_LAYER,
-    Decoder,
     ProtocolHeader,
-    encode_frame,
-    encode_sasl_frame,
     protocol_header,
 )
-from protocols.amqp.v1_0.errors import DecodeError, FramingError
-from protocols.amqp.v1_0.performatives import Close, Open, SaslOutcome, Transfer
+from protocols.amqp.v1_0.performatives import Close, Open, Transfer
+from protocols.amqp.v1_0.sasl_frames import SaslOutcome
 
 
 def reader(layer: int = AMQP_LAYER, max_frame_size: int = 512) -> Decoder:

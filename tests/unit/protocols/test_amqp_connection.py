@@ -6,19 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.codec import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, encode_sasl_frame, protocol_header
-from protocols.amqp.v1_0.performatives import (
-    Begin,
-    Close,
-    Detach,
-    End,
-    Flow,
-    Open,
-    SaslInit,
-    SaslMechanisms,
-    SaslOutcome,
-    SaslResponse,
-)
+from protocols.amqp.v1_0.encoder import encode_sasl_frame
+from protocols.amqp.v1_0.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.performatives import Begin, Close, Detach, End, Flow, Open
+from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.values import Symbol
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said

@@ -9,7 +9,8 @@ import pytest
 
 from protocols.amqp.v1_0 import sections as at
 from protocols.amqp.v1_0.jms_ids import id_text, id_value
-from protocols.amqp.v1_0.performatives import Accepted, Disposition, Released
+from protocols.amqp.v1_0.performatives import Disposition
+from protocols.amqp.v1_0.states import Accepted, Released
 from protocols.amqp.v1_0.types import decode, described_list, encode
 from protocols.amqp.v1_0.values import (
     Array,

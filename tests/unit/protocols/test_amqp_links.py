@@ -6,25 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.codec import encode_frame
-from protocols.amqp.v1_0.performatives import (
-    Accepted,
-    Attach,
-    Close,
-    Detach,
-    Disposition,
-    End,
-    Error,
-    Flow,
-    Modified,
-    Received,
-    Rejected,
-    Released,
-    Source,
-    Target,
-    Transfer,
-)
+from protocols.amqp.v1_0.composite import Error
+from protocols.amqp.v1_0.encoder import encode_frame
+from protocols.amqp.v1_0.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.states import Accepted, Modified, Received, Rejected, Released
+from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Described, Symbol, Timestamp, UInt, ULong
 from tests.support.amqp_gateway import DURABLE, AmqpGateway, AmqpPeer, capabilities, text

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.performatives import Accepted, Attach, Close, Detach, Disposition, Source, Target
+from protocols.amqp.v1_0.performatives import Attach, Close, Detach, Disposition
+from protocols.amqp.v1_0.states import Accepted
+from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.values import Symbol, UInt
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, said, text
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.errors import DecodeError
-from protocols.amqp.v1_0.performatives import (
+from protocols.amqp.v1_0.composite import Error
+from protocols.amqp.v1_0.composite_codec import (
     FRAME_CODES,
-    Attach,
-    Disposition,
-    Error,
-    Open,
-    Source,
-    Target,
-    Transfer,
     composite_of,
     described_of,
     encode_composite,
     read_composite,
 )
+from protocols.amqp.v1_0.errors import DecodeError
+from protocols.amqp.v1_0.performatives import Attach, Disposition, Open, Transfer
+from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Array, Described, Symbol, UInt, ULong
 

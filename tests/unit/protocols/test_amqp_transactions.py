@@ -8,22 +8,12 @@ import pytest
 
 from config.matching import AddressEntry
 from engine.transaction import TransactionLimits
-from protocols.amqp.v1_0.performatives import (
-    Accepted,
-    Composite,
-    Coordinator,
-    Declare,
-    Declared,
-    Detach,
-    Discharge,
-    Disposition,
-    End,
-    Rejected,
-    Released,
-    TransactionalState,
-    encode_composite,
-)
+from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.composite_codec import encode_composite
+from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.performatives import Detach, Disposition, End
 from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.states import Accepted, Declared, Rejected, Released, TransactionalState
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.engine_world import address
 

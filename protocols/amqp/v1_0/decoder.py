@@ -1,101 +1,34 @@
-"""Octets to frames and back.  No sockets, no clock, no meaning of any performative.
+"""Octets to frames.  No sockets, no clock, no meaning of any performative.
 
-Protocol header, 8 octets, before any frame of its layer:
-
-    0  4  "AMQP"
-    4  1  protocol id   0 AMQP, 2 TLS, 3 SASL
-    5  3  version       1 0 0
-
-Frame:
-
-    0  4  size          of the whole frame
-    4  1  data offset   in words of 4 octets, 2 or more; what lies between octet 8 and it is skipped
-    5  1  type          0 AMQP, 1 SASL
-    6  2  channel       of an AMQP frame
-    .     performative (a described list), and behind a transfer its payload; nothing at all in a heartbeat
-
-There are two ways to a performative.  ``performatives.read_composite`` is the clear one and knows every rule.
+There are two ways to a performative.  ``composite_codec.read_composite`` is the clear one and knows every rule.
 Transfers, dispositions and flows in the shape that real clients send them are read by position, without building a
 value for each field; a frame that differs anywhere goes the clear way.  The results are the same (a property test
 says so).
-Source: AMQP 1.0 part 2, 2.2 and 2.3; part 5, 5.3.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar, Final
+from typing import Final
 
+from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.composite_codec import FRAME_CODES, SASL_CODES, read_composite
 from protocols.amqp.v1_0.errors import AmqpError, DecodeError, FramingError
-from protocols.amqp.v1_0.performatives import (
-    FRAME_CODES,
-    SASL_CODES,
-    TRANSFER,
-    Accepted,
-    Composite,
-    Disposition,
-    Flow,
-    State,
-    Transfer,
-    encode_composite,
-    read_composite,
-)
+from protocols.amqp.v1_0.frames import FRAME_HEADER, HEADER_BYTES, SASL_LAYER, Heartbeat, ProtocolHeader
+from protocols.amqp.v1_0.performatives import TRANSFER, Disposition, Flow, Transfer
+from protocols.amqp.v1_0.states import ACCEPTED, ACCEPTED_LIST0
 
-FRAME_BYTES_LEAST: Final = 512  # a peer's max-frame-size may not be below
-HEADER_BYTES: Final = 8
-
-AMQP_LAYER: Final = 0
-TLS_LAYER: Final = 2
-SASL_LAYER: Final = 3
-
-# Codes of what the decoder returns that is no performative.
-PROTOCOL_HEADER: Final = -1
-HEARTBEAT: Final = -2
-
-_HEADER: Final = Struct(">IBBH")
 _TRANSFER_HEAD: Final = b"\x00\x53\x14\xc0"
 _DISPOSITION_HEAD: Final = b"\x00\x53\x15\xc0"
 _FLOW_HEAD: Final = b"\x00\x53\x13\xc0"
-_ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
 _ACCEPTED_LIST8: Final = b"\x00\x53\x24\xc0\x01\x00"
-
-
-class ProtocolHeader(Composite):
-    """layer: AMQP_LAYER, SASL_LAYER, TLS_LAYER or what the peer wrote."""
-
-    __slots__ = ("layer", "version")
-
-    CODE: ClassVar[int] = PROTOCOL_HEADER
-    NAME: ClassVar[str] = "protocol header"
-
-    def __init__(self, layer: int, version: tuple[int, int, int]) -> None:
-        self.layer = layer
-        self.version = version
-
-    def is_supported(self) -> bool:
-        return self.version == (1, 0, 0) and self.layer in (AMQP_LAYER, SASL_LAYER)
-
-
-class Heartbeat(Composite):
-    """A frame with nothing in it."""
-
-    __slots__ = ()
-
-    CODE: ClassVar[int] = HEARTBEAT
-    NAME: ClassVar[str] = "heartbeat"
-
-
 _HEARTBEAT: Final = Heartbeat()
-ACCEPTED: Final = Accepted()  # has no fields, so one is enough
-
 # A receiver's disposition behind its descriptor and list code: settled, accepted, four octets for first and last.
 _RANGE: Final = Struct(">4sIBI5s")
 _RANGE_BYTES: Final = 18
 _RANGE_HEAD: Final = b"\x11\x05\x41\x70"
 _RANGE_TAIL: Final = b"\x41\x00\x53\x24\x45"
-
 _NEVER: Final = b"no transfer begins so"
-
 _EXPECT_HEADER: Final = -1
 _DEAD: Final = -2
 
@@ -179,7 +112,7 @@ class Decoder:
         left = len(buffer) - start
         if left < HEADER_BYTES or self._layer < 0:
             return self._rare(left)
-        size, words, kind, channel = _HEADER.unpack_from(buffer, start)
+        size, words, kind, channel = FRAME_HEADER.unpack_from(buffer, start)
         if size > self.max_frame_size or size < HEADER_BYTES or words != 2 or kind != (self._layer == SASL_LAYER):
             try:
                 self._check(size, words, kind)
@@ -372,7 +305,7 @@ class Decoder:
                     return None
                 state_end -= 1
             octets = buffer[at:state_end]
-            if octets != _ACCEPTED_LIST0 and octets != _ACCEPTED_LIST8:
+            if octets != ACCEPTED_LIST0 and octets != _ACCEPTED_LIST8:
                 return None
         except IndexError:
             return None
@@ -492,147 +425,3 @@ class Decoder:
         self._buffer = b""
         self._position = 0
         self._partial = bytearray()
-
-
-# -- frames to octets
-
-HEARTBEAT_OCTETS: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
-
-_DISPOSITION_ONE: Final = Struct(">IBBH6sBBIBB")
-_DISPOSITION_RANGE: Final = Struct(">IBBH6sBBIBIB")
-_FLOW: Final = Struct(">IBBH6sBIBIBIBI")
-_LINK_FLOW: Final = Struct(">IBBH6s" + 8 * "BI" + "BB")
-
-_TRUE: Final = 0x41
-_FALSE: Final = 0x42
-_UINT: Final = 0x70
-
-
-def protocol_header(layer: int) -> bytes:
-    return b"AMQP" + bytes((layer, 1, 0, 0))
-
-
-def encode_frame(channel: int, performative: Composite, payload: bytes = b"") -> bytes:
-    """Return one AMQP frame."""
-    body = encode_composite(performative)
-    return _HEADER.pack(HEADER_BYTES + len(body) + len(payload), 2, 0, channel) + body + payload
-
-
-def encode_sasl_frame(performative: Composite) -> bytes:
-    body = encode_composite(performative)
-    return _HEADER.pack(HEADER_BYTES + len(body), 2, 1, 0) + body
-
-
-def encode_accepted(channel: int, is_receiver: bool, first: int, last: int) -> bytes:
-    """Return a disposition: settled, accepted."""
-    role = _TRUE if is_receiver else _FALSE
-    if first == last:
-        return (
-            _DISPOSITION_ONE.pack(26, 2, 0, channel, b"\x00\x53\x15\xc0\x0d\x05", role, _UINT, first, 0x40, _TRUE)
-            + _ACCEPTED_LIST0
-        )
-    return (
-        _DISPOSITION_RANGE.pack(30, 2, 0, channel, b"\x00\x53\x15\xc0\x11\x05", role, _UINT, first, _UINT, last, _TRUE)
-        + _ACCEPTED_LIST0
-    )
-
-
-def encode_disposition(
-    channel: int, is_receiver: bool, first: int, last: int, settled: bool, state: State | None
-) -> bytes:
-    if settled and state is ACCEPTED:
-        return encode_accepted(channel, is_receiver, first, last)
-    return encode_frame(channel, Disposition(is_receiver, first, None if first == last else last, settled, state))
-
-
-def encode_session_flow(
-    channel: int, next_incoming_id: int, incoming_window: int, next_outgoing_id: int, outgoing_window: int
-) -> bytes:
-    return _FLOW.pack(
-        34,
-        2,
-        0,
-        channel,
-        b"\x00\x53\x13\xc0\x15\x04",
-        _UINT,
-        next_incoming_id,
-        _UINT,
-        incoming_window,
-        _UINT,
-        next_outgoing_id,
-        _UINT,
-        outgoing_window,
-    )
-
-
-def encode_link_flow(
-    channel: int,
-    next_incoming_id: int,
-    incoming_window: int,
-    next_outgoing_id: int,
-    outgoing_window: int,
-    handle: int,
-    delivery_count: int,
-    link_credit: int,
-    available: int,
-    is_draining: bool,
-) -> bytes:
-    return _LINK_FLOW.pack(
-        56,
-        2,
-        0,
-        channel,
-        b"\x00\x53\x13\xc0\x2b\x0a",
-        _UINT,
-        next_incoming_id,
-        _UINT,
-        incoming_window,
-        _UINT,
-        next_outgoing_id,
-        _UINT,
-        outgoing_window,
-        _UINT,
-        handle,
-        _UINT,
-        delivery_count,
-        _UINT,
-        link_credit,
-        _UINT,
-        available,
-        _TRUE if is_draining else _FALSE,
-        _FALSE,
-    )
-
-
-class TransferHead:
-    """Octets in front of a payload: of one link, everything is known but size, delivery-id and tag.
-
-    The tag is the delivery-id in four octets: unique among what is unsettled.
-    """
-
-    __slots__ = ("_middle", "_pack", "size")
-
-    def __init__(self, channel: int, handle: int) -> None:
-        if handle == 0:
-            number = b"\x43"
-        elif handle < 256:
-            number = bytes((0x52, handle))
-        else:
-            number = b"\x70" + handle.to_bytes(4, "big")
-        # Behind the list's size: count, handle, 5 of the delivery-id, 6 of the tag, format, settled, more.
-        fields = bytes((1 + len(number) + 5 + 6 + 3, 6)) + number
-        self._middle = b"\x02\x00" + channel.to_bytes(2, "big") + b"\x00\x53\x14\xc0" + fields + b"\x70"
-        self._pack = Struct(f">I{len(self._middle)}sIHIBBB")
-        self.size = self._pack.size
-
-    def encode(self, payload_bytes: int, delivery_id: int, settled: bool, more: bool) -> bytes:
-        return self._pack.pack(
-            self.size + payload_bytes,
-            self._middle,
-            delivery_id,
-            0xA004,
-            delivery_id,
-            0x43,
-            _TRUE if settled else _FALSE,
-            _TRUE if more else _FALSE,
-        )
