@@ -8,7 +8,7 @@ users never learn that their prefetch did nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -32,7 +32,10 @@ CONSUMER: Final = table(
     honoured("exclusive", Boolean(), "true", "is_exclusive"),
     honoured("priority", Integer(-128, 127), "5", "priority"),
     honoured("retroactive", Boolean(), "true", "is_retroactive"),
-    honoured("noLocal", Boolean(), "true", "no_local"),
+    replace(
+        honoured("noLocal", Boolean(), "true", "no_local"),
+        text="`no_local`, of subscriptions to topics; on a queue it does nothing, as in JMS",
+    ),
     honoured("maximumPendingMessageLimit", COUNT, "100", "maximum_pending_message_limit"),
     honoured("selector", Text("a selector", 64 * 1024), "colour = 'red'", "selector"),
     honoured("subscriptionName", Text("a subscription name", 255), "billing", "subscription_name"),

@@ -353,6 +353,7 @@ class AdvisoryPolicy:
     """Which events of a destination are told on ``ActiveMQ.Advisory.>``.  Terms: ActiveMQ policyEntry.
 
     Those of connections, consumers, producers and destinations are governed by the server's advisory_support.
+    delivery: each message as it comes; dispatched: as it is handed over; consumed: as it is acknowledged.
     """
 
     slow_consumers: bool = False
@@ -360,6 +361,8 @@ class AdvisoryPolicy:
     fast_producers: bool = False
     when_full: bool = False
     delivery: bool = False
+    dispatched: bool = False
+    consumed: bool = False
     no_consumers: bool = False  # ActiveMQ: sendAdvisoryIfNoConsumers
     include_body: bool = False
 

@@ -149,6 +149,8 @@ ADDRESS: Final[Tree] = {
         "fast-producers": Leaf("advisories.fast_producers", Boolean()),
         "when-full": Leaf("advisories.when_full", Boolean()),
         "delivery": Leaf("advisories.delivery", Boolean()),
+        "dispatched": Leaf("advisories.dispatched", Boolean()),
+        "consumed": Leaf("advisories.consumed", Boolean()),
         "no-consumers": Leaf("advisories.no_consumers", Boolean()),
         "include-body": Leaf("advisories.include_body", Boolean()),
     },

@@ -30,6 +30,8 @@ PRODUCER: Final = "Producer"
 SLOW_CONSUMER: Final = "SlowConsumer"
 FAST_PRODUCER: Final = "FastProducer"
 MESSAGE_DELIVERED: Final = "MessageDelivered"
+MESSAGE_DISPATCHED: Final = "MessageDispatched"
+MESSAGE_CONSUMED: Final = "MessageConsumed"
 MESSAGE_DISCARDED: Final = "MessageDiscarded"
 MESSAGE_DEAD: Final = "MessageDLQd"
 EXPIRED: Final = "Expired"
@@ -112,7 +114,7 @@ class Advisories(DestinationWatcher):
     def message_event(self, event: str, destination: Queue | Topic, message: Message) -> None:
         """Something has happened to a message.
 
-        event: MESSAGE_DELIVERED, MESSAGE_DISCARDED, MESSAGE_DEAD, EXPIRED or NO_CONSUMER.
+        event: one of those named after messages, EXPIRED or NO_CONSUMER.
         """
         if not self.listeners or _is_own(destination.name):
             return
@@ -127,6 +129,20 @@ class Advisories(DestinationWatcher):
         """A message was dropped because too many waited for a slow consumer."""
         if self.listeners and queue.settings.advisories.discarding_messages:
             self.message_event(MESSAGE_DISCARDED, queue, message)
+
+    def handed_over(self, queue: Queue, message: Message) -> None:
+        """A message has gone to a consumer."""
+        if self.listeners:
+            source = self._source(queue, message)
+            if source.settings.advisories.dispatched:
+                self.message_event(MESSAGE_DISPATCHED, source, message)
+
+    def consumed(self, queue: Queue, message: Message) -> None:
+        """A consumer has acknowledged a message, or got it acknowledged already."""
+        if self.listeners:
+            source = self._source(queue, message)
+            if source.settings.advisories.consumed:
+                self.message_event(MESSAGE_CONSUMED, source, message)
 
     def sent(self, destination: Queue | Topic, message: Message) -> None:
         """A message has come to a destination that tells of each."""
@@ -176,6 +192,10 @@ class Advisories(DestinationWatcher):
         broker.publish_own(
             topic, Message(topic.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
         )
+
+    def _source(self, queue: Queue, message: Message) -> Queue | Topic:
+        """Return what the message was sent to: a subscription's queue may take from many topics."""
+        return self.broker.destinations.by_id.get(message.destination_id, queue)
 
     def _topic(self, name: str) -> Topic | None:
         """Return the topic of an advisory that somebody listens to."""

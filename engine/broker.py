@@ -136,6 +136,7 @@ class Broker:
         self.upkeep = Upkeep(self)
         self.advisories = Advisories(self, has_advisories, name)
         self.flow.advisories = self.advisories
+        self.dispatcher.advisories = self.advisories
         self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)
         self.redelivery = Redelivery(self, seed)
@@ -231,8 +232,11 @@ class Broker:
             return self._send_copies(destination, message)
         if self.flow.is_blocked:
             gate = self.flow.refusal(destination, message)
+            if gate == gates.DISCARDED:
+                self.flow.count_dropped(destination)
+                return gates.OPEN
             if gate != gates.OPEN:
-                return gates.OPEN if gate == gates.DISCARDED else gate
+                return gate
         self._accept(destination, message)
         return gates.OPEN
 
@@ -370,6 +374,8 @@ class Broker:
                 questions.append((destination, message))
             elif not self.flow.is_blocked or not self.flow.discards(destination):
                 self._accept(destination, message)
+        if self.subscriptions.unrouted:
+            self.subscriptions.send_on()
         for delivery in transaction.accepted:
             self.dispatcher.acknowledge(delivery)
         for delivery, refusal in transaction.refused:
@@ -391,13 +397,22 @@ class Broker:
     def _commit_bytes(self, transaction: Transaction) -> int:
         """Return the octets that a transaction takes in the log at most."""
         store = self.store
-        reserve = sum(store.record_bytes(message) for _, message in transaction.sends)
+        reserve = sum(self._record_bytes(destination, message) for destination, message in transaction.sends)
         ranges: dict[int, int] = {}
         for delivery in transaction.accepted:
             number = 0 if delivery.consumer is None else delivery.consumer.consumer_id
             ranges[number] = ranges.get(number, 0) + 1
         reserve += sum(store.settlement_bytes(count) for count in ranges.values())
         return reserve + sum(self.redelivery.refusal_bytes(one, refusal) for one, refusal in transaction.refused)
+
+    def _record_bytes(self, destination: Target, message: Message) -> int:
+        """Return the octets that a message takes in the log at most, and that its dead letter would if nobody takes it."""
+        if not destination.is_logged:
+            return 0
+        reserve = self.store.record_bytes(message)
+        if isinstance(destination, Topic) and destination.is_sent_on:
+            reserve += self.redelivery.dead_letters.no_route_bytes(destination, message)
+        return reserve
 
     def abort(self, transaction: Transaction) -> None:
         """Drop the sends and undo the acknowledgements; the messages stay delivered and count no attempt."""
@@ -443,8 +458,6 @@ class Broker:
                 self.flow.open_gates()
             if self.destinations.waiting_keepers:
                 self._run_keepers()
-            if self.subscriptions.unrouted:
-                self.subscriptions.send_on()
             if not dirty and not dispatcher.expired:
                 break
             queues = dirty[:]
@@ -544,17 +557,23 @@ class Broker:
     def _send_copies(self, destination: Destination, message: Message) -> int:
         """Send to all that ``destination`` stands for, or to none of them."""
         sends: list[tuple[Target, Message]] = []
+        discarding: list[Target] = []
         for target, copy in self.expand(destination, message):
             gate = self.flow.refusal(target, copy)
             if gate == gates.OPEN:
                 sends.append((target, copy))
-            elif gate != gates.DISCARDED:
+            elif gate == gates.DISCARDED:
+                discarding.append(target)
+            else:
                 return gate
-        reserve = sum(self.store.record_bytes(copy) for target, copy in sends if target.is_logged)
-        self.begin_batch(reserve)
+        for target in discarding:
+            self.flow.count_dropped(target)
+        self.begin_batch(sum(self._record_bytes(target, copy) for target, copy in sends))
         for target, copy in sends:
             if not isinstance(target, StatisticsQueue):
                 self._accept(target, copy)
+        if self.subscriptions.unrouted:
+            self.subscriptions.send_on()
         self.commit_batch()
         for target, copy in sends:
             if isinstance(target, StatisticsQueue):
@@ -568,6 +587,8 @@ class Broker:
         sender = self.sender
         self.sender = 0
         self._accept(target, message)
+        if self.subscriptions.unrouted:
+            self.subscriptions.send_on()
         self.sender = sender
 
     def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:

@@ -22,6 +22,7 @@ from engine.topic import Topic
 if TYPE_CHECKING:
     from engine.broker import Broker
 
+OFFSET_MAX: Final = 2**63 - 1  # of a log
 NO_ROUTE: Final = "no-route"
 NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"
 # A temporary destination ends with its connection: a retry must not make a lasting one of its name.
@@ -79,9 +80,18 @@ class DeadLetters:
         if target is None:
             return
         topic.dead_lettered_count += 1
-        lines = self._origin_lines(message, topic, None, NO_ROUTE_TEXT, 0)
-        moved = self._dead(message, topic, target, [*lines, annotation("dlqCause", NO_ROUTE)])
-        append_moved(self.broker, target, moved)
+        append_moved(self.broker, target, self._unrouted(topic, message, target, self.broker.message_id(message)))
+
+    def no_route_bytes(self, topic: Topic, message: Message) -> int:
+        """Return the octets that ``send_on`` takes in the log at most, for a message that has no offset yet.
+
+        The dead-letter destination is opened here, if it is new: its record must not come into the middle of a batch.
+        """
+        target = self._target(topic.settings.dead_letter_destination(True, topic.name, None))
+        if target is None:
+            return 0
+        longest = f"{self.broker.readers.id_prefix}{OFFSET_MAX}"
+        return self.broker.store.record_bytes(self._unrouted(topic, message, target, longest))
 
     def reserve_bytes(self, delivery: Delivery, cause: int, words: str) -> int:
         """Return the octets that giving it up takes in the log at most, beyond its settlement.
@@ -139,7 +149,8 @@ class DeadLetters:
         """Return the new message: persistent, without its expiry, with origin and history in annotations."""
         queue = delivery.lane.queue
         source = self._source(delivery)
-        lines = self._origin_lines(delivery.message, source, queue.subscriber, text, attempts)
+        identity = self.broker.message_id(delivery.message)
+        lines = self._origin_lines(delivery.message, identity, source, queue.subscriber, text, attempts)
         return self._dead(delivery.message, source, target, lines + self._failure_lines(delivery, cause))
 
     def _dead(self, message: Message, origin: Queue | Topic, target: Queue | Topic, lines: list[bytes]) -> Message:
@@ -157,11 +168,23 @@ class DeadLetters:
             message.body,
         )
 
+    def _unrouted(self, topic: Topic, message: Message, target: Queue | Topic, identity: str) -> Message:
+        lines = self._origin_lines(message, identity, topic, None, NO_ROUTE_TEXT, 0)
+        return self._dead(message, topic, target, [*lines, annotation("dlqCause", NO_ROUTE)])
+
     def _origin_lines(
-        self, message: Message, origin: Queue | Topic, subscriber: str | None, text: str, attempts: int
+        self,
+        message: Message,
+        identity: str,
+        origin: Queue | Topic,
+        subscriber: str | None,
+        text: str,
+        attempts: int,
     ) -> list[bytes]:
-        """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for."""
-        identity = self.broker.message_id(message)
+        """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for.
+
+        identity: JMSMessageID of the message that is given up.
+        """
         lines = [
             annotation(ORIGINAL_DESTINATION, PREFIXES[origin.kind] + origin.name),
             annotation("dlqDeliveryFailureCause", text),

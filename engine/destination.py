@@ -38,6 +38,11 @@ def check_name(name: str) -> None:
             f"destination name {name[:200]!r} has a control character or one of * > # ? , which name no single "
             "destination"
         )
+    if "" in name.split("."):
+        raise InvalidDestination(
+            f"destination name {name[:200]!r} has an empty element; elements are separated by one '.', and a name "
+            "neither begins nor ends with it"
+        )
 
 
 def check_size(name: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from engine import gates
 from engine.consumer import AUTO, Consumer
 from engine.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
@@ -13,16 +15,30 @@ from engine.queue import Queue
 from engine.rate import Rates
 from engine.settlement import SettlementBatch
 
+if TYPE_CHECKING:
+    from engine.advisories import Advisories
+
 
 class Dispatcher:
     """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
 
     settling: batches with something to flush.  next_tag: number of the next hand-over.
+    advisories: who hears of acknowledgements; None before the broker is whole.
     written_offset: messages from here on are not handed over yet.  A delivery may leave before the sync, never before
     the write: else a crash could give its log offset, and so its id, to another message.
     """
 
-    __slots__ = ("store", "memory", "settling", "next_tag", "written_offset", "wall_ms", "expired", "rates")
+    __slots__ = (
+        "store",
+        "memory",
+        "settling",
+        "next_tag",
+        "written_offset",
+        "wall_ms",
+        "expired",
+        "rates",
+        "advisories",
+    )
 
     def __init__(self, store: Store, memory: MemoryBudget, rates: Rates) -> None:
         self.store = store
@@ -33,6 +49,7 @@ class Dispatcher:
         self.wall_ms = 0
         self.expired: list[Delivery] = []
         self.rates = rates
+        self.advisories: Advisories | None = None
 
     def run(self, queue: Queue) -> None:
         """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
@@ -142,6 +159,8 @@ class Dispatcher:
             self.free_held_place(consumer, queue, delivery.message.size)
         if queue.selection is not None:
             queue.selection.left(delivery)
+            if queue.is_watched and self.advisories is not None:
+                self.advisories.consumed(queue, delivery.message)
         self._gone(delivery, consumer, queue)
 
     def free_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:

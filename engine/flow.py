@@ -102,7 +102,8 @@ class Flow(TimerTarget):
     def refusal(self, destination: Queue | Topic, message: Message) -> int:
         """Return the gate that holds ``message`` back now, gates.OPEN for none.
 
-        gates.DISCARDED: nothing holds it back, but the address is full and its policy is to drop it, accepted.
+        gates.DISCARDED: nothing holds it back, but the address is full and its policy is to drop it, accepted; who
+        does so calls ``count_dropped``.
         Raises: AddressFull where the policy is to fail.
         """
         if not self.is_blocked:
@@ -116,6 +117,11 @@ class Flow(TimerTarget):
                 (gates.ADDRESS_FULL, destination.uri()), None
             )  # one got through: the next waits for itself
         return gate
+
+    def count_dropped(self, destination: Queue | Topic) -> None:
+        """One message was accepted and dropped, for its address is full."""
+        assert destination.account is not None, "only an address with a limit drops"
+        destination.account.dropped_count += 1
 
     def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
         """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
@@ -171,6 +177,7 @@ class Flow(TimerTarget):
         if account is None or account.action != DROP or not account.is_over():
             return False
         self._refuse(account)
+        self.count_dropped(destination)
         return True
 
     def producer_credit(self, destination: Queue | Topic, wanted: int, message_bytes: int) -> int:
@@ -315,7 +322,6 @@ class Flow(TimerTarget):
             account.is_shut = True
             return gates.ADDRESS_FULL
         if account.action == DROP:
-            account.dropped_count += 1
             return gates.DISCARDED
         account.failed_count += 1
         raise AddressFull(f"{account.describe()}; its policy is {ACTION_NAMES[account.action]}")

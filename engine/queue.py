@@ -43,6 +43,7 @@ class Queue:
     keeper: drops what a last-value or ring queue is not to keep, None for any other.
     is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
     by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
+    is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class Queue:
         "selection",
         "is_choosy",
         "has_choosy_settings",
+        "is_watched",
         "has_groups",
         "keeper",
         "dropped_count",
@@ -127,7 +129,8 @@ class Queue:
         self.expired_count = 0
         self.subscriber: str | None = None
         self.selection: Selection | None = None
-        self.has_choosy_settings = _is_choosy(settings)
+        self.is_watched = is_watched(settings)
+        self.has_choosy_settings = self.is_watched or _is_choosy(settings)
         self.is_choosy = self.has_choosy_settings
         self.has_groups = False
         self.keeper: Keeper | None = None
@@ -243,6 +246,11 @@ class Queue:
                 self.rotation.remove(consumer)
             else:
                 self.selection.unlist_consumer(consumer)
+
+
+def is_watched(settings: AddressSettings) -> bool:
+    """Say whether each hand-over, or each acknowledgement, is told of."""
+    return settings.advisories.dispatched or settings.advisories.consumed
 
 
 def is_keeping(settings: AddressSettings) -> bool:

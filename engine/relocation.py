@@ -29,6 +29,8 @@ def relocate(
     reserve = broker.store.settlement_bytes(1)
     if moved is not None:
         reserve += broker.store.record_bytes(moved)
+        if isinstance(target, Topic) and target.is_sent_on:
+            reserve += broker.redelivery.dead_letters.no_route_bytes(target, moved)
     broker.begin_batch(reserve)
     if moved is not None and target is not None:
         if target.intake is not None:
@@ -38,14 +40,14 @@ def relocate(
         attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
         ranges = [Range(message.priority, message.queue_offset, 1, attempts, message.size, (message.size,))]
         broker.store.settle(queue.destination_id, record_id, outcome, cause, ranges)
+    if moved is not None and target is not None:
+        _hand_on(broker, target, moved)
     broker.commit_batch()
     queue.depth -= 1
     if not is_stored:
         broker.memory.release(message)
     elif queue.account is not None:
         queue.account.leave(message.size)
-    if moved is not None and target is not None:
-        _hand_on(broker, target, moved)
 
 
 def append_moved(broker: Broker, target: Queue | Topic, moved: Message) -> None:
@@ -62,3 +64,5 @@ def _hand_on(broker: Broker, target: Queue | Topic, moved: Message) -> None:
         target.mark_dirty()
     else:
         broker.subscriptions.publish(target, moved, 0)
+        if broker.subscriptions.unrouted:
+            broker.subscriptions.send_on()

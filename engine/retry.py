@@ -15,6 +15,7 @@ from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import ACKNOWLEDGE, IN_FLIGHT, Delivery, advance
 from engine.errors import EngineError
 from engine.intake import without_marks
+from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import DEAD_LETTER, Message
 from engine.options import SubscribeOptions
 from engine.ports import ACKNOWLEDGED, CAUSE_RETRIED, TimerTarget
@@ -26,7 +27,8 @@ from engine.wildcard import is_wildcard
 if TYPE_CHECKING:
     from engine.broker import Broker
 
-HELD_MAX: Final = 1_000  # messages in the retry's hands at a time
+HELD_MAX: Final = 1_000  # messages in the retry's hands at a time that it may move
+SKIPPED_BYTES: Final = 64 * 1024 * 1024  # of those it holds until its end, for they name no origin
 TICK_MS: Final = 100
 
 # What dead-lettering added; a message that goes back carries none of it but how often it was retried, and as what.
@@ -40,6 +42,8 @@ _IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
 class Retry(Client, TimerTarget):
     """One run.  moved_count: sent back so far; skipped_count: left where they are, for they name no origin.
 
+    What is skipped stays in its hands until the end, so that it is not handed over again, and takes no place there.
+
     rate: messages a second at most, 0 for no limit.  limit: messages in all, 0 for no limit.
     is_done: nothing more will be moved; ``failure`` says why it ended early, "" if it did not.
     """
@@ -52,6 +56,7 @@ class Retry(Client, TimerTarget):
         "held",
         "moved_count",
         "skipped_count",
+        "skipped_bytes",
         "is_done",
         "failure",
         "end_offset",
@@ -68,6 +73,7 @@ class Retry(Client, TimerTarget):
         self.held: list[Delivery] = []
         self.moved_count = 0
         self.skipped_count = 0
+        self.skipped_bytes = 0
         self.is_done = False
         self.failure = ""
         # What fails again while this runs comes back behind this offset, and is not for this run.
@@ -124,7 +130,12 @@ class Retry(Client, TimerTarget):
             if delivery.state == IN_FLIGHT:
                 self._send_back(delivery)
         del self.held[:allowance]
-        if (self.limit and self.moved_count >= self.limit) or (not self.held and self._is_idle()):
+        if self.skipped_bytes > SKIPPED_BYTES:
+            self.stop(
+                f"{self.skipped_count} messages that name no original destination take {self.skipped_bytes} octets of "
+                f"memory, the limit is {SKIPPED_BYTES}; a selector can leave them out"
+            )
+        elif (self.limit and self.moved_count >= self.limit) or (not self.held and self._is_idle()):
             self.stop()
         else:
             self._call_again()
@@ -145,7 +156,7 @@ class Retry(Client, TimerTarget):
         added = split_annotations(delivery.message.annotations)
         target = self._origin(dict(reversed(added)).get(ORIGINAL_DESTINATION, ""))
         if target is None:
-            self.skipped_count += 1
+            self._skip(delivery)
             return
         self.broker.redelivery.leave(delivery)
         delivery.state = advance(delivery.state, ACKNOWLEDGE)
@@ -153,6 +164,13 @@ class Retry(Client, TimerTarget):
         moved = self._moved(delivery.message, target, added)
         relocate(self.broker, delivery, target, moved, ACKNOWLEDGED, CAUSE_RETRIED)
         self.moved_count += 1
+
+    def _skip(self, delivery: Delivery) -> None:
+        message = delivery.message
+        self.skipped_count += 1
+        self.skipped_bytes += message.content_bytes() + MESSAGE_OVERHEAD_BYTES
+        if self.consumer.window.give_back(message.size):
+            self.queue.list_consumer(self.consumer)
 
     def _origin(self, name: str) -> Queue | Topic | None:
         """Return the destination that a dead letter names first: where it failed last; None if that keeps nothing."""

@@ -71,7 +71,8 @@ class SelectiveDispatcher(TimerTarget):
             is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
             is_needed = is_needed or any(one.is_choosy() for one in consumers)
         else:
-            is_needed = selection.groups.has_unsettled()  # in a transaction that is still open
+            # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
+            is_needed = selection.groups.has_unsettled() or queue.is_watched
         if not is_needed:
             selection.close()
             queue.selection = None
@@ -170,10 +171,14 @@ class SelectiveDispatcher(TimerTarget):
             delivery.consumer = consumer
             delivery.state = advance(delivery.state, DISPATCH)
             queue.delivered_count += 1
+            if queue.is_watched:
+                self.broker.advisories.handed_over(queue, message)
             if consumer.ack_mode == AUTO:
                 count = delivery.failed_attempts + 1
                 client.deliver_settled(consumer, message, delivery.is_redelivered, count)
                 dispatcher.settle_automatically(delivery, consumer, queue)
+                if queue.is_watched:
+                    self.broker.advisories.consumed(queue, message)
                 selection.next_turn()
                 continue
             tag = dispatcher.next_tag

@@ -134,12 +134,7 @@ class SlowConsumers(TimerTarget):
             watch.seen_count = consumer.acknowledged_count
             watch.seen_ms = now_ms
         if policy.abort == "slow-ack":
-            silent_ms = now_ms - watch.seen_ms
-            if silent_ms >= policy.max_time_since_last_ack_ms:
-                why = f"it has acknowledged nothing for {silent_ms} ms"
-                self._found(watch, why)
-                limit = f"the limit is {policy.max_time_since_last_ack_ms} ms (max-time-since-last-ack-ms)"
-                self._end(consumer, why, limit, policy.abort_connection)
+            self._check_silence(watch, policy, now_ms - watch.seen_ms)
             return
         if not is_slow(consumer):
             watch.since_ms = -1
@@ -163,6 +158,25 @@ class SlowConsumers(TimerTarget):
         else:
             return
         self._end(consumer, why, limit, policy.abort_connection)
+
+    def _check_silence(self, watch: Watch, policy: SlowConsumerPolicy, silent_ms: int) -> None:
+        """ActiveMQ's abortSlowAckConsumerStrategy: slow is who is silent; how long or how often then ends it."""
+        if silent_ms < policy.max_time_since_last_ack_ms:
+            watch.found_count = 0
+            watch.is_told = False
+            return
+        watch.found_count += 1
+        why = f"it has acknowledged nothing for {silent_ms} ms"
+        self._found(watch, why)
+        slow_ms = watch.found_count * policy.abort_check_period_ms  # the look that finds it counts a period, as there
+        limit = f"slow from {policy.max_time_since_last_ack_ms} ms on (max-time-since-last-ack-ms)"
+        if 0 < policy.max_slow_duration_ms <= slow_ms:
+            limit = f"{limit}, for {slow_ms} ms, the limit is {policy.max_slow_duration_ms} ms (max-slow-duration-ms)"
+        elif 0 < policy.max_slow_count <= watch.found_count:
+            limit = f"{limit}, {watch.found_count} times, the limit is {policy.max_slow_count} (max-slow-count)"
+        else:
+            return
+        self._end(watch.consumer, why, limit, policy.abort_connection)
 
     # -- the steps
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from engine import gates
 from engine.annotations import annotation
 from engine.consumer import Consumer
 from engine.destination import KIND_NAMES, QUEUE, TOPIC, is_topic
-from engine.errors import EngineError
+from engine.errors import AddressFull, EngineError
 from engine.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
 from engine.queue import Queue
 from engine.topic import Topic
@@ -62,7 +63,8 @@ class Statistics:
         for values in self._asked_for(queue.name):
             body = json.dumps(_as_map(values), separators=(",", ":"), ensure_ascii=False).encode()
             message = Message(target.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
-            self.broker.publish_own(target, message)
+            if self._is_let_in(target, message):
+                self.broker.publish_own(target, message)
 
     # -- the steps
 
@@ -80,6 +82,17 @@ class Statistics:
                 except EngineError:
                     return None
         return None
+
+    def _is_let_in(self, target: Queue | Topic, answer: Message) -> bool:
+        """Say whether no gate holds the answer back; else it is dropped, for nobody waits to send it again."""
+        flow = self.broker.flow
+        try:
+            gate = flow.refusal(target, answer)
+        except AddressFull:
+            return False
+        if gate == gates.DISCARDED:
+            flow.count_dropped(target)
+        return gate == gates.OPEN
 
     def _asked_for(self, name: str) -> list[Values]:
         if name == BROKER:

@@ -33,21 +33,20 @@ OWN_PREFIX: Final = "ActiveMQ."  # of the names, and wildcards, that may be advi
 
 
 class Attached:
-    """A queue that many topics feed.  client: who asked for it, whose permissions count."""
+    """A queue that many topics feed: those that all its consumers may read."""
 
-    __slots__ = ("wildcard", "queue", "is_plain", "client")
+    __slots__ = ("wildcard", "queue", "is_plain")
 
-    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool, client: Client) -> None:
+    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool) -> None:
         self.wildcard = wildcard
         self.queue = queue
         self.is_plain = is_plain
-        self.client = client
 
 
 class Subscriptions(DestinationWatcher):
     """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory.
 
-    unrouted: what this turn has published and nobody takes, of topics that send it on.
+    unrouted: what has just been published and nobody takes, of topics that send it on.
     """
 
     __slots__ = ("broker", "named", "wildcards", "unrouted", "_next_feed")
@@ -150,7 +149,7 @@ class Subscriptions(DestinationWatcher):
             topic.account.see_durable(self.broker.store)
 
     def send_on(self) -> None:
-        """Dead-letter what nobody took; its records must not come into the middle of a batch."""
+        """Dead-letter what nobody took, in the batch of what was sent."""
         unrouted, self.unrouted = self.unrouted, []
         for topic, message in unrouted:
             self.broker.redelivery.dead_letters.send_on(topic, message)
@@ -199,8 +198,7 @@ class Subscriptions(DestinationWatcher):
         if not isinstance(destination, Topic) or destination.kind != TOPIC:
             return
         for one in self.wildcards.values():
-            is_readable = self.broker.access.allows(one.client, "read", TOPIC, destination.name)
-            if one.wildcard.matches(destination.name) and is_readable:
+            if one.wildcard.matches(destination.name) and self._may_all_read(one.queue, destination.name):
                 destination.add(one.queue, False, one.is_plain)
         for subscription in self.named.values():
             wildcard_of = subscription.wildcard
@@ -239,6 +237,8 @@ class Subscriptions(DestinationWatcher):
                     )
                 self._drop(known)
                 known = None
+        if known is not None and not known.is_durable and isinstance(source, Wildcard):
+            self._require_its_topics(client, known)
         if known is None:
             known = asked
             self.named[known.key()] = known
@@ -249,6 +249,24 @@ class Subscriptions(DestinationWatcher):
             for queue in queues:
                 _feed_of(queue).shunned = client.client_number
         return queues
+
+    def _may_all_read(self, queue: Queue, name: str) -> bool:
+        """Say whether every consumer of a queue that many topics feed may read the topic ``name``."""
+        access = self.broker.access
+        return access.is_open or all(
+            access.allows(consumer.client, "read", TOPIC, name) for consumer in queue.consumers.values()
+        )
+
+    def _require_its_topics(self, client: Client, subscription: Subscription) -> None:
+        """Raises: AccessDenied for who may not read a topic that a shared subscription takes from: any message of it
+        may come to any of its consumers.
+        """
+        access = self.broker.access
+        queue = subscription.queues[0]
+        wildcard = self.wildcards[_feed_of(queue).number].wildcard
+        for topic in self.broker.destinations.matching(wildcard):
+            if not access.is_open and self._may_all_read(queue, topic.name):
+                access.require(client, "read", TOPIC, topic.name)
 
     def _asked(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> Subscription:
         client_id = "" if options.is_global else client.describe().get("client_id", "")
@@ -339,7 +357,7 @@ class Subscriptions(DestinationWatcher):
         if isinstance(source, Topic):
             source.add(queue, True, is_plain)
             return
-        self.wildcards[_feed_of(queue).number] = Attached(source, queue, is_plain, client)
+        self.wildcards[_feed_of(queue).number] = Attached(source, queue, is_plain)
         for topic in self.broker.destinations.matching(source):
             assert isinstance(topic, Topic), "a wildcard of topics matches topics"
             if self.broker.access.allows(client, "read", TOPIC, topic.name):

@@ -9,7 +9,7 @@ from engine.destination import uri
 from engine.intake import intake_for
 from engine.memory import MemoryBudget
 from engine.message import Message
-from engine.queue import Queue
+from engine.queue import Queue, is_watched
 from engine.selector.table import SelectorTable
 
 
@@ -19,13 +19,14 @@ class Topic:
     account: what all subscriptions together hold against the limits of the address, None where it has none.
     A persistent message is in the log even if nobody subscribes; a subscription only ever holds references.
     is_logged: persistent messages go to the log; not those of temporary and advisory topics.
-    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it
-    is told of (is_told: advisories of each message).
+    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, it is told of (is_told:
+    advisories of each message), or it may be sent on.
     owner: number of the client whose temporary topic this is, 0 for everybody's.
     subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
     plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
     with a selector, which stands in ``selectors``.  choosy: all others.
-    is_choosy: some are not plain, or the topic is_sent_on: what nobody takes goes to the dead-letter address.
+    is_choosy: some are not plain, or the topic is_sent_on: what nobody takes goes to the dead-letter address, in the
+    batch of the message itself, so that such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
     """
 
@@ -67,14 +68,14 @@ class Topic:
         self.is_logged = is_logged
         self.is_closed = False
         self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
-        self.is_indirect = self.is_told
+        self.is_sent_on = is_logged and settings.dead_letters.send_to_dla_on_no_route
+        self.is_indirect = self.is_told or self.is_sent_on
         self.owner = 0
         self.subscriptions: dict[int, Queue] = {}
         self.plain: dict[int, Queue] = {}
         self.selected: dict[int, Queue] = {}
         self.selectors = SelectorTable()
         self.choosy: dict[int, Queue] = {}
-        self.is_sent_on = is_logged and settings.dead_letters.send_to_dla_on_no_route
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
         self.enqueued_count = 0
@@ -117,6 +118,9 @@ class Topic:
         """Let ``queue`` have what is published from now on.  is_own: it is not fed by other topics too."""
         feed = queue.feed
         assert feed is not None, "a subscription's queue has a feed"
+        if is_watched(self.settings):  # a wildcard's queue has the settings of the wildcard
+            queue.is_watched = queue.has_choosy_settings = queue.is_choosy = True
+            is_plain = False
         number = feed.number
         if is_own:
             self.subscriptions[number] = queue

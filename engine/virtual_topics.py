@@ -99,7 +99,7 @@ class VirtualTopics(DestinationWatcher):
 
     def _link(self, topic: Topic) -> None:
         topic.copies = list(self.queues.get(topic.name, ()))
-        topic.is_indirect = topic.is_closed or topic.is_told or bool(topic.copies)
+        topic.is_indirect = topic.is_closed or topic.is_told or topic.is_sent_on or bool(topic.copies)
 
     def _rule_for(self, topic: str) -> _Rule | None:
         return next((rule for rule in self.rules if rule.is_for(topic)), None)

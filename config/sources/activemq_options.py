@@ -103,11 +103,8 @@ POLICY_ENTRY: Final = table(
     honoured("advisoryForFastProducers", _BOOLEAN, "true", "advisories.fast_producers"),
     honoured("advisoryWhenFull", _BOOLEAN, "true", "advisories.when_full"),
     honoured("advisoryForDelivery", _BOOLEAN, "true", "advisories.delivery"),
-    *all_listed(
-        "what becomes of each message is in the log: 'penstock why message', the export",
-        "advisoryForConsumed",
-        "advisoryForDispatched",
-    ),
+    honoured("advisoryForDispatched", _BOOLEAN, "true", "advisories.dispatched"),
+    honoured("advisoryForConsumed", _BOOLEAN, "true", "advisories.consumed"),
     honoured("sendAdvisoryIfNoConsumers", _BOOLEAN, "true", "advisories.no_consumers"),
     honoured("includeBodyForAdvisory", _BOOLEAN, "true", "advisories.include_body"),
     *all_listed(

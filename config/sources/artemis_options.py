@@ -405,7 +405,7 @@ PERMISSIONS: Final = table(
     Option("deleteDurableQueue", "honoured", "`delete` and `unsubscribe`"),
     Option("createNonDurableQueue", "honoured", "`subscribe`"),
     Option("createAddress", "honoured", "`create` is for who has this and createDurableQueue"),
-    Option("deleteAddress", "honoured", "`delete` is for who has this and deleteDurableQueue"),
+    Option("deleteAddress", "honoured", "`delete`, which no client can do, is for who has this and deleteDurableQueue"),
     Option("createTempQueue", "honoured", "`subscribe`, as createNonDurableQueue"),
     listed("deleteNonDurableQueue", "whoever has a non-durable subscription may end it"),
     listed("deleteTempQueue", "whoever has a non-durable subscription may end it"),

@@ -6,10 +6,12 @@ import pytest
 
 from config.matching import BOTH, QUEUE, TOPIC, Pattern
 from config.permissions import Permission, PermissionMap
+from engine.consumer import AUTO
 from engine.errors import AccessDenied
 from engine.queue import Queue
 from engine.retry import Retry
 from engine.topic import Topic
+from engine.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 
@@ -123,3 +125,43 @@ def test_an_answer_goes_only_where_who_asks_might_send() -> None:
     client.groups = frozenset()
     world.send(b"", to=question, headers="reply-to:/queue/orders.eu")
     assert queue.depth == 1, "the broker itself may ask"
+
+
+def shared_news() -> tuple[EngineWorld, Wildcard]:
+    """A world in which everybody may read ``news.>``, and only editors ``news.secret``."""
+    everybody = {"read": frozenset({"*"}), "write": frozenset({"*"}), "create": frozenset({"*"})}
+    secret = {**everybody, "read": frozenset({"editors"})}
+    entries = [
+        Permission(Pattern.parse("news.>"), BOTH, everybody),  # type: ignore[arg-type]
+        Permission(Pattern.parse("news.secret"), BOTH, secret),  # type: ignore[arg-type]
+    ]
+    return EngineWorld(permissions=PermissionMap(entries)), Wildcard(TOPIC, "news.>")
+
+
+def joins(world: EngineWorld, wildcard: Wildcard, *groups: str) -> FakeClient:
+    client = world.client("-".join(groups))
+    client.groups = frozenset(groups)
+    world.consumer(client, wildcard, AUTO, subscription="s", is_shared=True)
+    return client
+
+
+def test_who_shares_a_wildcard_must_be_allowed_to_read_all_that_it_takes_from() -> None:
+    world, wildcard = shared_news()
+    world.broker.destinations.topic("news.secret")
+    editor = joins(world, wildcard, "editors")
+    with pytest.raises(AccessDenied, match="no permission to read topic://news.secret"):
+        joins(world, wildcard, "guests")
+    world.send(b"1", b"2", to=world.broker.destinations.topic("news.secret"))
+    assert editor.bodies() == [b"1", b"2"]
+
+
+def test_a_shared_wildcard_takes_from_topics_to_come_if_all_its_consumers_may_read_them() -> None:
+    world, wildcard = shared_news()
+    guest, editor = joins(world, wildcard, "guests"), joins(world, wildcard, "editors")
+    for name in ("news.open", "news.secret"):
+        world.send(b"1", b"2", to=world.broker.destinations.topic(name))
+        assert sorted(guest.bodies() + editor.bodies()) == ([b"1", b"2"] if name == "news.open" else [])
+    world, wildcard = shared_news()
+    first, second = joins(world, wildcard, "editors"), joins(world, wildcard, "editors", "guests")
+    world.send(b"1", b"2", to=world.broker.destinations.topic("news.secret"))
+    assert sorted(first.bodies() + second.bodies()) == [b"1", b"2"]

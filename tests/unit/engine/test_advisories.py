@@ -10,6 +10,7 @@ import pytest
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.destination import TEMP_QUEUE, TOPIC
 from engine.errors import InvalidOption
+from engine.transaction import Transaction, TransactionLimits
 from engine.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -101,6 +102,72 @@ def test_each_message_where_the_address_asks_for_it() -> None:
     world.send(b"2", to="told")
     names = [name for name, _ in _told(world, listener) if name.startswith(("Message", "NoConsumer"))]
     assert names == ["MessageDelivered.Queue.told", "NoConsumer.Queue.told", "MessageDelivered.Queue.told"]
+
+
+def _messages(world: EngineWorld, listener: FakeClient) -> list[str]:
+    return [name for name, _ in _told(world, listener) if name.startswith("Message")]
+
+
+@pytest.mark.parametrize("ack_mode", [AUTO, INDIVIDUAL])
+def test_each_hand_over_and_acknowledgement_where_the_address_asks_for_it(ack_mode: int) -> None:
+    world = EngineWorld(address("told", advisories__dispatched=True, advisories__consumed=True))
+    listener = _listener(world)
+    client = world.client()
+    world.consumer(client, "told", ack_mode)
+    world.consumer(client, "untold", ack_mode)
+    world.send(b"1", to="told")
+    world.send(b"1", to="untold")
+    dispatched, consumed = "MessageDispatched.Queue.told", "MessageConsumed.Queue.told"
+    if ack_mode == AUTO:
+        assert _messages(world, listener) == [dispatched, consumed]
+        return
+    assert _messages(world, listener) == [dispatched]
+    first, untold = client.take()
+    world.refuse(first)
+    world.advance(1_000)
+    assert _messages(world, listener) == [dispatched], "handed over again, and not consumed"
+    world.acknowledge(untold, *client.take())
+    assert _messages(world, listener) == [consumed]
+
+
+@pytest.mark.parametrize("event", ["dispatched", "consumed"])
+def test_of_the_two_only_what_is_asked_for(event: str) -> None:
+    world = EngineWorld(address("told", **{f"advisories__{event}": True}))
+    listener = _listener(world)
+    world.consumer(world.client(), "told", AUTO)
+    world.send(b"1", to="told")
+    assert _messages(world, listener) == [f"Message{event.title()}.Queue.told"]
+
+
+@pytest.mark.parametrize("way", ["plain", "wildcard", "durable"])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_hand_overs_of_a_topic_are_told_for_each_subscription(way: str, persistent: bool) -> None:
+    world = EngineWorld(address("news.eu", advisories__dispatched=True, advisories__consumed=True))
+    topic, other = world.broker.destinations.topic("news.eu"), world.broker.destinations.topic("news.us")
+    client = world.client(client_id="me")
+    listener = _listener(world)
+    if way == "durable":
+        world.consumer(client, topic, AUTO, subscription="s", is_durable=True)
+    else:
+        world.consumer(client, Wildcard(TOPIC, "news.>") if way == "wildcard" else topic, AUTO)
+    world.send(b"1", to=topic, persistent=persistent)
+    world.send(b"2", to=other, persistent=persistent)
+    assert client.bodies() == ([b"1", b"2"] if way == "wildcard" else [b"1"])
+    assert _messages(world, listener) == ["MessageDispatched.Topic.news.eu", "MessageConsumed.Topic.news.eu"]
+
+
+def test_an_acknowledgement_in_a_transaction_is_told_at_its_commit_also_when_its_consumer_has_gone() -> None:
+    world = EngineWorld(address("told", advisories__consumed=True))
+    listener = _listener(world)
+    client = world.client()
+    consumer = world.consumer(client, "told")
+    world.send(b"1", to="told")
+    transaction = Transaction(client, "tx", TransactionLimits())
+    transaction.add_accepted(client.take())
+    world.broker.unsubscribe(consumer, is_lost=False)
+    assert _messages(world, listener) == []
+    world.broker.commit(transaction)
+    assert _messages(world, listener) == ["MessageConsumed.Queue.told"]
 
 
 def test_producers_slow_consumers_and_full_addresses() -> None:

@@ -9,6 +9,8 @@ from engine.destination import TOPIC
 from engine.message import Message
 from engine.options import SubscribeOptions
 from engine.ports import DROPPED, EXPIRED
+from engine.retry import Retry
+from engine.transaction import Transaction, TransactionLimits
 from engine.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -151,6 +153,30 @@ def test_what_no_subscription_takes_becomes_a_dead_letter(persistent: bool) -> N
     assert (added["original-destination"], added["dlqCause"]) == ("/topic/t", "no-route")
     assert dead.body == b"1"
     assert topic.dead_lettered_count == 1
+
+
+def test_it_is_in_the_batch_of_what_was_sent() -> None:
+    world = no_route()
+    topic = world.broker.destinations.topic("t")
+    world.send(b"1", to=topic)
+    assert [batch.records for batch in world.store.batches] == [2]
+    transaction = Transaction(world.client(), "tx", TransactionLimits())
+    for _ in range(2):
+        transaction.add_send(topic, world.message(topic, b"x"))
+    world.broker.commit(transaction)
+    assert [batch.records for batch in world.store.batches] == [2, 4], "two messages and what becomes of them"
+
+
+def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> None:
+    world = no_route()
+    world.send(b"1", to=world.broker.destinations.topic("t"))
+    world.store.batches.clear()
+    one = Retry(world.broker, world.broker.destinations.queue("dead"), "", 0, 1)
+    world.turn()
+    world.advance(1_000)
+    assert one.moved_count == 1
+    assert [batch.records for batch in world.store.batches] == [3], "sent, settled, and dead again"
+    assert world.stats("dead").depth == 1
 
 
 def test_what_a_subscription_takes_does_not() -> None:

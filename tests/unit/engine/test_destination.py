@@ -20,14 +20,16 @@ def test_config_knows_the_same_kinds() -> None:
     assert (matching.QUEUE, matching.TOPIC) == (QUEUE, TOPIC)
 
 
-@pytest.mark.parametrize("name", ["a", "a.b/c", "große.Öfen", "a b", "x" * NAME_MAX_BYTES, ".."])
+@pytest.mark.parametrize("name", ["a", "a.b/c", "große.Öfen", "a b", "x" * NAME_MAX_BYTES])
 def test_names_that_are_taken(name: str) -> None:
     world = EngineWorld()
     assert world.broker.destinations.queue(name) is world.broker.destinations.queue(name)
     assert world.broker.destinations.topic(name).uri() == f"topic://{name}"
 
 
-@pytest.mark.parametrize("name", ["", "x" * (NAME_MAX_BYTES + 1), "a.*", "a.>", "#", "a?b", "a,b", "a\nb", "a\0"])
+@pytest.mark.parametrize(
+    "name", ["", "x" * (NAME_MAX_BYTES + 1), "a.*", "a.>", "#", "a?b", "a,b", "a\nb", "a\0", "a..b", ".a", "a.", "."]
+)
 def test_names_that_are_refused(name: str) -> None:
     world = EngineWorld()
     with pytest.raises(InvalidDestination):

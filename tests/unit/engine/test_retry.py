@@ -11,7 +11,7 @@ from engine.errors import InvalidSelector
 from engine.message import DEAD_LETTER, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_RETRIED
 from engine.queue import Queue
-from engine.retry import Retry
+from engine.retry import HELD_MAX, SKIPPED_BYTES, Retry
 from engine.topic import Topic
 from tests.support.engine_world import EngineWorld, address
 
@@ -150,6 +150,29 @@ def test_a_message_without_an_origin_stays() -> None:
     done = run(world, retry(world))
     assert (done.is_done, done.moved_count, done.skipped_count) == (True, 1, 1)
     assert world.stats(DLQ).depth == 1
+
+
+def test_any_number_of_messages_without_an_origin_keeps_nobody_waiting() -> None:
+    world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
+    world.send(*[b"stray"] * (2 * HELD_MAX + 1), to=DLQ)
+    client = world.client()
+    world.consumer(client)
+    world.send(b"dead")
+    world.refuse(*client.take())
+    world.leave(client)
+    one = run(world, retry(world), 10_000)
+    assert (one.is_done, one.failure, one.moved_count, one.skipped_count) == (True, "", 1, 2 * HELD_MAX + 1)
+    assert (world.stats(DLQ).depth, world.stats(DLQ).in_flight, world.stats().depth) == (2 * HELD_MAX + 1, 0, 1)
+
+
+def test_what_it_skips_has_a_limit() -> None:
+    world = EngineWorld()
+    megabyte = b"x" * 1024 * 1024
+    for _ in range(SKIPPED_BYTES // len(megabyte) + 1):
+        world.send(megabyte, to=DLQ)
+    one = run(world, retry(world), 10_000)
+    assert one.is_done and "name no original destination" in one.failure
+    assert world.stats(DLQ).in_flight == 0
 
 
 def test_a_bad_selector_is_refused_and_leaves_nobody_behind() -> None:

@@ -8,7 +8,7 @@ from engine import gates
 from engine.composite import Composite, CompositeSource
 from engine.consumer import AUTO, CLIENT
 from engine.destination import QUEUE, TOPIC
-from engine.errors import InvalidDestination, InvalidOption
+from engine.errors import AddressFull, InvalidDestination, InvalidOption
 from engine.inspection import inspect
 from engine.options import SubscribeOptions
 from engine.transaction import Transaction, TransactionLimits
@@ -208,6 +208,32 @@ def test_a_message_to_several_is_refused_whole() -> None:
     several = Composite([destinations.queue("a"), destinations.topic("t")])
     assert world.try_send(b"x", several) == gates.MEMORY, "the topic would hold it in memory"
     assert world.stats("a").depth == 0
+
+
+@pytest.mark.parametrize("last", ["BLOCK", "FAIL"])
+def test_what_one_of_several_drops_counts_once_it_is_sent(last: str) -> None:
+    world = EngineWorld(
+        address("drops", full__address_full_policy="DROP", full__max_size_messages=1),
+        address("holds", full__address_full_policy=last, full__max_size_messages=1),
+    )
+    destinations = world.broker.destinations
+    drops, holds = destinations.queue("drops"), destinations.queue("holds")
+    world.send(b"fills", to=drops)
+    world.send(b"fills", to=holds)
+    assert drops.account is not None
+    several = Composite([drops, holds])
+    for _ in range(3):
+        if last == "BLOCK":
+            assert world.try_send(b"x", several) == gates.ADDRESS_FULL
+        else:
+            with pytest.raises(AddressFull):
+                world.try_send(b"x", several)
+    assert drops.account.dropped_count == 0, "none of it was accepted"
+    client = world.client()
+    world.consumer(client, holds, AUTO)
+    world.turn()
+    assert world.try_send(b"x", several) == gates.OPEN
+    assert drops.account.dropped_count == 1
 
 
 def test_a_message_to_several_in_a_transaction() -> None:

@@ -119,13 +119,44 @@ def test_one_that_has_gone_is_looked_at_no_more() -> None:
 
 
 def test_no_acknowledgement_for_too_long() -> None:
-    world, client, _ = slow_world(abort="slow-ack", max_time_since_last_ack_ms=3_000)
+    world, client, _ = slow_world(abort="slow-ack", max_time_since_last_ack_ms=3_000, max_slow_duration_ms=1_000)
     world.advance(2_500)
     world.acknowledge(*client.take())
     world.advance(3_000)
     assert client.expelled == [], "seen at 3 s, three seconds are over at 6 s"
     world.advance(500)
     assert "it has acknowledged nothing for 3000 ms" in expelled(client)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds", "words"),
+    [
+        ({"max_slow_duration_ms": 3_000}, 5, "for 3000 ms, the limit is 3000 ms (max-slow-duration-ms)"),
+        ({"max_slow_duration_ms": -1, "max_slow_count": 2}, 4, "2 times, the limit is 2 (max-slow-count)"),
+        ({"max_slow_duration_ms": -1, "max_slow_count": -1}, 0, ""),
+    ],
+    ids=["duration", "count", "neither"],
+)
+def test_how_long_or_how_often_the_silent_are_let_be(limits: dict[str, object], seconds: int, words: str) -> None:
+    # As in ActiveMQ: who is silent for max-time-since-last-ack is slow, first at 3 s; the look that finds it counts.
+    world, client, _ = slow_world(abort="slow-ack", max_time_since_last_ack_ms=3_000, **limits)
+    world.advance(1_000 * (seconds or 60) - 500)
+    assert client.expelled == []
+    assert world.broker.slow_consumers.found_count == 1
+    world.advance(500)
+    assert [text[-len(words) :] for text, _ in expelled(client)] == ([words] if seconds else [])
+
+
+def test_an_acknowledgement_begins_the_count_of_the_silent_anew() -> None:
+    world, client, _ = slow_world(
+        abort="slow-ack", max_time_since_last_ack_ms=3_000, max_slow_duration_ms=-1, max_slow_count=2
+    )
+    world.advance(3_000)
+    world.acknowledge(*client.take())
+    world.advance(4_500)
+    assert client.expelled == [], "silent again from 4 s on, slow at 7 s for the first time"
+    world.advance(500)
+    assert client.expelled
 
 
 @pytest.mark.parametrize(("ignores", "count"), [(True, 0), (False, 1)])
@@ -136,6 +167,7 @@ def test_an_idle_consumer_is_left_alone_unless_told_otherwise(ignores: bool, cou
             slow_consumers__abort="slow-ack",
             slow_consumers__abort_check_period_ms=1_000,
             slow_consumers__max_time_since_last_ack_ms=3_000,
+            slow_consumers__max_slow_duration_ms=1_000,
             slow_consumers__ignore_idle_consumers=ignores,
         )
     )

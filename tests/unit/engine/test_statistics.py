@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from engine.consumer import AUTO
 from engine.destination import TEMP_QUEUE
 from engine.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
-from tests.support.engine_world import EngineWorld
+from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 
@@ -63,6 +65,16 @@ def test_of_one_destination_and_of_those_that_match() -> None:
     ]
     _ask(world, "Destination.nowhere")
     assert client.bodies() == []
+
+
+@pytest.mark.parametrize(("policy", "dropped", "failed"), [("BLOCK", 0, 0), ("DROP", 1, 0), ("FAIL", 0, 1)])
+def test_an_answer_that_finds_its_address_full_is_dropped(policy: str, dropped: int, failed: int) -> None:
+    world = EngineWorld(address("answers", full__address_full_policy=policy, full__max_size_messages=1))
+    _ask(world, "Broker")
+    _ask(world, "Broker")
+    account = world.broker.destinations.queue("answers").account
+    assert account is not None
+    assert (world.stats("answers").depth, account.dropped_count, account.failed_count) == (1, dropped, failed)
 
 
 def test_of_subscriptions_to_a_temporary_queue() -> None:
