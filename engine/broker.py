@@ -406,7 +406,7 @@ class Broker:
         return reserve + sum(self.redelivery.refusal_bytes(one, refusal) for one, refusal in transaction.refused)
 
     def _record_bytes(self, destination: Target, message: Message) -> int:
-        """Return the octets that a message takes in the log at most, and that its dead letter would if nobody takes it."""
+        """Return the octets that a message takes in the log at most, and its dead letter if nobody takes it."""
         if not destination.is_logged:
             return 0
         reserve = self.store.record_bytes(message)
