@@ -123,12 +123,13 @@ def place_of(source: str) -> tuple[str, int]:
 
 def _contradictions(config: ServerConfig, sources: Mapping[str, str]) -> list[Problem]:
     """Return what is wrong only in combination."""
-    limits = config.stomp.limits
-    if limits.block_park_max_bytes < limits.block_park_bytes:
-        key = "stomp.limits.block-park-max-bytes"
-        if key not in sources:
-            key = "stomp.limits.block-park-bytes"
-        source, line = place_of(sources[key])
-        text = f"block-park-max-bytes {limits.block_park_max_bytes} is below block-park-bytes {limits.block_park_bytes}"
-        return [Problem(source, line, key, text)]
-    return []
+    problems: list[Problem] = []
+    for protocol, limits in (("stomp", config.stomp.limits), ("amqp", config.amqp.limits)):
+        most, least = limits.block_park_max_bytes, limits.block_park_bytes
+        if most < least:
+            key = f"{protocol}.limits.block-park-max-bytes"
+            if key not in sources:
+                key = f"{protocol}.limits.block-park-bytes"
+            text = f"block-park-max-bytes {most} is below block-park-bytes {least}"
+            problems.append(Problem(*place_of(sources[key]), key, text))
+    return problems

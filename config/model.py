@@ -20,8 +20,10 @@ MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
 SECOND_MS: Final = 1_000
 HOUR_MS: Final = 3_600 * SECOND_MS
+TLS_SCHEME: Final = "tls"
 
 Flush = Literal["sync", "async"]
+ClientCertificate = Literal["wanted", "required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class Endpoint:
     defaults: ConnectionDefaults = NO_DEFAULTS
     server_values: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     notes: tuple[str, ...] = ()
+
+    def is_tls(self) -> bool:
+        """Say whether only TLS is taken there."""
+        return self.scheme == TLS_SCHEME
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -130,6 +136,49 @@ class StompConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AmqpLimits:
+    """What one AMQP connection may ask for, and how long it may take."""
+
+    max_frame_size: int = 128 * KIB  # of a frame, both ways
+    body_bytes: int = 100 * MIB  # of a message, over all its frames
+    channel_max: int = 255  # the highest channel: one session less than there may be
+    handle_max: int = 9_999  # the same of the links of a session
+    links: int = 10_000  # of all sessions of a connection
+    idle_time_ms: int = 60 * SECOND_MS  # of silence, then a peer is given up; it is asked for half; 0 for ever
+    frame_time_ms: int = 30 * SECOND_MS  # from a frame's first octet to its last
+    connect_time_ms: int = 30 * SECOND_MS  # from accept to open
+    close_time_ms: int = 5 * SECOND_MS  # close waits so long for what is owed
+    incoming_window: int = 4_096  # transfer frames of a session before it must hear from us
+    link_credit: int = 1_000  # messages that a producer may send ahead
+    transactions: int = 16  # open at a time
+    transaction_actions: int = 10_000
+    transaction_bytes: int = 64 * MIB
+    unread_output_bytes: int = 1 * MIB  # beyond it, the peer is not read
+    block_park_bytes: int = 1 * MIB  # messages that wait, of a connection that only sends
+    block_park_max_bytes: int = 16 * MIB  # the same, of a connection that also receives
+
+
+@dataclass(frozen=True, slots=True)
+class AmqpConfig:
+    limits: AmqpLimits = field(default_factory=AmqpLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """Files in PEM.  certificate: of the gateway, and those between it and a known authority; "" for no TLS.
+
+    key: its private key, not encrypted; "" if it stands in the same file.
+    client_ca: who signs clients' certificates; with it, they are asked for and log in by EXTERNAL.
+    client_certificate: whether a client without one is let in, to log in in some other way.
+    """
+
+    certificate: str = ""
+    key: str = ""
+    client_ca: str = ""
+    client_certificate: ClientCertificate = "wanted"
+
+
+@dataclass(frozen=True, slots=True)
 class VirtualTopic:
     """A topic whose messages are also copied to queues, one per group of consumers.  Terms: ActiveMQ virtualTopic.
 
@@ -187,6 +236,8 @@ class ServerConfig:
     memory_limit_bytes: int = 256 * MIB
     destinations_max: int = 100_000
     stomp: StompConfig = field(default_factory=StompConfig)
+    amqp: AmqpConfig = field(default_factory=AmqpConfig)
+    tls: TlsConfig = field(default_factory=TlsConfig)
     limits: Limits = field(default_factory=Limits)
     advisory_support: bool = True
     users: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)

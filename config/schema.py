@@ -15,7 +15,7 @@ from typing import Final
 from config.model import GIB, HOUR_MS, KIB, MIB, SECOND_MS
 from config.permissions import Action
 from config.policies import MAXIMUM_PREFETCH, RATE_UNIT_SECONDS
-from config.sources.uri import ListenerUri, OptionalListenerUri
+from config.sources.uri import TLS_SCHEMES, ListenerUri, OptionalListenerUri
 from config.values import (
     Boolean,
     Bytes,
@@ -26,6 +26,7 @@ from config.values import (
     Kind,
     NamePart,
     Number,
+    OptionalFile,
     PropertyName,
     QueueName,
     Text,
@@ -189,8 +190,8 @@ SERVER: Final[Tree] = {
     "server-name": Leaf("server_name", Text("a name", 128)),
     "data": Leaf("data_directory", Text("a directory", 4096)),
     "listeners": {
-        "stomp": Leaf("listeners.stomp", ListenerUri("tcp://127.0.0.1:61613", "tcp")),
-        "amqp": Leaf("listeners.amqp", OptionalListenerUri("tcp://127.0.0.1:5672", "tcp", "amqp")),
+        "stomp": Leaf("listeners.stomp", ListenerUri("tcp://127.0.0.1:61613", "tcp", "stomp", *TLS_SCHEMES)),
+        "amqp": Leaf("listeners.amqp", OptionalListenerUri("tcp://127.0.0.1:5672", "tcp", "amqp", *TLS_SCHEMES)),
         "http": Leaf("listeners.http", ListenerUri("http://127.0.0.1:8161", "http", "tcp", has_options=False)),
     },
     "store": {
@@ -236,6 +237,33 @@ SERVER: Final[Tree] = {
             "disconnect-time-ms": Leaf("stomp.limits.disconnect_time_ms", Duration(100, DAY_MS)),
             "write-stall-time-ms": Leaf("stomp.limits.write_stall_time_ms", Duration(100, DAY_MS)),
         },
+    },
+    "amqp": {
+        "limits": {
+            "max-frame-size": Leaf("amqp.limits.max_frame_size", Bytes(512, 16 * MIB)),
+            "body-bytes": Leaf("amqp.limits.body_bytes", Bytes(512, 1 * GIB)),
+            "channel-max": Leaf("amqp.limits.channel_max", Integer(0, 65_535)),
+            "handle-max": Leaf("amqp.limits.handle_max", Integer(0, 1_000_000)),
+            "links": Leaf("amqp.limits.links", Integer(1, 1_000_000)),
+            "idle-time-ms": Leaf("amqp.limits.idle_time_ms", Duration(0, DAY_MS)),
+            "frame-time-ms": Leaf("amqp.limits.frame_time_ms", Duration(100, DAY_MS)),
+            "connect-time-ms": Leaf("amqp.limits.connect_time_ms", Duration(100, DAY_MS)),
+            "close-time-ms": Leaf("amqp.limits.close_time_ms", Duration(100, DAY_MS)),
+            "incoming-window": Leaf("amqp.limits.incoming_window", Integer(2, 1_000_000)),
+            "link-credit": Leaf("amqp.limits.link_credit", Integer(2, 1_000_000)),
+            "transactions": Leaf("amqp.limits.transactions", Integer(1, 100_000)),
+            "transaction-actions": Leaf("amqp.limits.transaction_actions", Integer(1, 10_000_000)),
+            "transaction-bytes": Leaf("amqp.limits.transaction_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "unread-output-bytes": Leaf("amqp.limits.unread_output_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "block-park-bytes": Leaf("amqp.limits.block_park_bytes", Bytes(1 * KIB, 1 * GIB)),
+            "block-park-max-bytes": Leaf("amqp.limits.block_park_max_bytes", Bytes(1 * KIB, 1 * GIB)),
+        },
+    },
+    "tls": {
+        "certificate": Leaf("tls.certificate", OptionalFile()),
+        "key": Leaf("tls.key", OptionalFile()),
+        "client-ca": Leaf("tls.client_ca", OptionalFile()),
+        "client-certificate": Leaf("tls.client_certificate", Choice("wanted", "required")),
     },
 }
 

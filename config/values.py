@@ -267,6 +267,22 @@ class Text(Kind):
         return {"type": ["string", "number"], "maxLength": self._maximum_count}
 
 
+class OptionalFile(Text):
+    """A file's path, or "" for none."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("a file", 4096)
+
+    @property
+    def allowed(self) -> str:
+        return f'{super().allowed}, or "" for none'
+
+    def parse(self, text: str) -> str:
+        return super().parse(text) if text else ""
+
+
 class UserName(Kind):
     """What a client logs in with.  No ``:``: HTTP Basic could not carry it."""
 

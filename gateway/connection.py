@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, Flushable
+from gateway.tls import common_name
 from protocols.connection import Link, ProtocolConnection
 from protocols.detect import UNDECIDED, detect
 
@@ -43,6 +44,10 @@ class ConnectionHost(ABC):
     @abstractmethod
     def refusal(self) -> bytes:
         """Return the last words to one too many; b"" if there are so many that it is cut off without."""
+
+    def user_named(self, name: str) -> str:
+        """Return the user whom a verified certificate names, "" for none."""
+        return ""
 
     @abstractmethod
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
@@ -199,6 +204,11 @@ class Connection(asyncio.Protocol, Link, Flushable):
 
     def authenticate(self, login: str, passcode: str) -> None:
         self._host.check_credentials(self, login, passcode)
+
+    def identity(self) -> str:
+        transport = self._transport
+        name = "" if transport is None else common_name(transport.get_extra_info("peercert"))
+        return self._host.user_named(name) if name else ""
 
     def credentials_checked(self, is_allowed: bool) -> None:
         if self._session is None or self._engine_loop.is_failed:

@@ -8,12 +8,13 @@ import socket
 from dataclasses import replace
 from typing import Final
 
-from config.model import ServerConfig
+from config.model import Endpoint, ServerConfig
 from engine.broker import Broker
 from engine.transaction import TransactionLimits
 from gateway.connection import Connection, ConnectionHost
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
+from gateway.peeking import PeekingServer
 from gateway.security import Security
 from protocols.amqp.v1_0.connection import AmqpConnection
 from protocols.amqp.v1_0.conversion import StompForm
@@ -59,26 +60,53 @@ class Listener(ConnectionHost):
         self._connections_max = connections_max
         self._refused: dict[Connection, None] = {}
         self._counters = counters
+        self._connect_time_s = (
+            max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
+        )
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
         self._checks: set[asyncio.Task[None]] = set()
-        self._servers: dict[str, asyncio.Server] = {}
+        self._servers: dict[str, asyncio.Server | PeekingServer] = {}
         self._amqp_settings = amqp_settings(config, security.is_required)
 
     async def bind(self, name: str) -> None:
         """Take one address; nobody is let in before ``accept``.  Raises: OSError."""
-        loop = asyncio.get_running_loop()
         endpoint = self.endpoints[name]
-        server = await loop.create_server(
-            self.new_connection,
-            endpoint.host,
-            endpoint.port,
-            # One family: with port 0, localhost would otherwise be two addresses with two ports.
-            family=socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET,
-            backlog=BACKLOG,
-            start_serving=False,
+        # One family: with port 0, localhost would otherwise be two addresses with two ports.
+        family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+        listening = await self._bound(endpoint, family)
+        tls = self._security.tls
+        if tls is None or endpoint.is_tls():
+            handshake_s = None if tls is None else self._connect_time_s
+            self._servers[name] = await asyncio.get_running_loop().create_server(
+                self.new_connection,
+                sock=listening,
+                backlog=BACKLOG,
+                start_serving=False,
+                ssl=tls,
+                ssl_handshake_timeout=handshake_s,
+            )
+        else:
+            self._servers[name] = PeekingServer(
+                listening, BACKLOG, self.new_connection, tls, self._connect_time_s, self._connections_max
+            )
+        self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
+
+    async def _bound(self, endpoint: Endpoint, family: socket.AddressFamily) -> socket.socket:
+        """Raises: OSError."""
+        found = await asyncio.get_running_loop().getaddrinfo(
+            endpoint.host, endpoint.port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        self._servers[name] = server
-        self.endpoints[name] = replace(endpoint, port=server.sockets[0].getsockname()[1])
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.setblocking(False)
+            listening.bind(found[0][4])
+        except OSError:
+            listening.close()
+            raise
+        return listening
 
     def new_connection(self) -> Connection:
         """Return a connection for a transport that is about to be made."""
@@ -121,6 +149,9 @@ class Listener(ConnectionHost):
             return None
         # What 1.0's adapter does not speak, it answers with what it does.
         return AmqpConnection(self._broker, connection, self._amqp_settings, self._security, self._engine_loop.now_ms)
+
+    def user_named(self, name: str) -> str:
+        return self._security.user_named(name)
 
     def connection_opened(self, connection: Connection) -> bool:
         if len(self._connections) >= self._connections_max:
@@ -182,16 +213,24 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
 
 def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
     """Return what the configuration says about AMQP connections."""
-    limits = config.stomp.limits
+    limits = config.amqp.limits
     return AmqpSettings(
         server=config.server_name,
         needs_login=needs_login,
+        max_frame_size=limits.max_frame_size,
         body_bytes=limits.body_bytes,
+        channel_max=limits.channel_max,
+        handle_max=limits.handle_max,
+        link_count=limits.links,
+        idle_time_ms=limits.idle_time_ms,
+        frame_time_ms=limits.frame_time_ms,
+        connect_time_ms=limits.connect_time_ms,
+        ending_time_ms=limits.close_time_ms,
+        incoming_window=limits.incoming_window,
+        link_credit=limits.link_credit,
         transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
         groups=config.groups,
         defaults=(config.listeners.amqp or config.listeners.stomp).defaults,
-        frame_time_ms=limits.frame_time_ms,
-        connect_time_ms=limits.connect_time_ms,
         unread_output_bytes=limits.unread_output_bytes,
         block_park_bytes=limits.block_park_bytes,
         block_park_max_bytes=limits.block_park_max_bytes,

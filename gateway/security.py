@@ -1,4 +1,4 @@
-"""Who may connect: passwords against SCRAM verifiers (config.scram), and no open listener without users.
+"""Who may connect: passwords against SCRAM verifiers (config.scram), certificates, no open listener without users.
 
 One check costs as much as the iterations ask for, tens of milliseconds: ``check`` belongs on a worker thread.
 """
@@ -17,6 +17,7 @@ from typing import Final
 from config.errors import ConfigError, Problem
 from config.model import Endpoint, ServerConfig
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
+from gateway.tls import server_context
 from protocols.amqp.sasl import Credentials, ScramVerifier
 
 NONCE_BYTES: Final = 18
@@ -31,9 +32,9 @@ CONCURRENT_CHECKS_MAX: Final = 2
 
 
 class Security(Credentials):
-    """Checks credentials; safe to call from several threads.
+    """Checks credentials; safe to call from several threads.  tls: what listeners speak TLS with, None for nothing.
 
-    Raises: ConfigError for a listener that would be open to the network without users.
+    Raises: ConfigError for a listener that would be open to the network without users, and for bad certificates.
     """
 
     def __init__(self, config: ServerConfig) -> None:
@@ -46,6 +47,7 @@ class Security(Credentials):
             Verifier(own[0].mechanism, own[0].iterations, os.urandom(SALT_BYTES), b"", b"")
             for own in self._users.values()
         ]
+        self.tls = server_context(config)
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
@@ -55,6 +57,10 @@ class Security(Credentials):
     def is_required(self) -> bool:
         """Say whether credentials are looked at; False takes any, and none."""
         return bool(self._users)
+
+    def user_named(self, name: str) -> str:
+        """Return the user whom a verified certificate names, "" for none."""
+        return name if name in self._users or not self.is_required else ""
 
     def check(self, login: str, passcode: str) -> bool:
         """Say whether ``login`` may connect with ``passcode``.  Blocks: for a worker thread.

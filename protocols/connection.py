@@ -29,6 +29,10 @@ class Link(ABC):
     def warn(self, text: str) -> None:
         """Tell the operator; ``text`` holds no credentials and no bodies."""
 
+    def identity(self) -> str:
+        """Return the user that the peer's TLS certificate names, "" for none."""
+        return ""
+
     def frames_dropped(self, count: int) -> None:
         """Tell the operator that ``count`` unconfirmed frames, which waited at a gate, went with the connection."""
         self.warn(f"{count} unconfirmed frames that waited at a gate went with the connection")

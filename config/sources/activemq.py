@@ -237,7 +237,9 @@ class _Reader:
         listener = _LISTENERS.get(scheme)
         if scheme in _TLS_SCHEMES:
             document.note(
-                line, "transportConnector", f"{uri!r} has no effect: there is no TLS here; nothing listens there"
+                line,
+                "transportConnector",
+                f"{uri!r} has no effect: key stores are not read; set tls.certificate and listen at tls://",
             )
             return
         if listener is None or listener not in self._listeners:

@@ -320,7 +320,7 @@ BROKER_CHILDREN: Final = table(
     *all_listed(_CLUSTER, "networkConnectors", "jmsBridgeConnectors", "proxyConnectors", "brokerContext"),
     *all_listed("nothing runs at the end", "shutdownHooks", "services"),
     *all_listed("a disk that fails stops producers, with a reason", "ioExceptionHandler"),
-    *all_listed("TLS is not set here; nothing listens for it", "sslContext"),
+    *all_listed("key stores are not read; set the keys under tls, and listen at tls://", "sslContext"),
     refused("messageAuthorizationPolicy", "a class of yours decides who receives what, which cannot be done here"),
 )
 

@@ -214,7 +214,9 @@ class CoreReader:
             listener = next((name for name in offered if name in self._listeners and name not in taken), None)
             if is_tls or listener is None:
                 why = (
-                    "there is no TLS here" if is_tls else f"{', '.join(protocols) or 'its protocol'} is not spoken here"
+                    "key stores are not read; set tls.certificate and listen at tls://"
+                    if is_tls
+                    else f"{', '.join(protocols) or 'its protocol'} is not spoken here"
                 )
                 if not is_tls and any(name in taken for name in offered):
                     why = "its protocols have an acceptor already"

@@ -287,7 +287,7 @@ CONNECTION_FACTORY: Final = table(
 )  # fmt: skip
 
 # Options of an acceptor.  Paths as in config.sources.uri: ``server.`` for the whole gateway.
-_TLS: Final = "there is no TLS here"
+_TLS: Final = "key stores are not read; set the keys under tls"
 ACCEPTOR: Final = table(
     honoured("connectionsAllowed", Integer(1, 1_000_000, unlimited=True), "500", "server.stomp.limits.connections"),
     honoured(

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from config.destination_options import CONSUMER, parse_query, with_delays
 from config.jms_options import PREFETCH, REDELIVERY
-from config.model import GIB, NO_DEFAULTS, ConnectionDefaults, Endpoint
+from config.model import GIB, NO_DEFAULTS, TLS_SCHEME, ConnectionDefaults, Endpoint
 from config.options import Option, OptionError, Table, all_listed, computed, honoured, refused, table, unknown_option
 from config.values import Boolean, Bytes, Integer, JsonSchema, Kind, Number, Text
 
@@ -40,9 +40,14 @@ _CLIENT: Final = "between ActiveMQ's own client and broker only; the gateway dec
 _SOCKET: Final = "the gateway sets its sockets itself"
 _OPENWIRE: Final = "of OpenWire, which is not spoken here; JMS clients use AMQP 1.0"
 _RECONNECT: Final = "reconnecting is the client's own affair"
-_TLS: Final = "TLS is not set by URI options; a listener without it would be open where the URI asks for protection"
+
+# Schemes by which a listener takes nothing but TLS: ours, and those of ActiveMQ and of AMQP clients.
+TLS_SCHEMES: Final = ("tls", "ssl", "stomp+ssl", "amqps", "amqp+ssl")
+
+_TLS: Final = "TLS is set by the keys under tls, not by options of a URI"
 _CREDENTIALS: Final = "a password does not belong in a URI; clients log in with --user, the gateway's own are 'users'"
 _LARGE_BYTES: Final = Bytes(1024, 1 * GIB)
+_BODY_BYTES: Final = ("server.stomp.limits.body_bytes", "server.amqp.limits.body_bytes")
 
 
 def _prefixed(prefix: str, options: Table) -> tuple[Option, ...]:
@@ -117,10 +122,14 @@ OPTIONS: Final = table(
     refused("jms.password", _CREDENTIALS),
     # The gateway has one listener a protocol, so what a listener's URI limits is the gateway's limit.
     honoured("maximumConnections", Integer(1, 1_000_000), "500", "server.stomp.limits.connections"),
-    honoured("wireFormat.maxDataLength", _LARGE_BYTES, "1048576", "server.stomp.limits.body_bytes"),
-    honoured("wireFormat.maxFrameSize", _LARGE_BYTES, "1048576", "server.stomp.limits.body_bytes"),
+    honoured("wireFormat.maxDataLength", _LARGE_BYTES, "1048576", *_BODY_BYTES),
+    honoured("wireFormat.maxFrameSize", _LARGE_BYTES, "1048576", *_BODY_BYTES),
     honoured(
-        "transport.connectAttemptTimeout", Integer(100, 86_400_000), "5000", "server.stomp.limits.connect_time_ms"
+        "transport.connectAttemptTimeout",
+        Integer(100, 86_400_000),
+        "5000",
+        "server.stomp.limits.connect_time_ms",
+        "server.amqp.limits.connect_time_ms",
     ),
     honoured("transport.hbGracePeriodMultiplier", Number(1, 100), "1.5", "server.stomp.heart_beat_grace"),
     *all_listed("a client that does not ask for heart-beats gets none", "transport.defaultHeartBeat"),
@@ -379,6 +388,10 @@ def _note(option: Option) -> str:
     return f"{option.name} has no effect: {option.text}"
 
 
+def _is_tls(text: str) -> bool:
+    return text.partition(":")[0].lower() in TLS_SCHEMES
+
+
 class ListenerUri(Kind):
     """``scheme://host:port?options``; the first of ``schemes`` is the one that is shown."""
 
@@ -391,13 +404,15 @@ class ListenerUri(Kind):
 
     @property
     def allowed(self) -> str:
-        return f"{' or '.join(scheme + '://' for scheme in self._schemes)}HOST:PORT as in {self._example}"
+        *others, last = [f"{scheme}://" for scheme in self._schemes]
+        schemes = f"{', '.join(others)} or {last}" if others else last
+        return f"{schemes}HOST:PORT as in {self._example}"
 
     def parse(self, text: str) -> Endpoint:
         if not self._has_options and "?" in text:
             raise ValueError("has options, which are of messaging listeners only")
         try:
-            return parse_endpoint(text, self._schemes, self._schemes[0])
+            return parse_endpoint(text, self._schemes, TLS_SCHEME if _is_tls(text) else self._schemes[0])
         except OptionError as error:
             raise ValueError(f"has an option that cannot be taken: {error}") from None
 

@@ -17,6 +17,7 @@ from config.schema import ADDRESS, SERVER, leaves
 from config.values import Destination
 from gateway.cli import exit_codes
 from gateway.security import refuse_open_listeners
+from gateway.tls import server_context
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -57,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         return exit_codes.OK
     config = load_config(arguments.files)
     refuse_open_listeners(config)
+    server_context(config)
     settings = effective(config)
     addresses = [_address(entry) for entry in config.addresses]
     users = {

@@ -382,7 +382,11 @@ class StompSession(ProtocolConnection):
         for warning in warnings:
             self.link.warn(warning)
         self.connect_frame = frame
-        if self.settings.needs_login:
+        identity = self.link.identity()
+        if identity and not terms.login:
+            terms.login = identity  # its certificate has been verified
+            self._open()
+        elif self.settings.needs_login:
             self.state = AUTHENTICATING
             self.link.pause_reading()
             self.link.authenticate(self.terms.login, self.terms.passcode)

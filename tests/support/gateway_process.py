@@ -36,6 +36,7 @@ class GatewayProcess:
         self.config = config
         self.log = log
         self.is_damaged = False  # a test has spoilt the store on purpose
+        self.stomp_scheme = "tcp"
         self.stomp_host = ""
         self.stomp_port = 0
         self.http_url = ""
@@ -46,7 +47,7 @@ class GatewayProcess:
         """Start and wait until every listener accepts."""
         assert self._process is None, "the gateway runs already"
         command = [sys.executable, "-m", "gateway", "run", "--json", "--data", str(self.data)]
-        command += ["--stomp", f"tcp://127.0.0.1:{stomp_port}", "--http", "http://127.0.0.1:0"]
+        command += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}", "--http", "http://127.0.0.1:0"]
         if self.config is not None:
             command += ["--config", str(self.config)]
         with self.log.open("ab") as log:

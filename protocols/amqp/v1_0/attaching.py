@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from config.destination_options import NO_CONSUMER_OPTIONS
 from engine.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
-from engine.errors import EngineError
+from engine.errors import EngineError, LimitReached
 from engine.queue import Queue
 from engine.topic import Topic
 from engine.wildcard import Wildcard
 from protocols.amqp.v1_0.addresses import source_of, target_of
 from protocols.amqp.v1_0.coordination import Coordinator
 from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound, error_of
+from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound, TooManyLinks, error_of
 from protocols.amqp.v1_0.link import IncomingLink, Link, OutgoingLink, SubscriptionLink
 from protocols.amqp.v1_0.performatives import Attach, Detach
 from protocols.amqp.v1_0.subscribing import subscription, subscription_name
@@ -40,12 +40,25 @@ LIFETIME: Final[dict[Value, Value]] = {Symbol("lifetime-policy"): Described(ULon
 def attach(session: AmqpSession, frame: Attach, handle: int) -> None:
     """Attach a link under our ``handle``, or refuse it."""
     try:
+        _check_count(session)
         if frame.role:
             _attach_outgoing(session, frame, handle)
         else:
             _attach_incoming(session, frame, handle)
     except (EngineError, LinkError) as error:
         refuse(session, frame, handle, error)
+
+
+def _check_count(session: AmqpSession) -> None:
+    """Raises: LimitReached; TooManyLinks where a peer attaches on without detaching what it was refused."""
+    connection = session.connection
+    limit = connection.settings.link_count
+    count = sum(len(one.links) for one in connection.channels.values())
+    text = f"{count} links are attached on this connection; the limit is {limit}"
+    if count >= 2 * limit:
+        raise TooManyLinks(text)
+    if count >= limit:
+        raise LimitReached(text)
 
 
 def refuse(session: AmqpSession, frame: Attach, handle: int, error: PenstockError) -> None:

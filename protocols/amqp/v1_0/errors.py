@@ -71,6 +71,10 @@ class ErrantLink(SessionError):
     condition: ClassVar[str] = "errant-link"
 
 
+class TooManyLinks(SessionError):
+    condition: ClassVar[str] = "too-many-links"
+
+
 class UnknownTransaction(SessionError):
     condition: ClassVar[str] = "unknown-transaction"
 
@@ -136,6 +140,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "limit-reached": "amqp:resource-limit-exceeded",
     "transaction-error": "amqp:precondition-failed",
     "store-error": "amqp:internal-error",
+    "too-many-links": "amqp:resource-limit-exceeded",
     "parked-too-much": "amqp:resource-limit-exceeded",
     "connection-forced": "amqp:connection:forced",
     "address-full": "amqp:resource-limit-exceeded",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import PenstockError
-from protocols.amqp.sasl import ANONYMOUS, PLAIN, Challenge, Check, Login, Step, Success
+from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Step, Success
 from protocols.amqp.v1_0.composite import Composite, Error
 from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.errors import ClientIdInUse, NotAllowed, symbol_for
@@ -68,7 +68,10 @@ class Opening:
             return
         connection.state = LOGGING_IN
         mechanisms = (*connection.credentials.scram_mechanisms(), PLAIN) if needs_sasl else (PLAIN, ANONYMOUS)
-        self.login = Login(mechanisms, connection.credentials)
+        identity = connection.socket.identity()
+        if identity:
+            mechanisms = (EXTERNAL, *mechanisms)
+        self.login = Login(mechanisms, connection.credentials, identity)
         connection.out.append(encode_sasl_frame(SaslMechanisms(list(mechanisms))))
 
     def sasl(self, frame: Composite) -> None:

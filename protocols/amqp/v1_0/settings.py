@@ -17,6 +17,7 @@ class AmqpSettings:
     max_frame_size: octets of a frame that we take.  body_bytes: of a message, over all its frames.
     idle_time_ms: of silence, after which a peer is given up; half of it is what we ask for (transport 2.4.5).
     incoming_window: transfer frames of a session before it must hear from us.
+    link_count: links of all sessions of a connection.
     groups: login -> the groups it is in.
     defaults: what the listener's URI says for the consumers of its connections; credit is the client's own affair.
     link_credit: messages that a producer may send ahead; topped up at half.
@@ -28,6 +29,7 @@ class AmqpSettings:
     body_bytes: int = 100 * 1024 * 1024
     channel_max: int = 255
     handle_max: int = 9_999
+    link_count: int = 10_000
     idle_time_ms: int = 60_000
     connect_time_ms: int = 30_000
     frame_time_ms: int = 30_000

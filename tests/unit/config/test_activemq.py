@@ -408,7 +408,7 @@ def test_no_advisories() -> None:
 @pytest.mark.parametrize(
     ("uri", "said"),
     [
-        ("stomp+ssl://127.0.0.1:1", "there is no TLS here; nothing listens there"),
+        ("stomp+ssl://127.0.0.1:1", "key stores are not read; set tls.certificate and listen at tls://"),
         ("ws://127.0.0.1:1", "spoken here are"),
     ],
 )

@@ -265,7 +265,7 @@ def test_an_acceptor_with_tls_is_noted() -> None:
         "<acceptors><acceptor name='s'>tcp://0.0.0.0:1?protocols=STOMP;sslEnabled=true</acceptor></acceptors>"
     )
     assert document.values == {}
-    assert any("there is no TLS here" in note for note in notes(document))
+    assert any("key stores are not read" in note for note in notes(document))
 
 
 def test_an_acceptor_of_hornetq() -> None:

@@ -45,7 +45,10 @@ def test_a_wrong_flag_is_named_beside_the_errors_of_the_file(tmp_path: Path) -> 
     lines = str(caught.value).splitlines()
     assert len(lines) == len(caught.value.problems) == 2
     assert lines[0].startswith(f"{path}:1: dta: unknown key")
-    assert lines[1] == "--stomp: 'here', allowed is tcp://HOST:PORT as in tcp://127.0.0.1:61613"
+    assert lines[1] == (
+        "--stomp: 'here', allowed is tcp://, stomp://, tls://, ssl://, stomp+ssl://, amqps:// or amqp+ssl://HOST:PORT "
+        "as in tcp://127.0.0.1:61613"
+    )
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_every_honoured_option_sets_something_that_is_there(option: Option) -> N
     [
         ("tcp://h:1?jms.prefetchPolicy.queuePrefech=1", "did you mean 'jms.prefetchPolicy.queuePrefetch'"),
         ("tcp://h:1?jms.password=secret", "a password does not belong in a URI"),
-        ("tcp://h:1?transport.needClientAuth=true", "TLS is not set by URI options"),
+        ("tcp://h:1?transport.needClientAuth=true", "TLS is set by the keys under tls"),
         ("tcp://h:1?jms.prefetchPolicy.all=x", "'x', allowed is an integer"),
     ],
 )

@@ -97,7 +97,7 @@ def test_users() -> None:
         ("data: x\n\ndata: y\n", "p.yaml:3: data: repeated key, first on line 1"),
         ("[a]: x\n", "p.yaml:1: a list as a key, allowed is a name"),
         ("memory-limit-bytes: 5\n", "p.yaml:1: memory-limit-bytes: '5', allowed is a number of bytes, "),
-        ("listeners:\n  stomp: 61613\n", "p.yaml:2: listeners.stomp: '61613', allowed is tcp://HOST:PORT as in "),
+        ("listeners:\n  stomp: 61613\n", "p.yaml:2: listeners.stomp: '61613', allowed is tcp://, stomp://, "),
         ("stomp: {strict-headers: 1}\n", "p.yaml:1: stomp.strict-headers: '1', allowed is true or false"),
         ("addresses: {match: a}\n", "p.yaml:1: addresses: a mapping, allowed is a list of entries"),
         ("addresses:\n  - text\n", "p.yaml:2: addresses[0]: 'text', allowed is a mapping with the keys match, "),

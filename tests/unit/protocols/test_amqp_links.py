@@ -691,3 +691,16 @@ def test_a_message_tells_when_it_was_stored_and_the_priority_it_was_sent_with() 
     (payload,) = [payload for payload in peer.payloads if b"x-opt-ingress-time" in payload]
     assert stored_ms.to_bytes(8, "big") in payload
     assert b"\x50\x09" in payload[:16]
+
+
+def test_links_of_a_connection_are_counted() -> None:
+    peer = AmqpGateway(amqp=AmqpSettings(link_count=2)).amqp_session()
+    peer.attach_receiver("q", 0)
+    peer.attach_receiver("q", 1)
+    for handle in (2, 3):
+        peer.send(Attach(f"link {handle}", handle, True, source=Source("q"), target=Target()))
+        condition, text = peer.refusal()
+        assert condition == "amqp:resource-limit-exceeded"
+        assert "the limit is 2" in text
+    peer.send(Attach("link 4", 4, True, source=Source("q"), target=Target()))
+    assert peer.error()[:2] == (End, "amqp:resource-limit-exceeded")

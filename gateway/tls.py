@@ -1,0 +1,101 @@
+"""TLS: the gateway's certificate, and who a client's certificate names."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import Any
+
+from config.errors import ConfigError, Problem
+from config.loader import place_of
+from config.model import ServerConfig
+
+
+def server_context(config: ServerConfig) -> ssl.SSLContext | None:
+    """Return what listeners speak TLS with, None where it is not set.
+
+    Raises: ConfigError that names the key and the file.
+    """
+    tls = config.tls
+    if not tls.certificate:
+        _refuse_without_certificate(config)
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _require_readable(config, "tls.certificate", tls.certificate)
+    if tls.key:
+        _require_readable(config, "tls.key", tls.key)
+    asked: list[bool] = []
+
+    def no_password() -> str:
+        asked.append(True)
+        return ""
+
+    try:
+        context.load_cert_chain(tls.certificate, tls.key or None, no_password)
+    except ssl.SSLError as error:
+        raise _unusable(config, error, is_encrypted=bool(asked)) from None
+    if tls.client_ca:
+        _require_readable(config, "tls.client-ca", tls.client_ca)
+        try:
+            context.load_verify_locations(tls.client_ca)
+        except ssl.SSLError:
+            raise _problem(config, "tls.client-ca", f"{tls.client_ca!r} holds no certificate in PEM") from None
+        is_required = tls.client_certificate == "required"
+        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+    elif tls.client_certificate == "required":
+        raise _problem(config, "tls.client-certificate", "'required' needs tls.client-ca: who signs those certificates")
+    return context
+
+
+def common_name(certificate: dict[str, Any] | None) -> str:
+    """Return whom a certificate that has been verified is of: the common name of its subject, "" for none."""
+    for names in (certificate or {}).get("subject", ()):
+        for key, value in names:
+            if key == "commonName":
+                return str(value)
+    return ""
+
+
+def _refuse_without_certificate(config: ServerConfig) -> None:
+    listeners = config.listeners
+    for name, endpoint in (("stomp", listeners.stomp), ("amqp", listeners.amqp)):
+        if endpoint is not None and endpoint.is_tls():
+            raise _problem(config, f"listeners.{name}", f"'{endpoint}' needs tls.certificate")
+    for key, value in (("tls.key", config.tls.key), ("tls.client-ca", config.tls.client_ca)):
+        if value:
+            raise _problem(config, key, f"{value!r} has no effect without tls.certificate")
+
+
+def _require_readable(config: ServerConfig, key: str, path: str) -> None:
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise _problem(config, key, f"{path!r} cannot be read: {reason}") from None
+
+
+def _unusable(config: ServerConfig, error: ssl.SSLError, is_encrypted: bool) -> ConfigError:
+    tls = config.tls
+    path = tls.key or tls.certificate
+    key = "tls.key" if tls.key else "tls.certificate"
+    if is_encrypted:
+        return _problem(config, key, f"{path!r} holds an encrypted key; allowed is one that needs no password")
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return _problem(config, key, f"{path!r} is not the key of the certificate in {tls.certificate!r}")
+    if _holds_certificate(tls.certificate):
+        return _problem(config, key, f"{path!r} holds no private key in PEM that can be used")
+    return _problem(config, "tls.certificate", f"{tls.certificate!r} holds no certificate in PEM that can be used")
+
+
+def _holds_certificate(path: str) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+def _problem(config: ServerConfig, key: str, text: str) -> ConfigError:
+    return ConfigError([Problem(*place_of(config.sources.get(key, "default")), key, text)])

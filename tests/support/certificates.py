@@ -1,0 +1,39 @@
+"""Certificates for tests of TLS: an authority, the gateway's own, and those of clients."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import trustme
+
+
+class Certificates:
+    """ca: file of the authority that signed everything here."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._authority = trustme.CA()
+        self.ca = directory / "ca.pem"
+        self._authority.cert_pem.write_to_path(self.ca)
+        self.gateway = self.issue("localhost", "127.0.0.1")
+
+    def issue(self, name: str, *identities: str) -> Path:
+        """Return a file with a certificate of ``name`` and its key."""
+        issued = self._authority.issue_cert(*(identities or (f"{name}@example.org",)), common_name=name)
+        file = self.directory / f"{name}.pem"
+        issued.private_key_and_cert_chain_pem.write_to_path(file)
+        return file
+
+    def client_context(self, certificate: Path | None = None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.ca))
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        return context
+
+    def configuration(self, client_certificate: str = "") -> str:
+        """Return the lines of penstock.yaml that take TLS, and clients' certificates if that is said."""
+        lines = f"tls:\n  certificate: {self.gateway}\n"
+        if client_certificate:
+            lines += f"  client-ca: {self.ca}\n  client-certificate: {client_certificate}\n"
+        return lines
