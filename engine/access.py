@@ -43,7 +43,9 @@ class Access:
         """
         for part in source.parts if isinstance(source, CompositeSource) else [source]:
             if part.kind == QUEUE:
-                self.require(client, "browse" if options.is_browser else "read", part.kind, part.name)
+                # A replay shows what others have settled long ago, which is more than a look at what waits.
+                is_look = options.is_browser and options.replay is None
+                self.require(client, "browse" if is_look else "read", part.kind, part.name)
             elif part.kind == TOPIC:
                 self.require(client, "read", part.kind, part.name)
                 action: Action = "subscribe-durable" if options.is_durable else "subscribe"

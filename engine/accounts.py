@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import UNLIMITED, AddressFullPolicy
 from engine.memory import MemoryBudget
-from engine.message import Message
+from engine.message import SHOWN, Message
 from engine.ports import Store
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Accounts:
             return
         if message.queue_offset < 0:
             account.enter(message.size)
-        elif account.topic is not None:  # else a browser's, and counted
+        elif account.topic is not None and message.serial != SHOWN:  # else a browser's or a replay's, and counted
             account.hold_logged(message.size, 1)
 
     def leave(self, message: Message) -> None:
@@ -251,7 +251,7 @@ class Accounts:
             return
         if message.queue_offset < 0:
             account.leave(message.size)
-        elif account.topic is not None:
+        elif account.topic is not None and message.serial != SHOWN:
             account.hold_logged(message.size, -1)
 
     def fill(self, account: Account) -> None:

@@ -35,6 +35,7 @@ from engine.queue import Queue
 from engine.rate import Rates
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
+from engine.replays import Replays
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
 from engine.slow_consumers import SlowConsumers
@@ -94,6 +95,7 @@ class Broker:
         "statistics",
         "upkeep",
         "browsing",
+        "replays",
         "_next_client",
         "_next_serial",
         "_batch_depth",
@@ -139,6 +141,7 @@ class Broker:
         self.dispatcher.advisories = self.advisories
         self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)
+        self.replays = Replays(self)
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
         self.slow_consumers = SlowConsumers(self)
@@ -453,6 +456,8 @@ class Broker:
         """
         dispatcher = self.dispatcher
         dirty = self.destinations.dirty_queues
+        if self.replays.followers:
+            self.replays.follow()
         while True:
             if self.flow.is_blocked:
                 self.flow.open_gates()

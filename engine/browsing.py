@@ -46,6 +46,8 @@ class Browsing:
         feed = view.feed
         assert feed is not None, "a browser's queue has a feed"
         view.is_closed = True
+        if feed.replay is not None:
+            self.broker.replays.close(feed.replay)
         del self.broker.destinations.feeds[feed.number]
         if consumer in self.consumers:
             self.consumers.remove(consumer)
@@ -59,7 +61,7 @@ class Browsing:
                 consumer.client.browse_ended(consumer)
 
     def _has_more(self, view: Queue) -> bool:
-        return bool(view.mask) or any(lane.next_load < lane.tail or lane.volatile for lane in view.used_lanes)
+        return bool(view.mask) or view.has_backlog() or any(lane.volatile for lane in view.used_lanes)
 
     def _copy(self, lane: Lane, seen: Lane) -> None:
         seen.restore(lane.tail, lane.next_load, [], dict(lane.attempts))

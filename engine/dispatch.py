@@ -127,6 +127,9 @@ class Dispatcher:
 
     def ask_for_pages(self, queue: Queue) -> None:
         feed = queue.feed
+        if feed is not None and feed.replay is not None:
+            feed.replay.fill()
+            return
         source_id, reader = (queue.destination_id, 0) if feed is None else (feed.source_id, feed.number)
         for lane in queue.used_lanes:
             if lane.next_load < lane.tail and lane.wants_page():
@@ -190,6 +193,10 @@ class Dispatcher:
         """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
         delivery.state = advance(delivery.state, EXPIRE)
         queue.expired_count += 1
+        if queue.feed is not None and queue.feed.is_browser:  # the message itself expires where it waits
+            queue.depth -= 1
+            self.memory.release(delivery.message)
+            return
         if queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None:
             self.expired.append(delivery)
             return

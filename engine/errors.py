@@ -76,6 +76,12 @@ class UnknownSubscription(EngineError):
     condition: ClassVar[str] = "unknown-subscription"
 
 
+class ReplayGone(EngineError):
+    """A replay was to begin with messages that retention has dropped; the text names them and what is kept."""
+
+    condition: ClassVar[str] = "replay-gone"
+
+
 class TransactionError(EngineError):
     """Unknown, repeated or over its limits."""
 

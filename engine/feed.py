@@ -9,6 +9,7 @@ from engine.selector.evaluate import Selector
 from engine.settlement import SubscriptionBatch
 
 if TYPE_CHECKING:
+    from engine.replays import Replay
     from engine.subscription import Subscription
 
 
@@ -23,9 +24,20 @@ class Feed:
     subscription: the named one that it belongs to; None for one that ends with its consumer.
     passed: entries of a durable subscription that its selector does not match, to be settled.
     is_browser: it shows what waits, and its deliveries change nothing.
+    replay: it shows what the log keeps, settled or not; None for what shows only what waits.
     """
 
-    __slots__ = ("number", "source_id", "selector", "shunned", "since_ms", "subscription", "passed", "is_browser")
+    __slots__ = (
+        "number",
+        "source_id",
+        "selector",
+        "shunned",
+        "since_ms",
+        "subscription",
+        "passed",
+        "is_browser",
+        "replay",
+    )
 
     def __init__(self, number: int, source_id: int, queue_id: int, selector: Selector | None) -> None:
         self.number = number
@@ -36,3 +48,4 @@ class Feed:
         self.subscription: Subscription | None = None
         self.passed = SubscriptionBatch(queue_id, DROPPED, CAUSE_NOT_SELECTED)
         self.is_browser = False
+        self.replay: Replay | None = None

@@ -27,6 +27,7 @@ PRIORITY_SHIFT: Final = 8
 
 DEFAULT_PRIORITY: Final = 4
 NOT_LOGGED: Final = -1
+SHOWN: Final = -1
 
 
 class Message:
@@ -36,7 +37,8 @@ class Message:
     expires_ms: wall clock, 0 is never.  store_time_ms: wall clock of the append, never decreasing in a log.
     log_offset: octets from the start of the commit log, NOT_LOGGED for a message that is only in memory.
     queue_offset: index of its entry in the consume queue of (destination, priority).
-    serial: for a message that is not logged, its number since this start.
+    serial: for a message that is not logged, its number since this start; SHOWN for one that is, and that a replay only
+    shows: its address does not count it once more.
     holders: how many deliveries keep it in memory where nothing on disk could bring it back (engine.memory).
     wire: cache of the protocol adapters (an encoded form shared by several deliveries), never looked at here.
     """

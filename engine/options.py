@@ -10,6 +10,28 @@ from typing import Final
 NO_OVERRIDES: Final[Mapping[str, object]] = MappingProxyType({})
 
 
+FIRST: Final = "first"
+LAST: Final = "last"
+NEXT: Final = "next"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStart:
+    """Where a replay begins; exactly one of them says it.
+
+    place: FIRST, the oldest that is kept; LAST, the newest of each priority; NEXT, what comes.
+    entry: queue offset, in the queue of each priority.  time_ms: store time, milliseconds since 1970.
+    message_id: JMSMessageID of a message that is in the log; what comes after it in the log follows.
+    is_lenient: what is not kept any more is passed over, as RabbitMQ's streams do, and not an error.
+    """
+
+    place: str = ""
+    entry: int | None = None
+    time_ms: int | None = None
+    message_id: str = ""
+    is_lenient: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class SubscribeOptions:
     """One subscription.  None, and "" for a text, is what the address says.
@@ -26,6 +48,7 @@ class SubscribeOptions:
     is_global: the shared subscription belongs to no client id, whatever id the client has.
     priority: consumers with a higher one are served first while they have room (-128 to 127).
     is_retroactive: a topic's recent messages come first.
+    replay: None for a consumer; else it only reads, from there on, what a queue or topic was ever sent and still keeps.
     pending_limit: ActiveMQ maximumPendingMessageLimit of a topic consumer, below the address's; 0 is ignored.
     redelivery: field of RedeliveryPolicy -> value, above what address, listener and connection say.
     """
@@ -43,6 +66,7 @@ class SubscribeOptions:
     is_exclusive: bool = False
     is_browser: bool = False
     is_retroactive: bool = False
+    replay: ReplayStart | None = None
     priority: int = 0
     window_bytes: int | None = None
     rate: int | None = None

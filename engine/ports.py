@@ -163,6 +163,23 @@ class Attempts:
     consumer_id: int
 
 
+# What ``Store.seek`` looks for in the consume queues of a destination.
+SEEK_ENTRY: Final = 1  # a queue offset
+SEEK_TIME: Final = 2  # a store time: the first entry that is not older
+SEEK_LOG: Final = 3  # a log offset: the first entry that does not lie before it
+
+
+class LanePlace:
+    """Where something begins in one consume queue.  first: that entry; kept: the oldest whose record is kept."""
+
+    __slots__ = ("priority", "first", "kept")
+
+    def __init__(self, priority: int, first: int, kept: int) -> None:
+        self.priority = priority
+        self.first = first
+        self.kept = kept
+
+
 class LaneState:
     """What the store knows of one consume queue: (destination, priority), or of how far a subscription is in it.
 
@@ -256,6 +273,14 @@ class StoreListener(ABC):
         Told once to reader 0, and to another with each page that lacks it.  Until the entry is settled as dropped it
         stays in its queue.  size_bytes: of the message, as its entry says.
         """
+        return None
+
+    def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
+        """Answer one ``seek``.  log_start: where the log begins now; places: one for each lane that was there."""
+        return None
+
+    def seek_failed(self, reader: int, reason: str) -> None:
+        """The disk refused to say; the engine may ask again later."""
         return None
 
     @abstractmethod
@@ -439,6 +464,13 @@ class Store(ABC):
         limit_bytes: stop once the messages read add up to this; one message always fits.
         reader: who asks, a number that the engine chooses and finds in the answer; 0 is the queue itself.  Requests
         of several readers may be under way for the same lane; they are answered in their order.
+        """
+
+    @abstractmethod
+    def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+        """Ask where ``value`` is in each lane of a destination; exactly one ``sought`` or ``seek_failed`` answers.
+
+        what: SEEK_ENTRY, SEEK_TIME or SEEK_LOG.  Where a lane has nothing of it, its tail is the answer.
         """
 
     @abstractmethod

@@ -184,7 +184,7 @@ class Queue:
         for lane in self.used_lanes:
             if lane.next_load < lane.tail:
                 return True
-        return False
+        return self.feed is not None and self.feed.replay is not None and self.feed.replay.has_more()
 
     def fault(self) -> str:
         """Return why the disk refused the last page of a lane, "" if none was."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from config.policies import RedeliveryPolicy
 from engine.consumer import Consumer
 from engine.dead_letters import DeadLetters
-from engine.delivery import DELAYED, DROP, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
+from engine.delivery import DELAYED, DROP, EXHAUST, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
 from engine.failures import FailureHistory, consumer_words
 from engine.lane import KEPT_DELAYED_BYTES
 from engine.message import Message
@@ -76,6 +76,9 @@ class Redelivery(TimerTarget):
         if queue.is_closed:
             self.broker.release(delivery)  # refused in a transaction; its queue has ended meanwhile
             return
+        if queue.feed is not None and queue.feed.is_browser:
+            self._refuse_shown(delivery, mode)
+            return
         if mode == "requeue":
             if refusal.delay_ms:
                 self._wait(delivery, refusal.delay_ms, refusal.cause)
@@ -101,7 +104,8 @@ class Redelivery(TimerTarget):
         """Return the octets that ``refuse`` takes in the log at most."""
         reserve = self.broker.store.settlement_bytes(1)
         mode = refusal.mode or delivery.lane.queue.settings.nack
-        if mode == "requeue":
+        feed = delivery.lane.queue.feed
+        if mode == "requeue" or (feed is not None and feed.is_browser):
             return reserve
         is_exhausted = self.policy_of(delivery).is_exhausted(delivery.failed_attempts + 1)
         if (mode == "dead-letter" or is_exhausted) and not self.dead_letters.is_last_resort(delivery):
@@ -254,6 +258,16 @@ class Redelivery(TimerTarget):
         delivery.is_redelivered = True
         if delivery.lane.queue.selection is not None:
             delivery.lane.queue.selection.left(delivery)
+
+    def _refuse_shown(self, delivery: Delivery, mode: str) -> None:
+        """Take a negative answer to what was only shown: it is shown again at once, or is done with."""
+        queue = delivery.lane.queue
+        if mode == "requeue":
+            self._return(queue, [delivery])
+            return
+        delivery.state = advance(delivery.state, EXHAUST)
+        queue.depth -= 1
+        self.broker.release(delivery)
 
     def _return(self, queue: Queue, deliveries: list[Delivery]) -> None:
         by_lane: dict[int, list[Delivery]] = {}

@@ -9,7 +9,7 @@ from engine.delivery import Delivery
 from engine.failures import restored
 from engine.lane import Lane
 from engine.message import Message
-from engine.ports import CAUSE_DAMAGED, DROPPED, StoreListener, TimerTarget
+from engine.ports import CAUSE_DAMAGED, DROPPED, LanePlace, StoreListener, TimerTarget
 from engine.queue import Queue
 from engine.redelivery import RELOAD_READER
 from engine.selective import SCAN_READER
@@ -79,6 +79,13 @@ class StoreEvents(StoreListener, TimerTarget):
             broker.redelivery.page_loaded(destination_id, priority, first, messages)
             return
         wanted = next_offset - first
+        if queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.page_loaded(priority, next_offset, messages)
+            if wanted > 0:
+                queue.mark_dirty()
+            else:
+                self._ask_again_later(queue)
+            return
         if reader == SCAN_READER:
             broker.selective.page_read(lane, first, next_offset, messages)
             if wanted <= 0:
@@ -123,7 +130,9 @@ class StoreEvents(StoreListener, TimerTarget):
         if reader == RELOAD_READER:
             self.broker.redelivery.page_failed(destination_id, priority, first)
             return
-        if reader == SCAN_READER:
+        if queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.page_failed(priority)
+        elif reader == SCAN_READER:
             lane.is_scanning = False
         else:
             lane.is_loading = False
@@ -145,6 +154,18 @@ class StoreEvents(StoreListener, TimerTarget):
         self.skipped_records.append(f"{queue.uri()}: {reason}")
         store = self.broker.store
         store.settle_range(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
+
+    def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
+        queue = self.broker.destinations.feeds.get(reader)
+        if queue is not None and queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.sought(log_start, places)
+            queue.mark_dirty()
+
+    def seek_failed(self, reader: int, reason: str) -> None:
+        queue = self.broker.destinations.feeds.get(reader)
+        if queue is not None and queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.seek_failed(reason)
+            self._ask_again_later(queue)
 
     def store_failed(self, reason: str) -> None:
         self.broker.flow.is_blocked = True

@@ -14,6 +14,7 @@ from engine.destinations import DestinationWatcher
 from engine.errors import InvalidDestination, InvalidOption, LimitReached
 from engine.options import SubscribeOptions
 from engine.queue import Queue
+from engine.replays import check_replay
 from engine.selector.evaluate import compile_selector
 from engine.siblings import Siblings
 from engine.subscription import Subscription
@@ -44,6 +45,9 @@ class Subscribing(DestinationWatcher):
         _check(source, options)
         if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
             raise InvalidDestination(f"{source.uri()} belongs to another connection, which alone may receive from it")
+        if options.replay is not None:
+            assert isinstance(source, Queue | Topic), "a replay is of one queue or topic"
+            return self._add(client, self.broker.replays.open(client, source, options, options.replay), options, window)
         if isinstance(source, Queue):
             queue = source
             if options.is_browser:
@@ -112,8 +116,9 @@ class Subscribing(DestinationWatcher):
             consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
-        if options.is_browser:
-            self.broker.browsing.consumers.append(consumer)
+        if queue.feed is not None and queue.feed.is_browser:
+            if options.is_browser:
+                self.broker.browsing.consumers.append(consumer)
         elif queue.destination_id:
             # A subscription's selector is its queue's: it has looked at each message before its consumers do.
             consumer.selector = selector if queue.feed is None else None
@@ -223,6 +228,9 @@ class Subscribing(DestinationWatcher):
 
 def _check(source: Source, options: SubscribeOptions) -> None:
     """Raises: InvalidOption for what does not go together."""
+    if options.replay is not None:
+        check_replay(source, options)
+        return
     is_one_queue = isinstance(source, Queue)
     if options.is_browser and not is_one_queue:
         raise InvalidOption(f"{source.uri()} cannot be browsed; a browser looks at one queue")

@@ -134,6 +134,9 @@ class Subscriptions(DestinationWatcher):
         for queue in topic.choosy.values():
             feed = _feed_of(queue)
             is_shunned = sender > 0 and feed.shunned == sender
+            if feed.replay is not None:
+                feed.replay.message_came(message, is_shunned)
+                continue
             if queue.is_logged and message.queue_offset >= 0:
                 lane = queue.lane(message.priority)
                 is_next = lane.next_load == message.queue_offset
@@ -163,8 +166,10 @@ class Subscriptions(DestinationWatcher):
             return True
         for queue in topic.choosy.values():
             feed = _feed_of(queue)
-            if not (sender > 0 and feed.shunned == sender) and (
-                feed.selector is None or feed.selector.matches(properties)
+            if (
+                feed.replay is None
+                and not (sender > 0 and feed.shunned == sender)
+                and (feed.selector is None or feed.selector.matches(properties))
             ):
                 return True
         return False

@@ -28,6 +28,7 @@ class ConsumerView:
     """own: the consumer itself; others: the rest of its queue's, those who hold most first.
 
     resume_at: a full window opens again at so many in flight.
+    replay: how far a replay has come, "" for a consumer that is none.
     """
 
     own: Holder
@@ -37,6 +38,7 @@ class ConsumerView:
     depth: int
     in_flight: int
     delayed: int
+    replay: str = ""
     others: list[Holder] = field(default_factory=list)
 
 
@@ -80,6 +82,7 @@ def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
                 queue.depth,
                 queue.in_flight_count,
                 queue.delayed_count,
+                "" if queue.feed is None or queue.feed.replay is None else queue.feed.replay.describe(),
                 others,
             )
     return None

@@ -27,6 +27,8 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
         f"  settled      {own.acknowledged:,} since it came",
         f"  gate         {own.gate or 'open: it gets the next message'}",
     ]
+    if view.replay:
+        lines.append(f"  replay       {view.replay}; it only reads, and takes nothing from anybody")
     holders = [other for other in view.others if other.in_flight]
     if own.in_flight == 0 and holders:
         lines.append("  what others hold cannot be taken back from them:")

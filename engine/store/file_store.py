@@ -33,6 +33,7 @@ from engine.store.recovery import Recovery
 from engine.store.recovery_report import RecoveryReport
 from engine.store.release import Release
 from engine.store.retention import Retention, read_snapshot
+from engine.store.seeking import SeekJob
 from engine.store.settings import ASYNC, StoreSettings
 from engine.store.state import Lane, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
@@ -409,6 +410,15 @@ class FileStore(Store):
                 reader,
                 self._told_skipped,
             ),
+            READ_LANE,
+        )
+
+    def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        lanes = self._log.state.destinations[destination_id].lanes
+        log_start = self._log.segments[0].base
+        self._workers.submit(
+            SeekJob(self._listener, self._open_files, self._queues.files.root, lanes, log_start, what, value, reader),
             READ_LANE,
         )
 

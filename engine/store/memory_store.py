@@ -12,9 +12,12 @@ from engine.message import Message
 from engine.ports import (
     DELIVERY_COUNT_MAX,
     READ_LANE,
+    SEEK_ENTRY,
+    SEEK_LOG,
     SYNC_LANE,
     DestinationState,
     Job,
+    LanePlace,
     Range,
     Store,
     StoreListener,
@@ -22,7 +25,7 @@ from engine.ports import (
 )
 from engine.store import format as layout
 from engine.store.commit_log import COMMIT_BYTES
-from engine.store.state import StoreState, compact_json
+from engine.store.state import Lane, StoreState, compact_json
 
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
 
@@ -396,6 +399,24 @@ class MemoryStore(Store):
         job = MemoryPageJob(self._listener, destination_id, priority, first, entry, found, reader)
         self._workers.submit(job, READ_LANE)
 
+    def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        places = [
+            LanePlace(lane.priority, value if what == SEEK_ENTRY else self._first(lane, what, value), lane.kept_first)
+            for lane in self._state.destinations[destination_id].lanes
+        ]
+        self._workers.submit(MemorySeekJob(self._listener, places, reader), READ_LANE)
+
+    def _first(self, lane: Lane, what: int, value: int) -> int:
+        """Return the first entry in memory whose log offset or store time is not below ``value``."""
+        messages = self._messages.get((lane.destination_id << layout.LANE_SHIFT) | lane.priority, {})
+        entries = [
+            entry
+            for entry, message in messages.items()
+            if (message.log_offset if what == SEEK_LOG else message.store_time_ms) >= value
+        ]
+        return min(entries, default=lane.tail)
+
     def close(self) -> None:
         self._is_closed = True
         self._written = self._durable = self._end
@@ -447,3 +468,20 @@ class MemoryPageJob(Job):
         self._listener.page_loaded(
             self._destination_id, self._priority, self._first, self._next, self._messages, self._reader
         )
+
+
+class MemorySeekJob(Job):
+    """The same for a place."""
+
+    __slots__ = ("_listener", "_places", "_reader")
+
+    def __init__(self, listener: StoreListener, places: list[LanePlace], reader: int) -> None:
+        self._listener = listener
+        self._places = places
+        self._reader = reader
+
+    def run(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        self._listener.sought(self._reader, 0, self._places)

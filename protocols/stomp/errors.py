@@ -84,6 +84,7 @@ MESSAGES: Final[dict[str, str]] = {
     "destination-in-use": "destination in use",
     "subscription-in-use": "subscription in use",
     "unknown-subscription": "unknown subscription",
+    "replay-gone": "messages no longer kept",
     "transaction-error": "transaction error",
     "store-error": "store not available",
     "store-locked": "store not available",

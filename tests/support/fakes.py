@@ -14,9 +14,12 @@ from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.errors import EngineError
 from engine.message import PERSISTENT, Message
 from engine.ports import (
+    SEEK_ENTRY,
+    SEEK_LOG,
     Clock,
     DestinationState,
     Job,
+    LanePlace,
     LaneState,
     Range,
     Store,
@@ -123,6 +126,9 @@ class ScriptedStore(Store):
         self.is_async = False
         self.page_limit = 1_000_000  # entries that one page holds at most
         self.requests: list[tuple[int, int, int, int, int]] = []
+        self.seeks: list[tuple[int, int, int, int]] = []
+        self.kept: dict[tuple[int, int], int] = {}  # (destination, priority) -> oldest entry that is kept
+        self.log_start = 0
         self.closed: list[int] = []
         self.closed_consumers: list[int] = []
         self.is_sync_wanted = False
@@ -171,16 +177,41 @@ class ScriptedStore(Store):
         """Answer all requests made so far; return whether there were any."""
         requests = self.requests
         self.requests = []
+        seeks = self.seeks
+        self.seeks = []
+        for number, what, value, reader in seeks:
+            self.listener.sought(reader, self.log_start, self._places(number, what, value))
         for destination_id, priority, first, count, reader in requests:
             stop = min(first + min(count, self.page_limit), self._tails[destination_id, priority])
             keys = [(destination_id, priority, offset) for offset in range(first, stop)]
             found = [self._entries[key] for key in keys if key in self._entries]
             self.listener.page_loaded(destination_id, priority, first, stop, found, reader)
-        return bool(requests)
+        return bool(requests or seeks)
+
+    def _places(self, number: int, what: int, value: int) -> list[LanePlace]:
+        places: list[LanePlace] = []
+        for (destination_id, priority), tail in self._tails.items():
+            if destination_id != number:
+                continue
+            first = value
+            if what != SEEK_ENTRY:
+                found = [
+                    offset
+                    for (one, lane, offset), message in self._entries.items()
+                    if (one, lane) == (number, priority)
+                    and (message.log_offset if what == SEEK_LOG else message.store_time_ms) >= value
+                ]
+                first = min(found, default=tail)
+            places.append(LanePlace(priority, first, self.kept.get((number, priority), 0)))
+        return places
 
     def refuse_pages(self, reason: str) -> None:
         requests = self.requests
         self.requests = []
+        seeks = self.seeks
+        self.seeks = []
+        for _, _, _, reader in seeks:
+            self.listener.seek_failed(reader, reason)
         for destination_id, priority, first, _, reader in requests:
             self.listener.page_failed(destination_id, priority, first, reason, reader)
 
@@ -328,6 +359,9 @@ class ScriptedStore(Store):
     ) -> None:
         assert count > 0 and limit_bytes > 0
         self.requests.append((destination_id, priority, first, count, reader))
+
+    def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+        self.seeks.append((destination_id, what, value, reader))
 
     def close(self) -> None:
         pass

@@ -51,6 +51,14 @@ class Home(ABC):
         assert self.listener.page_failures == []
         return self.listener.pages.pop()
 
+    def seek(self, destination_id: int, what: int, value: int) -> dict[int, tuple[int, int]]:
+        """Return priority -> (first entry, oldest entry that is kept)."""
+        self.store.seek(destination_id, what, value, 7)
+        self.workers.run_all()
+        reader, _, places = self.listener.sought_places.pop()
+        assert reader == 7 and self.listener.seek_failures == []
+        return {place.priority: (place.first, place.kept) for place in places}
+
 
 class FileHome(Home):
     """A store on a disk in memory; ``is_skipping`` counts for the next opening."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from engine.message import Message
-from engine.ports import Clock, Job, StoreListener, Timers, TimerTarget, Workers
+from engine.ports import Clock, Job, LanePlace, StoreListener, Timers, TimerTarget, Workers
 
 START_WALL_MS = 1_700_000_000_000
 
@@ -99,6 +99,8 @@ class RecordingListener(StoreListener):
         self.skipped_sizes: list[int] = []
         self.skipped_readers: list[int] = []
         self.healed_count = 0
+        self.sought_places: list[tuple[int, int, list[LanePlace]]] = []
+        self.seek_failures: list[tuple[int, str]] = []
 
     def durable(self, offset: int) -> None:
         assert offset >= self.durable_offset, "what is durable does not become less"
@@ -119,6 +121,12 @@ class RecordingListener(StoreListener):
         self.skipped.append((queue_offset, reason))
         self.skipped_sizes.append(size_bytes)
         self.skipped_readers.append(reader)
+
+    def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
+        self.sought_places.append((reader, log_start, places))
+
+    def seek_failed(self, reader: int, reason: str) -> None:
+        self.seek_failures.append((reader, reason))
 
     def store_failed(self, reason: str) -> None:
         self.failures.append(reason)

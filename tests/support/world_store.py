@@ -112,6 +112,9 @@ class StoreWrapper(Store):
     ) -> None:
         self.inner.request(destination_id, priority, first, count, limit_bytes, reader)
 
+    def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+        self.inner.seek(destination_id, what, value, reader)
+
     def close(self) -> None:
         self.inner.close()
 

@@ -148,6 +148,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "subscription-in-use": "amqp:resource-locked",
     "destination-in-use": "amqp:resource-locked",
     "unknown-subscription": "amqp:not-found",
+    "replay-gone": "amqp:not-found",
     "access-denied": "amqp:unauthorized-access",
 }
 

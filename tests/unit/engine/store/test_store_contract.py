@@ -8,7 +8,17 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.message import IN_TRANSACTION, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, SYNC_LANE, Attempts, Range
+from engine.ports import (
+    ACKNOWLEDGED,
+    CAUSE_NACK,
+    CAUSE_NONE,
+    SEEK_ENTRY,
+    SEEK_LOG,
+    SEEK_TIME,
+    SYNC_LANE,
+    Attempts,
+    Range,
+)
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
 from tests.support.store_world import START_WALL_MS
 
@@ -294,3 +304,19 @@ def test_settled_above_a_gap_of_many_segments(home: Home) -> None:
     assert [each.queue_offset for each in home.page(queue, 4, 0, 300).messages if each.queue_offset % 10 in (0, 9)] == [
         number for number in range(300) if number % 10 in (0, 9)
     ]
+
+
+def test_places_are_found_in_each_lane(home: Home) -> None:
+    topic = home.store.open_destination(TOPIC, "news")
+    offsets: dict[int, list[int]] = {4: [], 9: []}
+    for number in range(40):
+        home.store.set_time(START_WALL_MS + 10 * number)
+        each = message(topic, priority=9 if number % 4 == 3 else 4)
+        home.store.append(each)
+        offsets[each.priority].append(each.log_offset)
+    assert home.seek(topic, SEEK_ENTRY, 3) == {4: (3, 0), 9: (3, 0)}
+    assert home.seek(topic, SEEK_TIME, 0) == {4: (0, 0), 9: (0, 0)}
+    assert home.seek(topic, SEEK_TIME, START_WALL_MS + 101) == {4: (9, 0), 9: (2, 0)}  # the eleventh, of priority 9
+    assert home.seek(topic, SEEK_TIME, START_WALL_MS + 1_000) == {4: (30, 0), 9: (10, 0)}
+    assert home.seek(topic, SEEK_LOG, offsets[9][5]) == {4: (18, 0), 9: (5, 0)}
+    assert home.seek(topic, SEEK_LOG, offsets[4][18] - 1) == {4: (18, 0), 9: (6, 0)}
