@@ -40,6 +40,9 @@ CONSUMER: Final = table(
     honoured("selector", Text("a selector", 64 * 1024), "colour = 'red'", "selector"),
     honoured("subscriptionName", Text("a subscription name", 255), "billing", "subscription_name"),
     honoured("browser", Boolean(), "true", "is_browser"),
+    honoured("fromOffset", Text("a queue offset, first, last or next", 20), "first", "from_offset"),
+    honoured("fromTime", Text("a time", 64), "2026-01-31T12:00:00Z", "from_time"),
+    honoured("fromId", Text("a message id", 255), "ID:0a1b2c3d-4711", "from_id"),
     honoured(
         "windowSize", Integer(0, 2**30, unlimited=True), "65536", "flow.consumer_window_size_bytes"
     ),  # HornetQ's consumer-window-size
@@ -82,8 +85,16 @@ class ConsumerOptions:
     maximum_pending_message_limit: int = 0  # can only lower the address's; 0 says nothing
     selector: str | None = None
     subscription_name: str | None = None
+    from_offset: str | None = None  # these three: where a replay begins
+    from_time: str | None = None
+    from_id: str | None = None
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     notes: tuple[str, ...] = ()
+
+    def replay_names(self) -> dict[str, str]:
+        """Return what is said of where a replay begins, by the names of headers."""
+        said = (("from-offset", self.from_offset), ("from-time", self.from_time), ("from-id", self.from_id))
+        return {name: text for name, text in said if text is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from config.moments import ALLOWED, moment_ms
 from engine.annotations import split_annotations
 from engine.message import AMQP_1_0, STOMP
 from engine.store.query import LIMIT_DEFAULT, NO_END, Bounds, FoundMessage, StoreQuery
@@ -139,13 +140,7 @@ def _time_ms(asked: Mapping[str, str], name: str, default: int) -> int:
     text = asked.get(name, "")
     if not text:
         return default
-    if text.isascii() and text.isdigit() and len(text) < 16:
-        return int(text)
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            f"{name} is {text[:80]!r}; allowed are milliseconds since 1970 or a time such as 2026-01-31T12:00:00Z"
-        ) from None
-    # A time that does not say its zone is UTC, as every time that we print.
-    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        return moment_ms(text)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} is {text[:80]!r}; allowed are {ALLOWED}") from None

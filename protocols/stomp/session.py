@@ -501,9 +501,10 @@ class StompSession(ProtocolConnection):
         if delivery.state != IN_FLIGHT or not covered:
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
         is_ack = frame.command == frames.ACK
-        subscription = consumer.adapter
-        if not is_ack and isinstance(subscription, Subscription) and subscription.options.is_browser:
-            raise InvalidHeader("NACK names a message of a browser; a browser only looks, and may ACK or leave it")
+        feed = consumer.queue.feed
+        if not is_ack and feed is not None and feed.is_browser:
+            shower = "browser" if feed.replay is None else "replay"
+            raise InvalidHeader(f"NACK names a message of a {shower}; a {shower} only looks, and may ACK or leave it")
         if name is not None:
             transaction = self.transactions.named(name)
             if is_ack:

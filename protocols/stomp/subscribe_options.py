@@ -13,6 +13,8 @@ say the same, ``activemq.`` ones stand highest.
     not what I sent myself    activemq.noLocal              no-local
     priority                  activemq.priority                                            x-priority
     browser                   browser, activemq.browser
+    what was there before     from-offset, from-time,                                      x-stream-offset
+                              from-id
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from config.jms_options import REDELIVERY
 from config.model import ConnectionDefaults
 from config.options import OptionError, unknown_option
 from engine.errors import InvalidOption
-from engine.options import SubscribeOptions
+from engine.options import ReplayStart, SubscribeOptions
 from protocols.consumer_defaults import RATE_PATH, WINDOW_PATH, redelivery_in, with_defaults
+from protocols.replay_start import NAMES, STREAM_OFFSET, replay_start, stream_start
 from protocols.stomp.header_values import boolean, number
 
 ACTIVEMQ: Final = "activemq."
@@ -44,6 +47,7 @@ _MISSPELT: Final = frozenset(("activemq.subcriptionName",))
 # What RabbitMQ's queues or brokers would do, and an option in the wrong place: who writes one expects an effect.
 _IN_VAIN: Final = frozenset(("consumer.prefetchSize", "exclusive"))
 _RABBITMQ_ARGUMENT: Final = "x-"
+_RABBITMQ_HONOURED: Final = frozenset(("x-queue-name", "x-priority", STREAM_OFFSET))
 
 
 T = TypeVar("T")
@@ -92,6 +96,7 @@ def subscribe_options(
         is_no_local=_switch(headers, given, "noLocal", "no-local", own.no_local, uri.no_local),
         is_exclusive=_first(own.is_exclusive, None, uri.is_exclusive, defaults.is_exclusive),
         is_browser=_switch(headers, given, "browser", "browser", own.is_browser, uri.is_browser),
+        replay=_replay(headers, own, uri),
         is_retroactive=_first(own.is_retroactive, None, uri.is_retroactive, is_topic and defaults.is_retroactive),
         priority=_first(own.priority, _rabbitmq_priority(headers), uri.priority, 0),
         window_bytes=_setting(settings, WINDOW_PATH),
@@ -156,7 +161,7 @@ def _warnings(headers: dict[str, str], unknown: list[str]) -> tuple[str, ...]:
     in_vain = [
         name
         for name in headers
-        if name in _IN_VAIN or (name.startswith(_RABBITMQ_ARGUMENT) and name not in ("x-queue-name", "x-priority"))
+        if name in _IN_VAIN or (name.startswith(_RABBITMQ_ARGUMENT) and name not in _RABBITMQ_HONOURED)
     ]
     texts += [f"SUBSCRIBE has a header {name[:80]!r} that has no effect here" for name in in_vain]
     if len(unknown) + len(in_vain) <= WARNINGS_MOST:
@@ -187,6 +192,15 @@ def _prefetch(headers: dict[str, str], own: ConsumerOptions, uri: ConsumerOption
     if PREFETCH_HEADER in headers:
         return number(PREFETCH_HEADER, headers[PREFETCH_HEADER], 0, PREFETCH_MOST) or PREFETCH_MOST
     return uri.prefetch
+
+
+def _replay(headers: dict[str, str], own: ConsumerOptions, uri: ConsumerOptions) -> ReplayStart | None:
+    said = {name: headers[name] for name in NAMES if name in headers} | own.replay_names()
+    if STREAM_OFFSET in headers:
+        if said:
+            raise InvalidOption(f"{next(iter(said))} and {STREAM_OFFSET} both say where the replay begins")
+        return stream_start(headers[STREAM_OFFSET])
+    return replay_start(said or uri.replay_names())
 
 
 def _rabbitmq_priority(headers: dict[str, str]) -> int | None:

@@ -205,8 +205,9 @@ def test_unsubscribe_without_an_id_ends_the_consumer_by_its_name() -> None:
 
 def test_in_1_0_the_name_may_stand_for_the_client_id() -> None:
     gateway = StompGateway()
-    gateway.connect("1.1", client_id="billing").subscribe("/topic/t", **{"activemq.subscriptionName": "billing"})
-    gateway.peers[0].send("DISCONNECT")
+    before = gateway.connect("1.1", client_id="billing")
+    before.subscribe("/topic/t", **{"activemq.subscriptionName": "billing"})
+    before.send("DISCONNECT")
     peer = gateway.connect("1.0")
     peer.send("UNSUBSCRIBE", destination="/topic/t", **{"activemq.subscriptionName": "billing"}, receipt="u")
     assert peer.receipts() == ["u"]

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from engine.message import AMQP_1_0
-from engine.ports import READ_LANE, SYNC_LANE
 from protocols.amqp.sasl import Credentials, ScramVerifier
 from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.connection import AmqpConnection
@@ -24,7 +23,8 @@ from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Symbol
 from protocols.stomp.settings import SessionSettings
 from tests.support.fakes import FakeLink
-from tests.support.stomp_gateway import Peer, StompGateway
+from tests.support.socket_peer import SocketPeer
+from tests.support.stomp_gateway import StompGateway
 
 F = TypeVar("F", bound=Composite)
 
@@ -54,12 +54,11 @@ class AmqpGateway(StompGateway):
         super().__init__(*addresses, settings=SessionSettings(converter=StompForm()), **options)
         self.amqp_settings = amqp or AmqpSettings()
         self.broker.readers.register(AMQP_1_0, AmqpPropertyReader())
-        self.amqp_peers: list[AmqpPeer] = []
 
     def open_amqp(self) -> AmqpPeer:
         """Accept a connection on which nothing has been said."""
         peer = AmqpPeer(self)
-        self.amqp_peers.append(peer)
+        self.peers.append(peer)
         return peer
 
     def connect_amqp(self, container: str = "me", **fields: Any) -> AmqpPeer:
@@ -79,79 +78,23 @@ class AmqpGateway(StompGateway):
         peer.begin()
         return peer
 
-    def settle(self) -> None:
-        if self._is_held:
-            return
-        while True:
-            offset = self.broker.end_turn()
-            confirmed_offset = self.store.confirmed_offset()
-            everybody = self._everybody()
-            for peer in everybody:
-                peer.flush(offset, confirmed_offset)
-            self.store.sync()
-            self.broker.begin_turn()
-            moved = self.workers.finish(READ_LANE)
-            if self.syncs:
-                moved = self.workers.finish(SYNC_LANE) or moved
-            if (
-                not moved
-                and not self.broker.destinations.dirty_queues
-                and not any(peer.link.is_touched for peer in everybody)
-            ):
-                return
 
-    def _everybody(self) -> list[Peer | AmqpPeer]:
-        return [*self.peers, *self.amqp_peers]
-
-    def advance(self, milliseconds: int) -> None:
-        until_ms = self.clock.now_ms + milliseconds
-        while True:
-            ticks = [peer.next_tick_ms for peer in self._everybody() if not peer.is_closed]
-            timer_ms = self.timers.next_ms()
-            next_ms = min(ticks + ([] if timer_ms is None else [timer_ms]))
-            if next_ms > until_ms:
-                break
-            self.clock.now_ms = max(self.clock.now_ms, next_ms)
-            self.broker.begin_turn()
-            self.timers.fire_due()
-            for peer in self._everybody():
-                peer.tick(self.clock.now_ms)
-            self.settle()
-        self.clock.now_ms = until_ms
-        self.broker.begin_turn()
-        self.settle()
-
-
-class AmqpPeer:
-    """A client, and the gateway's socket to it.
+class AmqpPeer(SocketPeer):
+    """A client that speaks AMQP.
 
     delivery_id: of the next transfer; payloads: of the transfers taken last.
     """
 
     def __init__(self, gateway: AmqpGateway) -> None:
-        self.gateway = gateway
-        self.link = FakeLink(f"192.0.2.9:{41_000 + len(gateway.amqp_peers)}")
-        self.connection = AmqpConnection(
-            gateway.broker, self.link, gateway.amqp_settings, NoUsers(), gateway.clock.now_ms
-        )
-        self.next_tick_ms = gateway.clock.now_ms
-        self.octets = b""
-        self.is_closed = False
-        self.is_stuck = False
+        link = FakeLink(f"192.0.2.9:{41_000 + len(gateway.peers)}")
+        self.connection = AmqpConnection(gateway.broker, link, gateway.amqp_settings, NoUsers(), gateway.clock.now_ms)
+        super().__init__(gateway, link, self.connection)
         self.delivery_id = 0
         self.payloads: list[bytes] = []
         self.channels: list[int] = []
         self.opened: Open | None = None
         self.mechanisms: list[str] = []
-        self.unread: list[bytes] = []
         self._decoder = Decoder(2**32)
-
-    # -- the client's side
-
-    def send_octets(self, octets: bytes) -> None:
-        self.unread.append(octets)
-        self._read()
-        self.gateway.settle()
 
     def send(self, performative: Composite, payload: bytes = b"", channel: int = 0) -> None:
         self.send_octets(encode_frame(channel, performative, payload))
@@ -253,52 +196,9 @@ class AmqpPeer:
         assert isinstance(frame, (Close, End, Detach)), frame
         return (type(frame), *said(frame))
 
-    def vanish(self) -> None:
-        """Cut the connection."""
-        if not self.is_closed:
-            self.is_closed = True
-            self.connection.connection_lost()
-        self.gateway.settle()
-
     def expect_header(self) -> None:
         """The login is over: a protocol header comes next."""
         self._decoder.expect_header()
-
-    def answer_login(self, *, is_allowed: bool) -> None:
-        self.connection.authenticated(is_allowed)
-        self._read()
-        self.gateway.settle()
-
-    def drain(self) -> None:
-        """The transport takes octets again."""
-        self.is_stuck = False
-        self.connection.output_written(False)
-        self.gateway.settle()
-
-    # -- the gateway's side, as gateway.connection does it
-
-    def flush(self, offset: int, confirmed_offset: int) -> None:
-        if not self.link.is_touched:
-            return
-        self.link.is_touched = False
-        if self.is_closed:
-            return
-        octets = self.connection.end_turn(offset, confirmed_offset)
-        if octets:
-            self.octets += octets
-            self.connection.output_written(self.is_stuck)
-        self._read()
-        if self.connection.is_finished():
-            self.is_closed = True
-            self.connection.connection_lost()
-
-    def tick(self, now_ms: int) -> None:
-        if not self.is_closed and self.next_tick_ms <= now_ms:
-            self.next_tick_ms = now_ms + self.connection.tick(now_ms)
-
-    def _read(self) -> None:
-        while self.unread and self.link.is_reading and not self.is_closed:
-            self.connection.receive_data(self.unread.pop(0), self.gateway.clock.now_ms)
 
 
 def said(frame: Close | End | Detach) -> tuple[str, str]:

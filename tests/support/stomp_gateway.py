@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from config.matching import AddressEntry, AddressMatcher
 from engine.broker import Broker
@@ -20,6 +20,7 @@ from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
 from protocols.stomp.versions import VERSIONS
 from tests.support.fakes import FakeLink, HeldWorkers, VirtualClock, VirtualTimers, destination_stats
+from tests.support.socket_peer import SocketPeer
 
 MIB = 1024 * 1024
 
@@ -52,7 +53,7 @@ class StompGateway:
         self.store = MemoryStore(self.workers, store_id="c0ffee00", start_count=3)
         self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(addresses), memory_limit_bytes, seed=7)
         self.settings = settings or SessionSettings()
-        self.peers: list[Peer] = []
+        self.peers: list[SocketPeer] = []
         self.syncs = True
         self._is_held = False
 
@@ -135,32 +136,15 @@ class StompGateway:
         return inspect(self.broker).blocked_producers.get(peer.session.client_number, "")
 
 
-@dataclass(slots=True)
-class Peer:
-    """A client, and the gateway's socket to it.
+class Peer(SocketPeer):
+    """A client that speaks STOMP."""
 
-    octets: everything that came, since the last ``take``.  is_closed: the gateway has closed, or the peer has gone.
-    is_stuck: the transport wants no more octets (they still count as sent).
-    """
-
-    gateway: StompGateway
-    number: int
-    link: FakeLink = field(init=False)
-    session: StompSession = field(init=False)
-    octets: bytes = b""
-    is_closed: bool = False
-    is_stuck: bool = False
-    next_tick_ms: int = 0
-    unread: list[bytes] = field(default_factory=list)
-    _decoder: Decoder = field(default_factory=Decoder)
-
-    def __post_init__(self) -> None:
-        gateway = self.gateway
-        self.link = FakeLink(f"192.0.2.1:{40_000 + self.number}")
-        self.session = StompSession(gateway.broker, self.link, gateway.settings, gateway.clock.now_ms)
-        self.next_tick_ms = gateway.clock.now_ms
-
-    # -- the client's side
+    def __init__(self, gateway: StompGateway, number: int) -> None:
+        link = FakeLink(f"192.0.2.1:{40_000 + number}")
+        self.session = StompSession(gateway.broker, link, gateway.settings, gateway.clock.now_ms)
+        super().__init__(gateway, link, self.session)
+        self.gateway = gateway
+        self._decoder = Decoder()
 
     def send(self, command: str, body: bytes = b"", /, **headers: str) -> None:
         """Send one frame; ``_`` in a name in small letters stands for ``-``."""
@@ -173,12 +157,6 @@ class Peer:
 
     def subscribe(self, destination: str, ack: str = "client-individual", id: str = "s", **headers: str) -> None:
         self.send("SUBSCRIBE", destination=destination, ack=ack, id=id, **headers)
-
-    def send_octets(self, octets: bytes) -> None:
-        """Send; octets wait outside while the gateway does not read."""
-        self.unread.append(octets)
-        self._read()
-        self.gateway.settle()
 
     def take(self) -> list[Received]:
         """Return what came since the last call."""
@@ -213,49 +191,6 @@ class Peer:
         assert frame.command == "ERROR", frame
         assert self.is_closed
         return frame
-
-    def vanish(self) -> None:
-        """Cut the connection."""
-        if not self.is_closed:
-            self.is_closed = True
-            self.session.connection_lost()
-        self.gateway.settle()
-
-    def answer_login(self, *, is_allowed: bool) -> None:
-        self.session.authenticated(is_allowed)
-        self._read()
-        self.gateway.settle()
-
-    def drain(self) -> None:
-        """The transport takes octets again."""
-        self.is_stuck = False
-        self.session.output_written(False)
-        self.gateway.settle()
-
-    # -- the gateway's side, as gateway.connection does it
-
-    def flush(self, offset: int, confirmed_offset: int) -> None:
-        if not self.link.is_touched:
-            return
-        self.link.is_touched = False
-        if self.is_closed:
-            return
-        octets = self.session.end_turn(offset, confirmed_offset)
-        if octets:
-            self.octets += octets
-            self.session.output_written(self.is_stuck)
-        self._read()
-        if self.session.is_finished():
-            self.is_closed = True
-            self.session.connection_lost()
-
-    def tick(self, now_ms: int) -> None:
-        if not self.is_closed and self.next_tick_ms <= now_ms:
-            self.next_tick_ms = now_ms + self.session.tick(now_ms)
-
-    def _read(self) -> None:
-        while self.unread and self.link.is_reading and not self.is_closed:
-            self.session.receive_data(self.unread.pop(0), self.gateway.clock.now_ms)
 
 
 def limits(**values: int) -> Limits:

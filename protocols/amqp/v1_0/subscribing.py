@@ -2,7 +2,9 @@
 
     filter apache.org:selector-filter:string      JMS selector
     filter apache.org:no-local-filter:list        nothing that this connection has sent
-    queue, distribution-mode copy                 browser
+    filter penstock:from-offset, from-time,       replay, from there on
+           from-id; rabbitmq:stream-offset-spec
+    queue, distribution-mode copy                 browser; a replay of a queue with it ends
     topic, durable 1 or 2, or expiry never        durable subscription, named by the link
     topic, capability shared (and global)         shared by name; global: not only by connections of one client id
 
@@ -18,14 +20,17 @@ from typing import Final
 from config.destination_options import ConsumerOptions
 from config.model import ConnectionDefaults
 from engine.consumer import INDIVIDUAL
-from engine.options import SubscribeOptions
+from engine.options import ReplayStart, SubscribeOptions
 from protocols.amqp.v1_0.errors import InvalidField
 from protocols.amqp.v1_0.termini import Source
-from protocols.amqp.v1_0.values import Described, Value
+from protocols.amqp.v1_0.values import Described, Timestamp, Value
 from protocols.consumer_defaults import with_defaults
+from protocols.replay_start import FROM_ID, FROM_TIME, NAMES, PLACES, replay_start
 
 SELECTOR: Final[frozenset[Value]] = frozenset((0x0000468C00000004, "apache.org:selector-filter:string"))
 NO_LOCAL: Final[frozenset[Value]] = frozenset((0x0000468C00000003, "apache.org:no-local-filter:list"))
+STARTS: Final = {f"penstock:{name}": name for name in NAMES}
+STREAM_OFFSET_SPEC: Final = "rabbitmq:stream-offset-spec"
 NUMBER_SEPARATOR: Final = "|"  # Qpid JMS writes ``name|2`` for the second consumer of a shared subscription
 
 
@@ -38,6 +43,7 @@ def subscription(
     """
     selector = uri.selector or ""
     is_no_local = uri.no_local
+    replay: ReplayStart | None = None
     applied: dict[Value, Value] = {}
     for key, value in (source.filter or {}).items():
         if not isinstance(value, Described):
@@ -50,6 +56,13 @@ def subscription(
         elif value.descriptor in NO_LOCAL:
             is_no_local = True
             applied[key] = value
+        elif value.descriptor in STARTS or value.descriptor == STREAM_OFFSET_SPEC:
+            if replay is not None:
+                raise InvalidField("two filters say where the replay begins; allowed is one")
+            replay = _stream_start(value.value) if value.descriptor == STREAM_OFFSET_SPEC else _replay_start(value)
+            applied[key] = value
+    if replay is None:
+        replay = replay_start(uri.replay_names())
     capabilities = source.capabilities or []
     is_durable = is_topic and (bool(source.durable) or source.expiry_policy == "never")
     is_shared = is_topic and "shared" in capabilities
@@ -64,7 +77,10 @@ def subscription(
         is_global=is_shared and "global" in capabilities,
         is_no_local=is_no_local,
         is_exclusive=defaults.is_exclusive if uri.is_exclusive is None else uri.is_exclusive,
-        is_browser=not is_topic and (source.distribution_mode == "copy" or uri.is_browser),
+        # Of a topic everything is a copy (Qpid JMS says so): that asks for no end.
+        is_browser=(uri.is_browser and (not is_topic or replay is not None))
+        or (source.distribution_mode == "copy" and not is_topic),
+        replay=replay,
         is_retroactive=(is_topic and defaults.is_retroactive) if uri.is_retroactive is None else uri.is_retroactive,
         priority=uri.priority or 0,
         pending_limit=uri.maximum_pending_message_limit,
@@ -73,6 +89,30 @@ def subscription(
     # What stands behind the ``?`` is above what the connection says, and both are read alike.
     own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)
     return with_defaults(own, defaults, is_topic), replace(source, filter=applied or None)
+
+
+def _replay_start(given: Described) -> ReplayStart | None:
+    """Raises: InvalidField, InvalidOption."""
+    name = STARTS[str(given.descriptor)]
+    allowed = {FROM_ID: "a string", FROM_TIME: "a timestamp or a string"}.get(name, "a number or a string")
+    value = given.value
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if not isinstance(value, str) and not (is_number and name != FROM_ID):
+        raise InvalidField(f"the filter {name} is a {type(value).__name__}; allowed is {allowed}")
+    return replay_start({name: str(int(value)) if is_number else value})
+
+
+def _stream_start(value: Value) -> ReplayStart:
+    """Return what RabbitMQ's filter says: a text, an offset, a timestamp.  Raises: InvalidField, InvalidOption."""
+    if isinstance(value, Timestamp):
+        return ReplayStart(time_ms=max(0, int(value)))
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return ReplayStart(entry=int(value), is_lenient=True)
+    if isinstance(value, str) and value in PLACES:
+        return ReplayStart(str(value))
+    raise InvalidField(
+        f"the filter {STREAM_OFFSET_SPEC} is {str(value)[:80]!r}; allowed are first, last, next, a number, a timestamp"
+    )
 
 
 def subscription_name(link_name: str) -> str:

@@ -111,7 +111,7 @@ def test_two_logins_close() -> None:
 def test_a_client_id_may_be_the_only_one(first: bool, second: bool, is_refused: bool) -> None:
     gateway = AmqpGateway()
     wish: dict[str, Any] = {"desired_capabilities": [Symbol("sole-connection-for-container")]}
-    gateway.connect_amqp("id", **(wish if first else {}))
+    holder = gateway.connect_amqp("id", **(wish if first else {}))
     peer = gateway.open_amqp()
     peer.send_octets(protocol_header(AMQP_LAYER))
     peer.send(Open("id", **(wish if second else {})))
@@ -126,7 +126,7 @@ def test_a_client_id_may_be_the_only_one(first: bool, second: bool, is_refused: 
     assert closed.error is not None
     assert (closed.error.condition, closed.error.info) == ("amqp:invalid-field", {"invalid-field": "container-id"})
     assert peer.is_closed
-    gateway.amqp_peers[0].send(Close())
+    holder.send(Close())
     again = gateway.connect_amqp("id", **wish)
     assert again.opened is not None
     assert "sole-connection-for-container" in (again.opened.offered_capabilities or [])

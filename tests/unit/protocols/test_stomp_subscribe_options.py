@@ -11,7 +11,7 @@ from config.destination_options import parse_destination
 from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.consumer import CLIENT
 from engine.errors import InvalidOption
-from engine.options import SubscribeOptions
+from engine.options import ReplayStart, SubscribeOptions
 from protocols.stomp.subscribe_options import Asked, durable_name, subscribe_options
 
 
@@ -88,6 +88,17 @@ ONE_FIELD = [
         {"use_collision_avoidance": True, "collision_avoidance_percent": 20.0},
     ),
     ({"activemq.collisionAvoidanceFactor": "0.2"}, "redelivery", {"collision_avoidance_percent": 20.0}),
+    ({"from-offset": "17"}, "replay", ReplayStart(entry=17)),
+    ({"from-offset": " first"}, "replay", ReplayStart("first")),
+    ({"from-offset": "last"}, "replay", ReplayStart("last")),
+    ({"activemq.fromOffset": "next"}, "replay", ReplayStart("next")),
+    ({"from-time": "1700000000000"}, "replay", ReplayStart(time_ms=1_700_000_000_000)),
+    ({"from-time": "2026-01-31T13:00:00+01:00"}, "replay", ReplayStart(time_ms=1_769_860_800_000)),
+    ({"from-time": "2026-01-31 12:00"}, "replay", ReplayStart(time_ms=1_769_860_800_000)),
+    ({"from-id": "ID:0a1b2c3d-4711"}, "replay", ReplayStart(message_id="ID:0a1b2c3d-4711")),
+    ({"x-stream-offset": "first"}, "replay", ReplayStart("first")),
+    ({"x-stream-offset": "offset=5000"}, "replay", ReplayStart(entry=5000, is_lenient=True)),
+    ({"x-stream-offset": "timestamp=1700000000"}, "replay", ReplayStart(time_ms=1_700_000_000_000)),
 ]
 
 
@@ -113,6 +124,9 @@ def test_each_header(headers: dict[str, str], field: str, value: object) -> None
         ({"activemq.noLocal": "false"}, "consumer.noLocal=true", "is_no_local", False),
         ({"browser": "false"}, "consumer.browser=true", "is_browser", False),
         ({}, "consumer.browser=true", "is_browser", True),
+        ({}, "consumer.fromOffset=3", "replay", ReplayStart(entry=3)),
+        ({}, "consumer.fromTime=1700000000000", "replay", ReplayStart(time_ms=1_700_000_000_000)),
+        ({"from-id": "ID:a-1"}, "consumer.fromOffset=3", "replay", ReplayStart(message_id="ID:a-1")),
         ({"activemq.priority": "1"}, "consumer.priority=2", "priority", 1),
         ({"consumer-window-size": "10"}, "consumer.windowSize=20", "window_bytes", 10),
         (
@@ -230,6 +244,13 @@ def test_durable_name() -> None:
         ({"consumer-window-size": "10k"}, "consumer-window-size: '10k'"),
         ({"browser": "yes please"}, "browser is 'yes please'; allowed are true and false"),
         ({"activemq.maximumRedeliveries": "-2"}, r"activemq\.maximumRedeliveries: '-2'"),
+        ({"from-offset": "-1"}, "from-offset is '-1'; allowed is a queue offset, first, last or next"),
+        ({"from-offset": ""}, "from-offset is ''; allowed"),
+        ({"from-time": "yesterday"}, "from-time is 'yesterday'; allowed are milliseconds since 1970 or a time such as"),
+        ({"from-offset": "1", "from-id": "ID:a-1"}, "from-offset and from-id both say where the replay begins"),
+        ({"from-offset": "1", "x-stream-offset": "next"}, "from-offset and x-stream-offset both say"),
+        ({"x-stream-offset": "5000"}, "allowed are first, last, next, offset=N and timestamp=SECONDS"),
+        ({"x-stream-offset": "offset=x"}, "x-stream-offset is 'x'; allowed is a whole number"),
         ({"activemq.collisionAvoidanceFactor": "3"}, r"activemq\.collisionAvoidanceFactor: '3'"),
     ],
 )
