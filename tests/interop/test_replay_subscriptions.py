@@ -1,4 +1,4 @@
-"""Replays with stomp.py and Qpid Proton against the real process: what was consumed comes again, and nobody loses any."""
+"""Replays with stomp.py and Qpid Proton against the real process: consumed messages come again, and none is lost."""
 
 from __future__ import annotations
 
