@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,17 +13,33 @@ from pathlib import Path
 import pytest
 
 from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.long_run import LongRun
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="the long forms too: more kills, more seeds")
     parser.addoption("--seed", type=int, help="seed of tests that draw at random; they print the one they used")
+    parser.addoption("--minutes", type=float, default=5.0, help="with --long: how long each simulation goes on")
+    parser.addoption("--seeds", type=int, default=0, help="with --long: how many seeds each simulation takes instead")
 
 
 @pytest.fixture(scope="session")
 def is_long(pytestconfig: pytest.Config) -> bool:
     """Whether the long form of a test was asked for."""
     return bool(pytestconfig.getoption("--long"))
+
+
+@pytest.fixture
+def long_run(pytestconfig: pytest.Config, is_long: bool) -> LongRun:
+    """More seeds than a default run takes; the test is skipped where the long form was not asked for."""
+    if not is_long:
+        pytest.skip("the long form takes more seeds")
+    first = pytestconfig.getoption("--seed")
+    return LongRun(
+        random.SystemRandom().randrange(1 << 40) if first is None else int(first),
+        int(pytestconfig.getoption("--seeds")),
+        float(pytestconfig.getoption("--minutes")),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -68,19 +68,19 @@ class LogEnd:
     def _sync_tail(self, segment: Segment, end: int) -> None:
         """Make the records durable that the process before us may have written but not synced.
 
-        They are written again first: if a sync had failed, the system may believe them to be on the disk.
+        They are written again first: if a sync had failed, the system may believe them to be on the disk.  Without a
+        checkpoint that may be any of them, even of a store whose very first sync has failed.
         """
         file = self._files.open(segment.path())
         try:
-            if self._is_durable_known:
-                offset = max(segment.base, self._durable)
-                while offset < end:
-                    position = HEADER_BYTES + offset - segment.base
-                    octets = read_fully(file, min(READ_BYTES, end - offset), position)
-                    if not octets:
-                        break
-                    write_fully(file, octets, position)
-                    offset += len(octets)
+            offset = max(segment.base, self._durable)
+            while offset < end:
+                position = HEADER_BYTES + offset - segment.base
+                octets = read_fully(file, min(READ_BYTES, end - offset), position)
+                if not octets:
+                    break
+                write_fully(file, octets, position)
+                offset += len(octets)
             file.fsync()
         finally:
             file.close()

@@ -249,9 +249,13 @@ class Recovery:
             reason = f"a snapshot that cannot be read: {error!r}"
         finally:
             file.close()
-        if segment.base >= self._durable and len(self._segments) == 1:
+        if segment.base >= self._durable and self._is_first_used(segment):
             return StoreState(), 1  # torn before anything became durable; the replay cuts it
         raise StoreCorrupt(f"{segment.path()}, position {HEADER_BYTES}: the segment begins with {reason}")
+
+    def _is_first_used(self, segment: Segment) -> bool:
+        """Return whether all other segments were ended without a record, by starts that failed later on."""
+        return all(one is segment or one.sealed_end == one.base for one in self._segments)
 
     def _lane(self, destination_id: int, priority: int) -> Lane | None:
         if destination_id == layout.SYSTEM_QUEUE:

@@ -187,7 +187,11 @@ class _Verifier:
         self._found.segment_count = len(segments)
         # Retention was interrupted: what the checkpoint has given up counts no more.
         first = checkpoint.first_offset if checkpoint is not None else 0
-        return [segment for segment in segments if segment.base >= first]
+        kept = [segment for segment in segments if segment.base >= first]
+        # So it was where a power cut took the checkpoint back: what a continuation continued is gone.
+        while kept and kept[0].is_continuation:
+            del kept[0]
+        return kept
 
     # Records.
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.long_run import LongRun
 from tests.support.world import World, run_seed
 from tests.support.world_profile import ALONE, GROUPED, SELECTED, Profile
 from tests.support.world_seeds import seeds_of
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    is_long = bool(metafunc.config.getoption("--long", default=False))
     for kind in ("broker", "stomp"):
         if f"{kind}_seed" in metafunc.fixturenames:
-            metafunc.parametrize(f"{kind}_seed", seeds_of(kind, is_long))
+            metafunc.parametrize(f"{kind}_seed", seeds_of(kind))
 
 
 def test_broker_seed(broker_seed: int) -> None:
@@ -22,6 +22,11 @@ def test_broker_seed(broker_seed: int) -> None:
 
 def test_stomp_seed(stomp_seed: int) -> None:
     run_seed(stomp_seed, is_stomp=True)
+
+
+@pytest.mark.parametrize("is_stomp", [False, True], ids=["broker", "stomp"])
+def test_more_seeds(is_stomp: bool, long_run: LongRun) -> None:
+    long_run.take(lambda seed: run_seed(seed, is_stomp))
 
 
 @pytest.mark.parametrize("is_stomp", [False, True], ids=["broker", "stomp"])

@@ -10,7 +10,8 @@ What survives a crash, as on ext4 with ordered journalling:
   many as the seed says: the journal keeps them in order.
 
 A sync that fails loses what it was to write, as Linux does: the pages count as clean, are still read, and vanish with
-the crash although a later sync succeeds.
+the crash although a later sync succeeds.  So does what the system could not write of its own accord; then the next
+sync says so, once.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ from dataclasses import dataclass
 from engine.store.files import File, Files
 
 SECTOR_BYTES = 512
+PAGE_BYTES = 4096  # of the system's memory: a process that is killed in a write has written whole ones
 
 
 class Crashed(Exception):
     """The machine has lost its power; whoever sees this has stopped existing."""
+
+
+class Crashing(Crashed):
+    """It loses its power at this very operation."""
 
 
 @dataclass
@@ -50,8 +56,11 @@ class Inode:
         self.octets = bytearray()
         self.durable = bytearray()
         self.dirty: set[int] = set()
+        self.has_lost = False  # the system could not write some of it, and nobody has been told
 
     def write(self, octets: bytes | memoryview, position: int) -> None:
+        if not octets:
+            return
         end = position + len(octets)
         if end > len(self.octets):
             self.octets.extend(bytes(end - len(self.octets)))
@@ -91,6 +100,12 @@ class Inode:
     def lose(self) -> None:
         """Take the pages for clean without having written them."""
         self.dirty.clear()
+        self.has_lost = False
+
+    def lose_sector(self, sector: int) -> None:
+        """Take one page for clean without having written it; the next sync tells."""
+        self.dirty.discard(sector)
+        self.has_lost = True
 
     def survivor(self, chance: random.Random) -> Inode:
         """Return the file after the crash."""
@@ -132,7 +147,11 @@ class FaultyFile(File):
         assert self._is_writable or operation in ("pread", "size"), f"{operation} on a file that is open to read"
 
     def pwrite(self, octets: bytes | memoryview, position: int) -> int:
-        self._enter("pwrite")
+        try:
+            self._enter("pwrite")
+        except Crashing:
+            self._inode.write(octets[: self._files.torn_at(position, len(octets))], position)
+            raise
         taken = self._files.room_for(self._path, len(octets), max(0, position + len(octets) - len(self._inode.octets)))
         self._inode.write(octets[:taken], position)
         return taken
@@ -166,6 +185,8 @@ class FaultyFile(File):
     def _sync(self, operation: str) -> None:
         try:
             self._enter(operation)
+            if self._inode.has_lost:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
         except OSError:
             self._inode.lose()
             raise
@@ -208,6 +229,11 @@ class FaultyFiles(Files):
         self.error_rate = 0.0
         self.free_bytes = -1
 
+    def is_faulty(self) -> bool:
+        """Say whether anything may fail, or has failed without anybody's knowing."""
+        has_lost = any(inode.has_lost for entries in self._names.values() for inode in entries.values())
+        return has_lost or bool(self.faults) or self.error_rate > 0 or self.free_bytes >= 0
+
     def crash(self) -> FaultyFiles:
         """Cut the power; return the disk as the next start finds it."""
         self.is_crashed = True
@@ -234,12 +260,26 @@ class FaultyFiles(Files):
         after._durable_names = {directory: dict(entries) for directory, entries in after._names.items()}
         return after
 
-    def write_back(self) -> None:
-        """Bring sectors to the disk as the system does of its own accord: in order of path and place, up to a point."""
+    def write_back(self, loss_rate: float = 0.0) -> None:
+        """Bring sectors to the disk as the system does of its own accord: in order of path and place, up to a point.
+
+        loss_rate: of those that the disk refuses.
+        """
         inodes = {id(inode): inode for path in self.paths() if (inode := self._find(path)) is not None}
         sectors = [(inode, sector) for inode in inodes.values() for sector in sorted(inode.dirty)]
         for inode, sector in sectors[: self._chance.randint(0, len(sectors))]:
-            inode.write_back(sector)
+            if loss_rate and self._chance.random() < loss_rate:
+                inode.lose_sector(sector)
+            else:
+                inode.write_back(sector)
+
+    def flip(self, path: str, position: int, mask: int) -> None:
+        """Change bits of an octet, in what is read and in what survives."""
+        inode = self.inode(path)
+        octet = inode.octets[position]
+        for octets in (inode.octets, inode.durable):
+            if position < len(octets) and octets[position] == octet:
+                octets[position] ^= mask
 
     def killed(self) -> FaultyFiles:
         """Kill the process; return the same disk with all that was written, synced or not."""
@@ -253,9 +293,13 @@ class FaultyFiles(Files):
 
     def octets(self, path: str) -> bytearray:
         """Return what a file holds, to look at or to damage."""
+        return self.inode(path).octets
+
+    def inode(self, path: str) -> Inode:
+        """Return the file behind a name."""
         inode = self._find(path)
         assert inode is not None, f"{path} is not there"
-        return inode.octets
+        return inode
 
     def settle(self) -> None:
         """Make everything durable, also what a test has damaged."""
@@ -284,7 +328,7 @@ class FaultyFiles(Files):
         self.operations += 1
         if self.operations == self.crash_at:
             self.is_crashed = True
-            raise Crashed
+            raise Crashing
         for fault in self.faults:
             if fault.operation == operation and fault.path in path:
                 if fault.skip:
@@ -296,6 +340,12 @@ class FaultyFiles(Files):
         if can_fail and self.error_rate and self._chance.random() < self.error_rate:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
+    def torn_at(self, position: int, size: int) -> int:
+        """Return how many octets of the last write have got through: none, all, or those of whole pages."""
+        ends = range((position // PAGE_BYTES + 1) * PAGE_BYTES - position, size, PAGE_BYTES)
+        choices: list[int] = [0, size, *ends]
+        return self._chance.choice(choices)
+
     def sync_inode(self, inode: Inode) -> None:
         """Make a file durable; to be overridden by disks that lie."""
         inode.sync()
@@ -304,7 +354,11 @@ class FaultyFiles(Files):
         """Return how many octets of a write are taken."""
         if self.free_bytes >= 0:
             if growth > self.free_bytes:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                fitting = size - growth + self.free_bytes
+                if fitting <= 0 or not size:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                self.free_bytes = 0
+                return fitting  # the system takes what there is room for, and refuses the next one
             self.free_bytes -= growth
         if self.short_writes and size > 1:
             self.short_writes -= 1
@@ -324,7 +378,9 @@ class FaultyFiles(Files):
         if directory not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if inode is None:
-            del self._names[directory][name]
+            gone = self._names[directory].pop(name)
+            if self.free_bytes >= 0:
+                self.free_bytes += len(gone.octets)
         else:
             self._names[directory][name] = inode
         self._changes.append((directory, _Change(name, inode)))

@@ -3,23 +3,39 @@
 The law: what a start finds is what some prefix of the history made, none shorter than what had been confirmed, and
 never a part of a transaction.  Every message that is pending then can be read, octet by octet, by the queue and by each
 durable subscription; and the live bytes are what the pending messages add up to.
+
+A start that the disk fails, or that finds octets changed which it needs, is refused and changes nothing: once that is
+mended, the next one finds everything.  What is read of a damaged place is an error, never other octets.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import random
-from dataclasses import dataclass, field
 
 from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreError
+from engine.errors import StoreCorrupt, StoreError
 from engine.message import PERSISTENT, STOMP, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, DestinationState, Range
+from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, DestinationState, Range, Store
 from engine.store.file_store import FileStore
-from engine.store.settings import StoreSettings
+from engine.store.files import Files
+from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.store.verify import verify
 from tests.support.faulty_files import Crashed, FaultyFiles
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
+from tests.support.store_damage import Rot, break_disk
+from tests.support.store_model import (
+    Appended,
+    Closed,
+    Failed,
+    Model,
+    Opened,
+    Operation,
+    ProgressModel,
+    Settled,
+    Step,
+)
+from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
 
 TOPICS = ("news", "prices")
 NAMES = ("orders", "bills", "audit", *TOPICS)
@@ -27,173 +43,38 @@ SUBSCRIPTIONS = ("mail", "archive", "screen")
 PRIORITIES = (4, 4, 4, 7)
 
 
-class ProgressModel:
-    """What a queue, or a subscription, has settled of one lane, as a set of numbers."""
+class Bug:
+    """A planted bug: what a history uses in place of the product's own parts.  This one plants nothing."""
 
-    def __init__(self, first: int = 0, counted_from: int = 0) -> None:
-        self.settled: set[int] = set(range(first))
-        self.counted_from = counted_from
-        self.attempts: dict[int, tuple[int, int]] = {}
+    def files(self, disk: FaultyFiles) -> Files:
+        """Return what stands between the store and the disk."""
+        return disk
 
+    def store(self, store: Store) -> Store:
+        """Return what stands between the history and the store."""
+        return store
 
-class LaneModel:
-    """One consume queue: the messages that were ever in it."""
+    def confirmed_offset(self, store: Store, listener: RecordingListener) -> int:
+        """Return up to where senders have been told that what they sent is safe."""
+        return listener.durable_offset
 
-    def __init__(self) -> None:
-        self.messages: list[tuple[bytes, int]] = []  # body and size
-
-    def tail(self) -> int:
-        return len(self.messages)
-
-
-class HolderModel:
-    """A queue, or a durable subscription of the topic ``source``: its progress by priority."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.lanes: dict[int, ProgressModel] = {}
-
-    def lane(self, priority: int) -> ProgressModel:
-        return self.lanes.setdefault(priority, ProgressModel())
-
-
-class Model:
-    """lanes: by name of the destination and priority.  holders: queues by their names, subscriptions by theirs."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.lanes: dict[str, dict[int, LaneModel]] = {}
-        self.holders: dict[str, HolderModel] = {}
-
-    def lane(self, name: str, priority: int) -> LaneModel:
-        return self.lanes[name].setdefault(priority, LaneModel())
-
-    def pending(self, holder: str, priority: int) -> list[int]:
-        """Return the entries that a queue or a subscription has not settled."""
-        model = self.holders[holder]
-        lane = self.lane(model.source, priority)
-        return sorted(set(range(lane.tail())) - model.lane(priority).settled)
-
-    def places(self) -> list[tuple[str, int]]:
-        """Return (queue or subscription, priority) where something is pending."""
-        return [
-            (name, priority)
-            for name, holder in sorted(self.holders.items())
-            for priority in sorted(self.lanes[holder.source])
-            if self.pending(name, priority)
-        ]
-
-    def live_bytes(self, name: str) -> int:
-        """Return what messages add up to that a queue, or any subscription of a topic, still has to settle."""
-        holders = [holder for holder in self.holders.values() if holder.source == name]
-        return sum(
-            size
-            for priority, lane in self.lanes[name].items()
-            for entry, (_, size) in enumerate(lane.messages)
-            if any(
-                entry >= holder.lane(priority).counted_from and entry not in holder.lane(priority).settled
-                for holder in holders
-            )
-        )
-
-
-class Operation:
-    """One change that a record makes."""
-
-    def apply(self, model: Model) -> None:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class Opened(Operation):
-    """starts: of a subscription: (first entry, tail) by priority."""
-
-    name: str
-    number: int
-    source: str
-    is_topic: bool = False
-    starts: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def apply(self, model: Model) -> None:
-        model.numbers[self.name] = self.number
-        if self.source == self.name:
-            model.lanes[self.name] = {}
-        if not self.is_topic:
-            holder = model.holders[self.name] = HolderModel(self.source)
-            for priority, (first, tail) in self.starts.items():
-                holder.lanes[priority] = ProgressModel(first, tail)
-
-
-@dataclass(frozen=True, slots=True)
-class Closed(Operation):
-    name: str
-
-    def apply(self, model: Model) -> None:
-        names = [self.name, *(name for name, holder in model.holders.items() if holder.source == self.name)]
-        for name in dict.fromkeys(names):
-            del model.numbers[name]
-            model.lanes.pop(name, None)
-            model.holders.pop(name, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Appended(Operation):
-    name: str
-    priority: int
-    queue_offset: int
-    body: bytes
-    size: int
-
-    def apply(self, model: Model) -> None:
-        lane = model.lane(self.name, self.priority)
-        assert self.queue_offset == lane.tail(), "entries of a queue are numbered without gaps"
-        lane.messages.append((self.body, self.size))
-
-
-@dataclass(frozen=True, slots=True)
-class Settled(Operation):
-    holder: str
-    priority: int
-    first: int
-    count: int
-
-    def apply(self, model: Model) -> None:
-        progress = model.holders[self.holder].lane(self.priority)
-        for entry in range(self.first, self.first + self.count):
-            progress.settled.add(entry)
-            progress.attempts.pop(entry, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Failed(Operation):
-    holder: str
-    priority: int
-    entry: int
-    delivery_count: int
-    due_ms: int
-
-    def apply(self, model: Model) -> None:
-        model.holders[self.holder].lane(self.priority).attempts[self.entry] = (self.delivery_count, self.due_ms)
-
-
-class Step:
-    """One record, or all of a transaction; ``end``: the log offset just past it."""
-
-    def __init__(self) -> None:
-        self.end = 0
-        self.operations: list[Operation] = []
-
-    def apply(self, model: Model) -> None:
-        for operation in self.operations:
-            operation.apply(model)
+    def disk_found(self, disk: FaultyFiles) -> None:
+        """Change the disk as a careless recovery would read it."""
 
 
 class History:
-    """One seed's life of a store, over many starts."""
+    """One seed's life of a store, over many starts.
 
-    def __init__(self, seed: int, flush: str = "sync") -> None:
+    flush: "" for what the seed says.  verifies: each store left behind must also be sound from outside.
+    told: what happened, for who reads a failing seed.
+    """
+
+    def __init__(self, seed: int, flush: str = "", bug: Bug | None = None, verifies: bool = True) -> None:
         self.chance = random.Random(seed)
-        self.flush = flush
+        self.flush = flush = flush or (ASYNC if self.chance.random() < 0.2 else SYNC)
+        self.bug = bug or Bug()
+        self.verifies = verifies
+        self.told: list[str] = []
         self.files = FaultyFiles(seed)
         self.clock = ManualClock()
         self.steps: list[Step] = []
@@ -201,6 +82,10 @@ class History:
         self.highest_offset = 0  # of any message ever written: a later one must not have its offset
         self.starts = 0
         self.crashes = 0
+        self.refused_starts = 0
+        self.read_failures = 0
+        self.rot: Rot | None = None
+        self.is_rotting = self.chance.random() < 0.3
         self.model = Model()
         self.is_open = False
         self.settings = StoreSettings(
@@ -211,9 +96,12 @@ class History:
             retention_time_ms=self.chance.choice((0, 1 << 40)),
             retention_bytes=self.chance.choice((0, 20_000, 1 << 40)),
             retention_interval_ms=200,
+            index_slots=self.chance.choice((0, 0, 5)),
+            index_entries=20,
+            page_open_files=2,
         )
 
-    def run(self, step_count: int) -> None:
+    def run(self, step_count: int = 40) -> None:
         """Live; a crash ends one start and begins the next."""
         self.start()
         for _ in range(step_count):
@@ -223,37 +111,101 @@ class History:
                 self.crash()
         self.crash()
 
+    def note(self, line: str) -> None:
+        self.told.append(f"{self.files.operations}: {line}")
+
+    def digest(self) -> str:
+        """Return what two runs of one seed must share."""
+        return hashlib.sha256("\n".join(self.told).encode()).hexdigest()
+
     def start(self) -> None:
+        """Open the store, against power cuts, a failing disk and changed octets, and check what it has found."""
         while True:
             self.timers = ManualTimers(self.clock)
             self.workers = ManualWorkers()
             self.listener = RecordingListener()
-            if self.starts:
+            self.files.crash_at = 0
+            self.bug.disk_found(self.files)
+            if self.starts and self.verifies and self.rot is None and not self.files.is_faulty():
                 findings = verify(self.files, "data").findings
                 assert findings == [], f"the store is not sound: {findings[0]}"
-            if self.chance.random() < 0.2:
-                self.files.crash_at = self.files.operations + self.chance.randint(1, 120)
+            self._endanger_start()
+            is_faulty = self.files.is_faulty()
             try:
-                self.store = FileStore("data", self.files, self.workers, self.clock, self.timers, self.settings)
+                self.store = self._open()
                 break
             except Crashed:
+                self.note("power cut during recovery")
+                self._mend_rot()
                 self.files = self.files.crash() if self.chance.random() < 0.6 else self.files.killed()
+            except StoreCorrupt as error:
+                if self.rot is None:
+                    raise AssertionError("a sound store is taken for a corrupt one") from error
+                self.note(f"refused: {error}")
+                self.refused_starts += 1
+                self._mend_rot()
+            except StoreError as error:
+                if not is_faulty:
+                    raise AssertionError("a start fails on a disk that works") from error
+                self.note(f"cannot start: {error}")
+                self.refused_starts += 1
+                self.files.heal()
+                if self.chance.random() < 0.3:
+                    self._mend_rot()
+                    self.files = self.files.crash() if self.chance.random() < 0.6 else self.files.killed()
+        self.files.heal()
         self.files.crash_at = 0
         self.starts += 1
         self.store.attach(self.listener)
         self._check()
+        self._mend_rot()
         if self.chance.random() < 0.5:
             self.files.crash_at = self.files.operations + self.chance.randint(1, 400)
+
+    def _open(self) -> Store:
+        files = self.bug.files(self.files)
+        return self.bug.store(FileStore("data", files, self.workers, self.clock, self.timers, self.settings))
+
+    def _endanger_start(self) -> None:
+        chance = self.chance
+        draw = chance.random()
+        if draw < 0.2:
+            self.files.crash_at = self.files.operations + chance.randint(1, 120)
+        elif draw < 0.3:
+            self.note(break_disk(self.files, chance, 40))
+        elif draw < 0.36:
+            skip = chance.randint(0, 30)
+            self.files.fail("pread", errno.EIO, count=chance.choice((1, 1_000)), skip=skip)
+            self.note(f"reads fail after {skip}")
+
+    def _mend_rot(self) -> None:
+        if self.rot is not None:
+            self.rot.mend(self.files)
+            self.rot = None
 
     def crash(self) -> None:
         self.crashes += 1
         self._confirm()
-        self.files = self.files.crash() if self.chance.random() < 0.6 else self.files.killed()
+        is_cut = self.chance.random() < 0.6
+        self.note("power cut" if is_cut else "kill")
+        self.files = self.files.crash() if is_cut else self.files.killed()
+        if not is_cut:
+            self._spoil()
         self.start()
 
+    def _spoil(self) -> None:
+        """Change an octet of what was left behind.
+
+        Not after a power cut: it takes back what the checkpoint last said, and damage in records above that is what a
+        torn write looks like.
+        """
+        if self.is_rotting and self.chance.random() < 0.5:
+            self.rot = Rot.draw(self.files, self.chance)
+            self.note(f"changed: {self.rot}")
+
     def _confirm(self) -> None:
-        if self.flush == "sync":
-            self.confirmed_offset = max(self.confirmed_offset, self.listener.durable_offset)
+        if self.flush == SYNC:
+            self.confirmed_offset = max(self.confirmed_offset, self.bug.confirmed_offset(self.store, self.listener))
         for step in self.steps:
             if step.end <= self.store.written_offset():
                 self.highest_offset = max(self.highest_offset, step.end)
@@ -315,17 +267,28 @@ class History:
                 reader = self.chance.randint(0, 3)
                 self.store.request(number, priority, first, self.chance.randint(1, 50), 5000, reader)
                 self.workers.run_all()
-                assert not self.listener.page_failures, self.listener.page_failures
+                if self.listener.page_failures:
+                    assert self.rot is not None, self.listener.page_failures
+                    self.listener.page_failures.clear()
+                    self.listener.failed_readers.clear()
+                    self.read_failures += 1
+                    break
                 (page,) = self.listener.pages
                 assert page.reader == reader
-                got = {message.queue_offset: message.body for message in page.messages}
-                for entry in range(first, page.next_offset):
-                    progress = holder.lane(priority)
-                    is_needed = entry not in progress.settled and entry >= progress.counted_from
-                    assert entry in got or not is_needed, f"entry {entry} of {name} is missing"
-                    assert got.get(entry, messages[entry][0]) == messages[entry][0], f"entry {entry} of {name}"
+                self._check_page(page, name, priority, first)
                 assert page.next_offset > first
                 first = page.next_offset
+
+    def _check_page(self, page: Page, name: str, priority: int, first: int) -> None:
+        """What a page holds is what was sent, and nothing that its holder needs lacks."""
+        holder = self.model.holders[name]
+        messages = self.model.lane(holder.source, priority).messages
+        progress = holder.lane(priority)
+        got = {message.queue_offset: message.body for message in page.messages}
+        for entry in range(first, page.next_offset):
+            is_needed = entry not in progress.settled and entry >= progress.counted_from
+            assert entry in got or not is_needed, f"entry {entry} of {name} is missing"
+            assert got.get(entry, messages[entry][0]) == messages[entry][0], f"entry {entry} of {name}"
 
     # Work.
 
@@ -344,6 +307,8 @@ class History:
             self._subscribe()
         elif work < 0.663:
             self._close()
+        elif work < 0.68:
+            self._read_some()
         elif work < 0.85:
             self.workers.run_one()
         elif work < 0.88:
@@ -351,7 +316,7 @@ class History:
         elif work < 0.90:
             self.files.short_writes = chance.randint(1, 4)
         elif work < 0.93:
-            self._break_disk()
+            self.note(break_disk(self.files, chance))
         elif work < 0.97:
             self._mend_disk()
         elif work < 0.98:
@@ -363,19 +328,30 @@ class History:
             if chance.random() < 0.7:
                 self.store.sync()
 
-    def _break_disk(self) -> None:
-        kind = self.chance.random()
-        if kind < 0.4:
-            self.files.fail("fdatasync", errno.EIO, count=self.chance.randint(1, 2))
-        elif kind < 0.6:
-            self.files.fail("pwrite", errno.EIO, count=self.chance.randint(1, 3), skip=self.chance.randint(0, 3))
-        elif kind < 0.8:
-            self.files.free_bytes = self.chance.randint(0, 9000)
+    def _read_some(self) -> None:
+        """Ask for a page, whatever the disk says: an error is an answer, other octets are none."""
+        places = self.model.places()
+        if not places:
+            return
+        name, priority = self.chance.choice(places)
+        number = self.model.numbers[self.model.holders[name].source]
+        first = self.chance.choice(self.model.pending(name, priority))
+        self.workers.run_all()
+        self.listener.pages.clear()
+        self.store.request(number, priority, first, self.chance.randint(1, 50), 5000)
+        self.workers.run_all()
+        if self.listener.page_failures:
+            assert self.files.is_faulty(), self.listener.page_failures
+            self.listener.page_failures.clear()
+            self.listener.failed_readers.clear()
+            self.read_failures += 1
         else:
-            self.files.error_rate = 0.2
+            (page,) = self.listener.pages
+            self._check_page(page, name, priority, first)
 
     def _mend_disk(self) -> None:
         """Once the disk works again, everything heals within some retries."""
+        self.note("the disk heals")
         self.files.heal()
         for _ in range(8):
             self.store.write()
@@ -383,7 +359,7 @@ class History:
             self.timers.advance(60)
             self.workers.run_all()
         assert self.store.is_accepting(), self.listener.failures
-        assert self.store.durable_offset() == self.store.append_offset() or self.flush == "async"
+        assert self.store.durable_offset() == self.store.append_offset() or self.flush == ASYNC
         assert self.listener.healed_count == len(self.listener.failures)
         self._confirm()
 
@@ -393,15 +369,20 @@ class History:
         end = self.store.append_offset()
         try:
             self.store.close()
-        except StoreError:
-            pass
+        except StoreError as error:
+            self.note(f"cannot be closed: {error}")
         else:
+            self.note("stopped")
             self.confirmed_offset = end
         self._confirm()
         self.files.heal()
         self.files.crash_at = 0
-        if self.chance.random() < 0.5:
-            self.files = self.files.crash() if self.chance.random() < 0.5 else self.files.killed()
+        draw = self.chance.random()
+        if draw < 0.25:
+            self.files = self.files.crash()
+        else:
+            self.files = self.files.killed()
+            self._spoil()
         self.start()
 
     def _number(self, name: str) -> int:
@@ -501,8 +482,14 @@ class History:
         tails = {priority: lane.tail() for priority, lane in self.model.lanes[topic].items() if lane.tail()}
         wanted = {priority: self.chance.randint(0, tail) for priority, tail in tails.items()}
         starts = wanted if self.chance.random() < 0.3 else {}
-        number = self.store.open_subscription(topic_id, name, {"client_id": name}, starts)
-        places = {priority: (starts.get(priority, tail), tail) for priority, tail in tails.items()}
+        try:
+            number = self.store.open_subscription(topic_id, name, {"client_id": name}, starts)
+        except StoreError:
+            assert starts and self.files.is_faulty()
+            return
+        # What retention has dropped stays settled.
+        kept = {lane.priority: lane.cursor for lane in self.store.state_of(number).lanes}
+        places = {priority: (max(starts.get(priority, tail), kept[priority]), tail) for priority, tail in tails.items()}
         self._end(Opened(name, number, topic, False, places))
 
     def _close(self) -> None:
@@ -511,3 +498,20 @@ class History:
         if number:
             self.store.close_destination(number)
             self._end(Closed(name))
+
+
+def run_seed(seed: int, steps: int = 40) -> History:
+    """Run one seed; what it raises says how to run it again."""
+    history = History(seed)
+    try:
+        history.run(steps)
+    except (AssertionError, Crashed, LookupError, TypeError, ValueError, AttributeError, OSError, StoreError) as error:
+        told = "\n    ".join(history.told[-12:])
+        again = f"PENSTOCK_SEED={seed} python -m pytest tests/simulation -k store_seed"
+        if steps != 40:
+            again = f"python -m pytest tests/simulation/test_store.py -k longer_lives --long --seed {seed} --seeds 1"
+        cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
+        raise AssertionError(
+            f"seed {seed}: {type(error).__name__}: {error}{cause}\n  before it:\n    {told}\n  again: {again}"
+        ) from error
+    return history

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from struct import Struct
-from typing import Final
-
-from crc32c import crc32c
 
 from engine.broker import Broker
 from engine.client import Client
 from engine.composite import Source
 from engine.consumer import Consumer
 from engine.delivery import Delivery
-from engine.message import IN_TRANSACTION
 from engine.options import SubscribeOptions
 from engine.ports import DestinationState, LaneState, Range, Store
-from engine.store import format as layout
 from tests.support.faulty_files import FaultyFiles
+from tests.support.store_records import ignore_commits, records, sign
 from tests.support.world import Bug
 from tests.support.world_store import StoreWrapper
-
-FLAGS: Final = Struct("<H")
-FLAGS_POSITION: Final = 10
 
 
 class ReceiptBeforeSync(Bug):
@@ -191,54 +183,12 @@ class CrcUnchecked(Bug):
     """Recovery takes every record whose header looks right: as if the checksum were never compared."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
-        for octets, position, size in _records(disk):
-            _sign(octets, position, size)
+        for octets, position, size in records(disk):
+            sign(octets, position, size)
 
 
 class CommitIgnored(Bug):
     """Recovery takes the records of a transaction although no commit record closes them."""
 
     def disk_found(self, disk: FaultyFiles) -> None:
-        unfinished: dict[int, list[tuple[bytearray, int, int]]] = {}
-        torn: set[int] = set()
-        for octets, position, size in _records(disk):
-            if not _is_whole(octets, position, size):
-                torn.add(id(octets))  # nobody takes what comes behind it in this file
-            if id(octets) in torn:
-                continue
-            if FLAGS.unpack_from(octets, position + FLAGS_POSITION)[0] & IN_TRANSACTION:
-                unfinished.setdefault(id(octets), []).append((octets, position, size))
-            else:
-                unfinished.pop(id(octets), None)  # its commit record
-        for records in unfinished.values():
-            for octets, position, size in records:
-                flags = FLAGS.unpack_from(octets, position + FLAGS_POSITION)[0]
-                FLAGS.pack_into(octets, position + FLAGS_POSITION, flags & ~IN_TRANSACTION)
-                _sign(octets, position, size)
-
-
-def _records(disk: FaultyFiles) -> list[tuple[bytearray, int, int]]:
-    """Return (octets of the file, position, size) of all that looks like a record in its place."""
-    found: list[tuple[bytearray, int, int]] = []
-    for path in disk.paths(".log"):
-        octets = disk.octets(path)
-        base = int(path.rpartition("/")[2].removesuffix(".log"))
-        position = layout.SEGMENT_HEADER_BYTES
-        while position + layout.RECORD_HEADER_BYTES <= len(octets):
-            size, _, _, _, _, _, offset, _, _ = layout.RECORD_HEADER.unpack_from(octets, position)
-            is_record = offset == base + position - layout.SEGMENT_HEADER_BYTES and position + size <= len(octets)
-            if size < layout.RECORD_HEADER_BYTES or not is_record:
-                break
-            found.append((octets, position, size))
-            position += layout.padded(size)
-    return found
-
-
-def _is_whole(octets: bytearray, position: int, size: int) -> bool:
-    crc = layout.RECORD_HEADER.unpack_from(octets, position)[1]
-    return bool(crc32c(octets[position + 8 : position + size]) == crc)
-
-
-def _sign(octets: bytearray, position: int, size: int) -> None:
-    crc = crc32c(octets[position + 8 : position + size])
-    layout.SIZE_AND_CRC.pack_into(octets, position, size, crc)
+        ignore_commits(disk)

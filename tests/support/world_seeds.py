@@ -1,4 +1,7 @@
-"""Which seeds a run takes: hundreds, thousands with ``--long``, one with PENSTOCK_SEED; and all that once failed."""
+"""Which seeds a default run takes, or the one in PENSTOCK_SEED; and all that once failed.
+
+``--long`` goes on from there, see long_run.py.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,16 @@ from typing import Any, Final
 
 BROKER_SEEDS: Final = 240
 STOMP_SEEDS: Final = 120
-LONG_FACTOR: Final = 30
+STORE_SEEDS: Final = 3_000
 
 VECTORS: Final = Path(__file__).parent.parent / "vectors" / "seeds.json"
 
 
-def seeds_of(kind: str, is_long: bool) -> list[int]:
-    """Return the seeds for ``kind``, "broker" or "stomp"."""
+def seeds_of(kind: str) -> list[int]:
+    """Return the seeds for ``kind``: "broker", "stomp" or "store"."""
     asked = os.environ.get("PENSTOCK_SEED")
     if asked is not None:
         return [int(asked)]
-    count = (BROKER_SEEDS if kind == "broker" else STOMP_SEEDS) * (LONG_FACTOR if is_long else 1)
+    count = {"broker": BROKER_SEEDS, "stomp": STOMP_SEEDS, "store": STORE_SEEDS}[kind]
     known: list[dict[str, Any]] = json.loads(VECTORS.read_text())[kind]
     return sorted({*range(1, count + 1), *(int(one["seed"]) for one in known)})

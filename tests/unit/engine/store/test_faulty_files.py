@@ -96,8 +96,36 @@ def test_a_full_disk() -> None:
     files.free_bytes = 100
     file.preallocate(60)
     file.pwrite(b"x" * 60, 0)
+    assert file.pwrite(b"x" * 50, 60) == 40, "the system takes what there is room for"
     with pytest.raises(OSError, match="No space left"):
-        file.pwrite(b"x" * 50, 60)
+        file.pwrite(b"x" * 10, 100)
+    files.unlink("data/file")
+    files.create("data/other").pwrite(b"x" * 100, 0)
+
+
+def test_a_write_is_torn_by_the_end_of_its_process() -> None:
+    sizes: set[int] = set()
+    for seed in range(20):
+        files = prepared(seed)
+        file = files.create("data/file")
+        files.crash_at = files.operations + 1
+        for _ in range(2):  # what a dead process still asks for changes nothing
+            with pytest.raises(Crashed):
+                file.pwrite(b"x" * 10_000, 96)
+        sizes.add(len(files.killed().octets("data/file")))
+    assert sizes == {0, 4096, 8192, 10_096}
+
+
+def test_what_the_system_could_not_write_of_its_own_accord_is_told_once() -> None:
+    files = prepared(3)
+    file = files.create("data/file")
+    files.sync_directory("data")
+    file.pwrite(b"x" * 20 * SECTOR_BYTES, 0)
+    files.write_back(loss_rate=1.0)
+    with pytest.raises(OSError, match="Input/output error"):
+        file.fdatasync()
+    file.fdatasync()
+    assert files.crash().octets("data/file").count(b"x") < 20 * SECTOR_BYTES
 
 
 def test_locks() -> None:
