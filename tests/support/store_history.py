@@ -350,10 +350,12 @@ class History:
             self._check_page(page, name, priority, first)
 
     def _mend_disk(self) -> None:
-        """Once the disk works again, everything heals within some retries."""
+        """Once the disk works again, everything heals within some retries: two for each segment that lost something."""
         self.note("the disk heals")
         self.files.heal()
-        for _ in range(8):
+        for _ in range(100):
+            if self.store.is_accepting() and self.store.durable_offset() == self.store.append_offset():
+                break
             self.store.write()
             self.store.sync()
             self.timers.advance(60)
