@@ -25,6 +25,8 @@ TLS_SCHEME: Final = "tls"
 Flush = Literal["sync", "async"]
 ClientCertificate = Literal["wanted", "required"]
 
+LOCAL_ZONE: Final = "local"  # of cron expressions: the machine's time zone
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionDefaults:
@@ -212,6 +214,17 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleConfig:
+    """What may be scheduled.  time_zone: of cron expressions, a name as in ``Europe/Berlin``, or LOCAL."""
+
+    max_count: int = 10_000_000  # pending at a time
+    max_delay_ms: int = 10 * 365 * 24 * HOUR_MS
+    min_period_ms: int = 100
+    max_repeats: int = 1_000_000  # where they end
+    time_zone: str = LOCAL_ZONE
+
+
+@dataclass(frozen=True, slots=True)
 class ServerConfig:
     """One gateway.
 
@@ -239,6 +252,7 @@ class ServerConfig:
     amqp: AmqpConfig = field(default_factory=AmqpConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
     limits: Limits = field(default_factory=Limits)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     advisory_support: bool = True
     users: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     groups: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))

@@ -30,6 +30,7 @@ from config.values import (
     PropertyName,
     QueueName,
     Text,
+    TimeZone,
 )
 
 TIB: Final = 1024 * GIB
@@ -213,6 +214,13 @@ SERVER: Final[Tree] = {
         "global-max-messages": Leaf("limits.global_max_messages", Integer(0, 10**12, unlimited=True)),
         "max-disk-usage": Leaf("limits.max_disk_usage_percent", Integer(1, 100, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB)),
+    },
+    "schedule": {
+        "max-count": Leaf("schedule.max_count", Integer(0, 1_000_000_000)),
+        "max-delay": Leaf("schedule.max_delay_ms", Duration(0, 100 * YEAR_MS)),
+        "min-period": Leaf("schedule.min_period_ms", Duration(1, YEAR_MS)),
+        "max-repeats": Leaf("schedule.max_repeats", Integer(0, 1_000_000_000)),
+        "time-zone": Leaf("schedule.time_zone", TimeZone()),
     },
     "advisory-support": Leaf("advisory_support", Boolean()),
     "destinations-max": Leaf("destinations_max", Integer(1, 10_000_000)),

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import ClassVar, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from config.matching import QUEUE, TOPIC, InvalidPattern, Pattern
 
@@ -281,6 +282,27 @@ class OptionalFile(Text):
 
     def parse(self, text: str) -> str:
         return super().parse(text) if text else ""
+
+
+class TimeZone(Kind):
+    """The name of a time zone, or ``local`` for that of the machine."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> str:
+        return "local, or a time zone as in Europe/Berlin that this machine knows"
+
+    def parse(self, text: str) -> str:
+        if text != "local":
+            try:
+                ZoneInfo(text)
+            except (ZoneInfoNotFoundError, OSError):
+                raise ValueError from None
+        return text
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string"}
 
 
 class UserName(Kind):

@@ -36,6 +36,9 @@ from engine.rate import Rates
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
 from engine.replays import Replays
+from engine.schedule.delayed import Delayed
+from engine.schedule.plan import ScheduleLimits
+from engine.schedule.scheduler import Scheduler
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
 from engine.slow_consumers import SlowConsumers
@@ -55,6 +58,7 @@ UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits fo
 DESTINATIONS_MAX: Final = 100_000
 DEFAULT_VIRTUAL_TOPICS: Final = (VirtualTopic(),)
 NO_LIMITS: Final = GlobalLimits()
+USUAL_SCHEDULE_LIMITS: Final = ScheduleLimits()
 
 
 class Broker:
@@ -83,6 +87,7 @@ class Broker:
         "slow_consumers",
         "pending_limits",
         "store_events",
+        "scheduler",
         "hand_overs",
         "clients",
         "sender",
@@ -117,6 +122,7 @@ class Broker:
         virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
         has_advisories: bool = True,
         name: str = "Penstock",
+        schedule_limits: ScheduleLimits = USUAL_SCHEDULE_LIMITS,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -147,6 +153,7 @@ class Broker:
         self.slow_consumers = SlowConsumers(self)
         self.pending_limits = PendingLimits(self.memory, self.readers, self.advisories)
         self.store_events = StoreEvents(self)
+        self.scheduler = Scheduler(self, schedule_limits)
         self.hand_overs = HandOvers()
         self.hand_overs.sample(self.dispatcher.next_tag, self.wall_ms)
         self.clients: dict[int, Client] = {}
@@ -248,7 +255,10 @@ class Broker:
 
         Raises: TransactionError past its limits; InvalidDestination for a temporary destination that is gone.
         """
-        if destination.is_indirect is True:
+        if isinstance(destination, Delayed):
+            self.scheduler.require_room(len(destination.parts))
+            transaction.add_scheduled(destination, message)
+        elif destination.is_indirect is True:
             for target, copy in self.expand(destination, message):
                 transaction.add_send(target, copy)
         else:
@@ -365,6 +375,8 @@ class Broker:
         self.flush_settlements()
         # Records of consumers and destinations come before the batch: a batch holds what was reserved for.
         self._make_again(transaction)
+        if transaction.scheduled:
+            self.scheduler.open()
         for delivery in transaction.held():
             if delivery.consumer is not None and delivery.lane.queue.is_logged:
                 self.record_of(delivery.consumer)
@@ -379,6 +391,8 @@ class Broker:
                 self._accept(destination, message)
         if self.subscriptions.unrouted:
             self.subscriptions.send_on()
+        for delayed, message in transaction.scheduled:
+            self.scheduler.add(delayed, message)
         for delivery in transaction.accepted:
             self.dispatcher.acknowledge(delivery)
         for delivery, refusal in transaction.refused:
@@ -400,7 +414,8 @@ class Broker:
     def _commit_bytes(self, transaction: Transaction) -> int:
         """Return the octets that a transaction takes in the log at most."""
         store = self.store
-        reserve = sum(self._record_bytes(destination, message) for destination, message in transaction.sends)
+        reserve = sum(self.accept_bytes(destination, message) for destination, message in transaction.sends)
+        reserve += sum(self.scheduler.reserve_bytes(delayed, message) for delayed, message in transaction.scheduled)
         ranges: dict[int, int] = {}
         for delivery in transaction.accepted:
             number = 0 if delivery.consumer is None else delivery.consumer.consumer_id
@@ -408,7 +423,7 @@ class Broker:
         reserve += sum(store.settlement_bytes(count) for count in ranges.values())
         return reserve + sum(self.redelivery.refusal_bytes(one, refusal) for one, refusal in transaction.refused)
 
-    def _record_bytes(self, destination: Target, message: Message) -> int:
+    def accept_bytes(self, destination: Target, message: Message) -> int:
         """Return the octets that a message takes in the log at most, and its dead letter if nobody takes it."""
         if not destination.is_logged:
             return 0
@@ -561,6 +576,8 @@ class Broker:
 
     def _send_copies(self, destination: Destination, message: Message) -> int:
         """Send to all that ``destination`` stands for, or to none of them."""
+        if isinstance(destination, Delayed):
+            return self.scheduler.take(destination, message)
         sends: list[tuple[Target, Message]] = []
         discarding: list[Target] = []
         for target, copy in self.expand(destination, message):
@@ -573,7 +590,7 @@ class Broker:
                 return gate
         for target in discarding:
             self.flow.count_dropped(target)
-        self.begin_batch(sum(self._record_bytes(target, copy) for target, copy in sends))
+        self.begin_batch(sum(self.accept_bytes(target, copy) for target, copy in sends))
         for target, copy in sends:
             if not isinstance(target, StatisticsQueue):
                 self._accept(target, copy)
@@ -601,6 +618,7 @@ class Broker:
 
         Raises: InvalidDestination if one of them is a temporary destination that is gone.
         """
+        assert not isinstance(destination, Delayed), "what is delayed reaches nothing yet"
         if isinstance(destination, Composite):
             found: list[tuple[Target, Message]] = []
             for part in destination.parts:

@@ -17,6 +17,7 @@ KINDS_BY_NAME: Final = {KIND_NAMES[kind]: kind for kind in (QUEUE, TOPIC)}  # of
 
 NAME_MAX_BYTES: Final = 1024
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."  # topics on which the broker tells of itself; never in the store
+SCHEDULE_QUEUE: Final = "Penstock.Schedule"  # a queue of the store, where scheduled messages wait; nobody else's
 
 _NO_NAME: Final = frozenset("*>#?,")
 
@@ -33,6 +34,8 @@ def is_topic(kind: int) -> bool:
 def check_name(name: str) -> None:
     """Raises: InvalidDestination if ``name`` cannot name exactly one destination."""
     check_size(name)
+    if name == SCHEDULE_QUEUE:
+        raise InvalidDestination(f"{name} is kept for scheduled messages; allowed is any other name")
     if any(character < " " or character in _NO_NAME for character in name):
         raise InvalidDestination(
             f"destination name {name[:200]!r} has a control character or one of * > # ? , which name no single "

@@ -9,6 +9,7 @@ from engine.accounts import Accounts
 from engine.destination import (
     ADVISORY_PREFIX,
     QUEUE,
+    SCHEDULE_QUEUE,
     SUBSCRIPTION,
     TEMP_QUEUE,
     TEMP_TOPIC,
@@ -262,6 +263,8 @@ class Destinations:
         for state in self.store.recovered():
             if state.kind == SUBSCRIPTION:
                 continue  # Subscriptions takes these up
+            if state.name == SCHEDULE_QUEUE:
+                continue  # Scheduler takes this one up
             if is_wildcard(state.name):
                 continue  # what a durable subscription to a wildcard hangs on
             if is_topic(state.kind):

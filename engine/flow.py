@@ -169,7 +169,15 @@ class Flow(TimerTarget):
             gate = self._machine_gate(destination, message)
             if gate != gates.OPEN:
                 return gate, destination
+        if transaction.scheduled:
+            return self.schedule_gate(), transaction.scheduled[0][0].parts[0]
         return gates.OPEN, None
+
+    def schedule_gate(self) -> int:
+        """Return the gate that holds back whatever is scheduled: all of it is logged, and no address holds it yet."""
+        if not self.store.is_accepting():
+            return gates.STORE
+        return gates.DISK if self.disk_reason else gates.OPEN
 
     def discards(self, destination: Queue | Topic) -> bool:
         """Say whether a message of an admitted transaction is dropped because its address is full; count it."""

@@ -22,6 +22,7 @@ DEAD_LETTER: Final = 8  # moved here by the engine; annotations name the origin
 IN_TRANSACTION: Final = 16  # counts only once the transaction's commit record is in the log
 KEYED: Final = 32  # may have keys (engine.keys): the key index looks at it
 INGRESS: Final = 64  # receivers are told when it was stored
+SCHEDULED: Final = 128  # waits in the schedule: ``expires_ms`` is when it is due, annotations tell where it goes then
 # Above: one more than JMSPriority, for a message whose ``priority`` is only its lane: its address does not order by it.
 PRIORITY_SHIFT: Final = 8
 

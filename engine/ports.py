@@ -6,6 +6,7 @@ All ABCs are open to interpreted subclasses, so that tests pass fakes in even wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -40,6 +41,8 @@ CAUSE_PURGED: Final = 10  # an operator emptied the queue, or no consumer is the
 CAUSE_ADDRESS_FULL: Final = 11  # the address was full, and its policy is to drop
 CAUSE_RETRIED: Final = 12  # moved from a dead-letter queue back to where it came from
 CAUSE_ADMIN: Final = 13  # an operator removed or moved it
+CAUSE_FIRED: Final = 14  # of a scheduled message: it was due and went where it was sent to
+CAUSE_CANCELLED: Final = 15  # of a scheduled message: somebody wanted it no more
 
 CAUSE_NAMES: Final = {
     CAUSE_NONE: "none",
@@ -56,6 +59,8 @@ CAUSE_NAMES: Final = {
     CAUSE_ADDRESS_FULL: "address-full",
     CAUSE_RETRIED: "retried",
     CAUSE_ADMIN: "admin",
+    CAUSE_FIRED: "fired",
+    CAUSE_CANCELLED: "cancelled",
 }
 
 
@@ -203,6 +208,22 @@ class LaneState:
         self.cursor = cursor
         self.settled = settled
         self.attempts = attempts
+
+
+class EntryColumns:
+    """Some consecutive entries of one consume queue, one column a field; the first one is entry ``first``.
+
+    places: log offsets, 0 for a record that is gone.  sizes: of the messages.  tags: tag hashes.
+    """
+
+    __slots__ = ("first", "places", "sizes", "tags", "expiries")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.places = array("Q")
+        self.sizes = array("I")
+        self.tags = array("I")
+        self.expiries = array("q")
 
 
 class DestinationState:
@@ -471,6 +492,13 @@ class Store(ABC):
         """Ask where ``value`` is in each lane of a destination; exactly one ``sought`` or ``seek_failed`` answers.
 
         what: SEEK_ENTRY, SEEK_TIME or SEEK_LOG.  Where a lane has nothing of it, its tail is the answer.
+        """
+
+    @abstractmethod
+    def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
+        """Return entries of a queue that recovery found.  For the start only: the disk may be read.
+
+        Raises: StoreError when the disk refuses.
         """
 
     @abstractmethod

@@ -12,6 +12,7 @@ from engine.message import Message
 from engine.ports import CAUSE_DAMAGED, DROPPED, LanePlace, StoreListener, TimerTarget
 from engine.queue import Queue
 from engine.redelivery import RELOAD_READER
+from engine.schedule.read_ahead import SCHEDULE_READER
 from engine.selective import SCAN_READER
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class StoreEvents(StoreListener, TimerTarget):
         self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
     ) -> None:
         broker = self.broker
+        if reader == SCHEDULE_READER:
+            broker.scheduler.ahead.page_loaded(priority, first, next_offset, messages)
+            return
         queue = broker.destinations.queue_of(destination_id, reader)
         if queue is None:
             return  # who asked has gone meanwhile
@@ -121,6 +125,9 @@ class StoreEvents(StoreListener, TimerTarget):
             self._ask_again_later(queue)
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
+        if reader == SCHEDULE_READER:
+            self.broker.scheduler.ahead.page_failed(priority, first, reason)
+            return
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None:
             return
@@ -141,6 +148,10 @@ class StoreEvents(StoreListener, TimerTarget):
     def record_skipped(
         self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
     ) -> None:
+        if reader == SCHEDULE_READER:
+            if self.broker.scheduler.ahead.record_skipped(priority, queue_offset):
+                self.skipped_records.append(f"a scheduled message: {reason}")
+            return
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
             return

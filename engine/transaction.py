@@ -10,6 +10,7 @@ from engine.errors import TransactionError
 from engine.message import Message
 from engine.queue import Queue
 from engine.refusal import Refusal
+from engine.schedule.delayed import Delayed
 from engine.topic import Topic
 
 
@@ -30,13 +31,14 @@ class Transaction:
     until COMMIT.
     """
 
-    __slots__ = ("client", "name", "limits", "sends", "accepted", "refused", "action_count", "size_bytes")
+    __slots__ = ("client", "name", "limits", "sends", "scheduled", "accepted", "refused", "action_count", "size_bytes")
 
     def __init__(self, client: Client, name: str, limits: TransactionLimits) -> None:
         self.client = client
         self.name = name
         self.limits = limits
         self.sends: list[tuple[Queue | Topic, Message]] = []
+        self.scheduled: list[tuple[Delayed, Message]] = []
         self.accepted: list[Delivery] = []
         self.refused: list[tuple[Delivery, Refusal]] = []
         self.action_count = 0
@@ -46,6 +48,11 @@ class Transaction:
         """Raises: TransactionError past the limits."""
         self._count(1, message.size)
         self.sends.append((destination, message))
+
+    def add_scheduled(self, delayed: Delayed, message: Message) -> None:
+        """Raises: TransactionError past the limits."""
+        self._count(len(delayed.parts), message.size * len(delayed.parts))
+        self.scheduled.append((delayed, message))
 
     def add_accepted(self, deliveries: list[Delivery]) -> None:
         """Raises: TransactionError past the limits."""
@@ -82,6 +89,7 @@ class Transaction:
                 if consumer.window.is_full:
                     delivery.lane.queue.unlist_consumer(consumer)
         self.sends = []
+        self.scheduled = []
         self.accepted = []
         self.refused = []
         return held

@@ -22,6 +22,7 @@ from engine.errors import StoreError
 from engine.flow import GlobalLimits
 from engine.inspection import inspect
 from engine.message import AMQP_1_0
+from engine.schedule.plan import ScheduleLimits
 from engine.stats import BrokerStats
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
@@ -36,6 +37,7 @@ from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import Listener
 from gateway.message_keys import MESSAGE_KEYS
 from gateway.security import Security
+from gateway.time_zone import zone_of
 from gateway.web.source import StatsSource
 from gateway.workers import ThreadWorkers
 from protocols.amqp.v1_0.properties import AmqpPropertyReader
@@ -112,6 +114,7 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
         virtual_topics=config.virtual_topics,
         has_advisories=config.advisory_support,
         name=config.server_name,
+        schedule_limits=schedule_limits(config),
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:
@@ -265,6 +268,17 @@ def store_settings(config: ServerConfig) -> StoreSettings:
         retention_bytes=config.store.retention.bytes,
         index_slots=config.store.index.slots,
         index_entries=config.store.index.entries,
+    )
+
+
+def schedule_limits(config: ServerConfig) -> ScheduleLimits:
+    schedule = config.schedule
+    return ScheduleLimits(
+        schedule.max_count,
+        schedule.max_delay_ms,
+        schedule.min_period_ms,
+        schedule.max_repeats,
+        zone_of(schedule.time_zone),
     )
 
 

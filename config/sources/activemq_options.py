@@ -251,7 +251,7 @@ BROKER: Final = table(
     *all_listed("the store has a directory and a format of its own: data", "dataDirectory", "dataDirectoryFile"),
     *all_listed("persistent messages are always on disk", "persistent"),
     *all_listed(
-        "messages that ask for a later delivery are refused, whatever this says",
+        "messages that ask for a later delivery get it, whatever this says",
         "schedulerSupport",
         "schedulerDirectory",
     ),
@@ -315,7 +315,7 @@ BROKER: Final = table(
 # Children of the broker's element without an effect; those with one have code in the reader.
 BROKER_CHILDREN: Final = table(
     *all_listed("the store has a directory and a format of its own", "persistenceAdapter", "persistenceFactory"),
-    *all_listed("delayed messages are in the store", "jobSchedulerStore", "tempDataStore", "tempPersistence"),
+    *all_listed("scheduled messages are in the store", "jobSchedulerStore", "tempDataStore", "tempPersistence"),
     *all_listed("there is no JMX; see /metrics and penstock stat", "managementContext"),
     *all_listed(_CLUSTER, "networkConnectors", "jmsBridgeConnectors", "proxyConnectors", "brokerContext"),
     *all_listed("nothing runs at the end", "shutdownHooks", "services"),

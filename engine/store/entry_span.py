@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from bisect import bisect_left
 from typing import Final
 
 from engine.errors import StoreCorrupt
+from engine.ports import EntryColumns
 from engine.store import format as layout
 from engine.store.consume_queue import file_name, lane_directory
 from engine.store.files import read_fully
@@ -57,6 +60,19 @@ class EntrySpan:
             entry += count
         parts.append(self._memory)
         return b"".join(parts)
+
+
+def entry_columns(first: int, octets: bytes) -> EntryColumns:
+    """Return entries one after the other as columns."""
+    words = array("Q", octets)
+    if sys.byteorder == "big":
+        words.byteswap()
+    columns = EntryColumns(first)
+    columns.places = words[0::5]
+    columns.sizes = array("I", [max(0, (word & 0xFFFFFFFF) - layout.MESSAGE_HEAD_BYTES) for word in words[1::5]])
+    columns.tags = array("I", [word & 0xFFFFFFFF for word in words[2::5]])
+    columns.expiries = array("q", words[3::5].tobytes())
+    return columns
 
 
 def written_end(lane: Lane, end: int, written: int) -> int:

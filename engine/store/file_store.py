@@ -12,6 +12,7 @@ from engine.ports import (
     READ_LANE,
     Clock,
     DestinationState,
+    EntryColumns,
     Range,
     Store,
     StoreListener,
@@ -22,7 +23,7 @@ from engine.store import format as layout
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
 from engine.store.consume_queue import ConsumeQueueFiles, ConsumeQueues
-from engine.store.entry_span import EntrySpan, written_end
+from engine.store.entry_span import EntrySpan, entry_columns, written_end
 from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
@@ -421,6 +422,14 @@ class FileStore(Store):
             SeekJob(self._listener, self._open_files, self._queues.files.root, lanes, log_start, what, value, reader),
             READ_LANE,
         )
+
+    def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
+        lane = self._log.state.open_lane(destination_id, priority)
+        span = EntrySpan(self._queues.files.root, lane, first, min(first + count, lane.tail))
+        try:
+            return entry_columns(first, span.read(self._open_files))
+        except OSError as error:
+            raise StoreError(describe(error, str(error.filename or self._directory))) from error
 
     def wind_down(self) -> None:
         """Give workers no more of what can be left to the next start, so that waiting for them does not take long."""

@@ -133,7 +133,6 @@ DESTINATION: Final = 5
 CONSUMER: Final = 6
 SNAPSHOT: Final = 7
 SUBSCRIPTION: Final = 8
-SCHEDULE: Final = 9  # room kept
 CLOSE: Final = 10
 
 RECORD_NAMES: Final = {

@@ -16,6 +16,7 @@ from engine.ports import (
     SEEK_LOG,
     SYNC_LANE,
     DestinationState,
+    EntryColumns,
     Job,
     LanePlace,
     Range,
@@ -416,6 +417,17 @@ class MemoryStore(Store):
             if (message.log_offset if what == SEEK_LOG else message.store_time_ms) >= value
         ]
         return min(entries, default=lane.tail)
+
+    def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
+        columns = EntryColumns(first)
+        messages = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
+        for entry in range(first, first + count):
+            message = messages.get(entry)
+            columns.places.append(0 if message is None else message.log_offset)
+            columns.sizes.append(0 if message is None else message.size)
+            columns.tags.append(0 if message is None else message.tag_hash)
+            columns.expiries.append(0 if message is None else message.expires_ms)
+        return columns
 
     def close(self) -> None:
         self._is_closed = True

@@ -10,12 +10,13 @@ from engine.annotations import annotation
 from engine.composite import Composite, Destination, Target
 from engine.errors import InvalidOption
 from engine.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
+from engine.schedule.delayed import Delayed, delayed
 from protocols.stomp.destinations import address_in
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Head
 from protocols.stomp.header_values import boolean, number
 from protocols.stomp.naming import Naming
-from protocols.stomp.scheduling import check_not_scheduled
+from protocols.stomp.scheduling import plan_in, without_schedule
 from protocols.stomp.transformations import BYTES_TRANSFORMATION, transformation_error
 
 EXPIRATION_MOST_MS: Final = 2**53
@@ -55,7 +56,7 @@ class SendTarget:
         self.group_hash = text_hash(headers.get("JMSXGroupID"))
         self.block = block
         self.transaction = headers.get("transaction")
-        self.is_persistent = bool(flags & PERSISTENT)
+        self.is_persistent = bool(flags & PERSISTENT) or isinstance(destination, Delayed)  # the schedule is logged
 
 
 def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTarget:
@@ -68,8 +69,9 @@ def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTar
     if name is None:
         raise InvalidHeader("SEND needs a header destination")
     address = address_in(name, headers.get("destination-type"))
-    check_not_scheduled(headers)
-    block = head.block
+    limits = naming.broker.scheduler.limits
+    plan = plan_in(headers, limits, naming.broker.wall_ms)
+    block = head.block if plan is None else without_schedule(head.block)
     timestamp = headers.get("timestamp")
     is_plain = head.is_plain
     if timestamp is not None:
@@ -96,7 +98,9 @@ def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTar
     if is_relative:
         expires_ms = naming.broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
     # Made last: nothing else can be wrong.
-    destination = naming.target(address)
+    destination: Destination = naming.target(address)
+    if plan is not None:
+        destination = delayed(destination, plan)
     reply_to = headers.get("reply-to")
     if reply_to is not None:
         block = naming.with_reply_to(block, reply_to)

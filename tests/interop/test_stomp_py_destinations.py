@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.gateway_process import StartGateway
 from tests.support.stomp_py import LIMIT_S, VERSIONS, Client, Connect
 
 Unique = Callable[[str], str]
@@ -230,13 +230,6 @@ def test_dialects_of_destinations(version: str, connect: Connect, unique: Unique
         assert client.message().body == destination
     client.send(name, "routed", destination_type="ANYCAST")
     assert client.message().body == "routed"
-
-
-def test_later_delivery_is_refused(connect: Connect, shared_gateway: GatewayProcess, unique: Unique) -> None:
-    client = connect("1.0")
-    client.connection.send(f"/queue/{unique('q')}", "x", headers={"AMQ_SCHEDULED_DELAY": "1000", "receipt": "r"})
-    error = client.error()
-    assert (error.headers["condition"], error.headers["receipt-id"]) == ("invalid-option", "r")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -18,6 +18,7 @@ from engine.ports import (
     SEEK_LOG,
     Clock,
     DestinationState,
+    EntryColumns,
     Job,
     LanePlace,
     LaneState,
@@ -362,6 +363,16 @@ class ScriptedStore(Store):
 
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         self.seeks.append((destination_id, what, value, reader))
+
+    def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
+        columns = EntryColumns(first)
+        for offset in range(first, first + count):
+            message = self._entries[destination_id, priority, offset]
+            columns.places.append(message.log_offset)
+            columns.sizes.append(message.size)
+            columns.tags.append(message.tag_hash)
+            columns.expiries.append(message.expires_ms)
+        return columns
 
     def close(self) -> None:
         pass

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from engine.destination import QUEUE, TOPIC
 from engine.message import Message
-from engine.ports import DestinationState, Range, Store, StoreListener
+from engine.ports import DestinationState, EntryColumns, Range, Store, StoreListener
 from tests.support.world_bodies import Violation, read_body
 from tests.support.world_time import VirtualWorkers
 
@@ -114,6 +114,9 @@ class StoreWrapper(Store):
 
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         self.inner.seek(destination_id, what, value, reader)
+
+    def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
+        return self.inner.entries(destination_id, priority, first, count)
 
     def close(self) -> None:
         self.inner.close()

@@ -7,6 +7,8 @@ from crc32c import crc32c
 
 from engine.errors import InvalidDestination, InvalidOption
 from engine.message import KEYED, PERSISTENT, PLAIN, TEXT
+from engine.schedule.delayed import Delayed
+from engine.schedule.plan import Plan
 from protocols.stomp.decoder import Decoder
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Frame, Head
@@ -165,11 +167,13 @@ def test_a_transformation_that_is_not_done_is_told_and_the_body_passed_on() -> N
     assert target.flags == TEXT | PLAIN
 
 
-@pytest.mark.parametrize("name", ["AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_CRON"])
-def test_a_later_delivery_is_refused_rather_than_done_at_once(name: str) -> None:
-    with pytest.raises(InvalidOption, match=f"{name} is '5', but this version of Penstock delivers at once"):
-        sent(f"destination:q\n{name}:5\n")
-    assert sent(f"destination:q\n{name}: 0\n").block == f"{name}: 0\n".encode()
+def test_a_later_delivery_is_part_of_the_target_and_not_of_what_is_delivered() -> None:
+    target = sent("destination:q\nx:1\nAMQ_SCHEDULED_DELAY:5\nAMQ_SCHEDULED_REPEAT: 2\nAMQ_SCHEDULED_PERIOD:700\ny:2\n")
+    assert isinstance(target.destination, Delayed)
+    assert target.destination.plan == Plan(delay_ms=5, period_ms=700, repeat=2)
+    assert target.block == b"x:1\ny:2\n"
+    assert target.is_persistent  # its receipt waits for the disk whatever its delivery mode
+    assert not target.flags & PERSISTENT
 
 
 def test_rabbitmq_s_expiration_counts_from_now_and_is_not_kept_for_the_next_send() -> None:

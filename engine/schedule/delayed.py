@@ -1,0 +1,37 @@
+"""Destinations to which a message goes later."""
+
+from __future__ import annotations
+
+from engine.composite import Composite, Destination, Target
+from engine.errors import InvalidDestination
+from engine.schedule.plan import Plan
+from engine.schedule.ticket import standing_lines
+from engine.statistics import StatisticsQueue
+
+
+class Delayed(Composite):
+    """``parts``, when ``plan`` says so.  To a sender it is a destination like others, so those who wait for nothing
+    pay nothing for it.
+
+    lines: what the record of each part says of it.  numbers: of the parts, 0 for one that the store does not know.
+    """
+
+    __slots__ = ("plan", "lines", "numbers")
+
+    def __init__(self, parts: list[Target], plan: Plan) -> None:
+        super().__init__(parts)
+        self.plan = plan
+        self.lines = [standing_lines(part.kind, part.name, plan) for part in parts]
+        self.numbers = [max(0, part.destination_id) for part in parts]
+
+
+def delayed(destination: Destination, plan: Plan) -> Delayed:
+    """Return where a message goes that is for ``destination``, but later.
+
+    Raises: InvalidDestination for one that keeps nothing and answers at once.
+    """
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    for part in parts:
+        if isinstance(part, StatisticsQueue):
+            raise InvalidDestination(f"{part.uri()} answers at once; allowed is a message without a delay")
+    return Delayed(parts, plan)

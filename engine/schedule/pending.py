@@ -1,0 +1,149 @@
+"""Where each pending schedule stands in the log, in arrays: 32 octets a schedule, whatever its message holds."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+CHUNK_COUNT: Final = 512
+SMALL_COUNT: Final = 128  # two neighbours that have no more than this together become one
+SPOT_SHIFT: Final = 4  # of a spot: queue offset above, lane below
+
+
+class Schedule(NamedTuple):
+    """One pending schedule.
+
+    place: log offset of its record, which is its number.  due_ms: wall clock.  target: number of the destination that
+    the message is for, 0 for a temporary one.  size: octets of the message.
+    """
+
+    place: int
+    lane: int
+    queue_offset: int
+    due_ms: int
+    target: int
+    size: int
+
+
+class Chunk:
+    """Schedules by ascending place; one column a field."""
+
+    __slots__ = ("places", "spots", "dues", "targets", "sizes")
+
+    def __init__(self) -> None:
+        self.places = array("q")
+        self.spots = array("q")
+        self.dues = array("q")
+        self.targets = array("I")
+        self.sizes = array("I")
+
+    def extend(self, other: Chunk) -> None:
+        """Take in what follows."""
+        self.places.extend(other.places)
+        self.spots.extend(other.spots)
+        self.dues.extend(other.dues)
+        self.targets.extend(other.targets)
+        self.sizes.extend(other.sizes)
+
+    def remove(self, at: int) -> None:
+        del self.places[at]
+        del self.spots[at]
+        del self.dues[at]
+        del self.targets[at]
+        del self.sizes[at]
+
+    def schedule(self, at: int) -> Schedule:
+        spot = self.spots[at]
+        return Schedule(
+            self.places[at],
+            spot & ((1 << SPOT_SHIFT) - 1),
+            spot >> SPOT_SHIFT,
+            self.dues[at],
+            self.targets[at],
+            self.sizes[at],
+        )
+
+
+class PendingSchedules:
+    """All that wait, found by their place; they come in ascending order of it."""
+
+    __slots__ = ("_chunks", "_firsts", "_count")
+
+    def __init__(self) -> None:
+        self._chunks: list[Chunk] = []
+        self._firsts: list[int] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Schedule]:
+        for chunk in self._chunks:
+            for at in range(len(chunk.places)):
+                yield chunk.schedule(at)
+
+    def add(self, schedule: Schedule) -> None:
+        """Put in one whose place is above all others."""
+        chunks = self._chunks
+        if not chunks or len(chunks[-1].places) >= CHUNK_COUNT:
+            chunks.append(Chunk())
+            self._firsts.append(schedule.place)
+        chunk = chunks[-1]
+        chunk.places.append(schedule.place)
+        chunk.spots.append(schedule.queue_offset << SPOT_SHIFT | schedule.lane)
+        chunk.dues.append(schedule.due_ms)
+        chunk.targets.append(schedule.target)
+        chunk.sizes.append(schedule.size)
+        self._count += 1
+
+    def find(self, place: int) -> Schedule | None:
+        """Return None if no schedule waits there."""
+        chunk, at = self._locate(place)
+        return None if chunk is None else chunk.schedule(at)
+
+    def move(self, place: int, due_ms: int) -> None:
+        """Let one that is there be due at another time."""
+        chunk, at = self._locate(place)
+        assert chunk is not None, "the schedule is there"
+        chunk.dues[at] = due_ms
+
+    def remove(self, place: int) -> Schedule:
+        """Take out one that is there, and return it."""
+        chunk, at = self._locate(place)
+        assert chunk is not None, "the schedule is there"
+        found = chunk.schedule(at)
+        chunk.remove(at)
+        self._count -= 1
+        self._tidy(bisect_right(self._firsts, place) - 1)
+        return found
+
+    def _locate(self, place: int) -> tuple[Chunk | None, int]:
+        number = bisect_right(self._firsts, place) - 1
+        if number < 0:
+            return None, 0
+        chunk = self._chunks[number]
+        at = bisect_left(chunk.places, place)
+        if at == len(chunk.places) or chunk.places[at] != place:
+            return None, 0
+        return chunk, at
+
+    def _tidy(self, number: int) -> None:
+        """Let go of an empty chunk, and join small neighbours."""
+        chunks = self._chunks
+        count = len(chunks[number].places)
+        if count > SMALL_COUNT:
+            return
+        if count == 0:
+            del chunks[number]
+            del self._firsts[number]
+            return
+        for left in (number - 1, number):
+            right = left + 1
+            if left >= 0 and right < len(chunks):
+                if len(chunks[left].places) + len(chunks[right].places) <= SMALL_COUNT:
+                    chunks[left].extend(chunks[right])
+                    del chunks[right]
+                    del self._firsts[right]
+                    return

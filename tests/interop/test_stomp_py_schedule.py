@@ -1,0 +1,100 @@
+"""stomp.py against the real process: messages that are delivered later, or again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.gateway_process import StartGateway
+from tests.support.stomp_py import VERSIONS, Client, Connect
+
+Unique = Callable[[str], str]
+
+
+def schedule(client: Client, destination: str, body: str, **asked: int | str) -> None:
+    """Send and wait for the receipt.  asked: headers, in capitals those of AMQ_SCHEDULED_."""
+    headers = {f"AMQ_SCHEDULED_{name}" if name.isupper() else name: str(value) for name, value in asked.items()}
+    with client.receipt() as receipt:
+        client.connection.send(destination, body, headers={"receipt": receipt, **headers})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_delay(version: str, connect: Connect, unique: Unique) -> None:
+    queue = f"/queue/{unique('q')}"
+    client = connect(version)
+    client.subscribe(queue)
+    began = time.monotonic()
+    schedule(client, queue, "later", DELAY=600, colour="red", persistent="true")
+    client.send(queue, "now")
+    assert client.message().body == "now"
+    later = client.message()
+    assert later.body == "later"
+    assert time.monotonic() - began >= 0.6
+    assert later.headers["colour"] == "red"
+    assert later.headers["scheduledJobId"].startswith("ID:")
+    assert later.headers["scheduledJobId"] != later.headers["message-id"]
+    assert not [name for name in later.headers if name.startswith("AMQ_")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_repeats_name_one_schedule(version: str, connect: Connect, unique: Unique) -> None:
+    topic = f"/topic/{unique('t')}"
+    client = connect(version)
+    client.subscribe(topic)
+    schedule(client, topic, "again", DELAY=100, PERIOD=150, REPEAT=2)
+    found = [client.message() for _ in range(3)]
+    assert [one.body for one in found] == ["again"] * 3
+    assert len({one.headers["message-id"] for one in found}) == 3
+    assert len({one.headers["scheduledJobId"] for one in found}) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_transaction_schedules_at_its_commit(version: str, connect: Connect, unique: Unique) -> None:
+    queue = f"/queue/{unique('q')}"
+    client = connect(version)
+    client.subscribe(queue)
+    for name, end in (("aborted", client.connection.abort), ("committed", client.connection.commit)):
+        client.connection.begin(name)
+        client.connection.send(queue, name, transaction=name, headers={"AMQ_SCHEDULED_DELAY": "200"})
+        end(name)
+    assert client.message().body == "committed"
+
+
+@pytest.mark.parametrize(
+    ("headers", "word"),
+    [
+        ({"AMQ_SCHEDULED_DELAY": "soon"}, "AMQ_SCHEDULED_DELAY"),
+        ({"AMQ_SCHEDULED_CRON": "99 * * * *"}, "Bad minute"),
+        ({"AMQ_SCHEDULED_DELAY": "1", "AMQ_SCHEDULED_PERIOD": "1"}, "schedule.min-period"),
+    ],
+)
+def test_what_cannot_be_is_refused(headers: dict[str, str], word: str, connect: Connect, unique: Unique) -> None:
+    client = connect("1.2")
+    client.connection.send(f"/queue/{unique('q')}", "x", headers={**headers, "receipt": "r"})
+    error = client.error()
+    assert (error.headers["condition"], error.headers["receipt-id"]) == ("invalid-option", "r")
+    assert word in error.headers["message"] + str(error.body)
+
+
+def test_what_was_confirmed_outlives_kills(start_gateway: StartGateway, connect: Connect, unique: Unique) -> None:
+    gateway = start_gateway()
+    queue = f"/queue/{unique('q')}"
+    client = connect("1.2", gateway)
+    for number in range(20):
+        schedule(client, queue, str(number), DELAY=300 + 20 * number, persistent="true")
+    schedule(client, queue, "last", DELAY=4_000)
+    schedule(client, queue, "cron", CRON="0 0 1 1 *")
+    for _ in range(3):
+        gateway.kill9()
+        gateway.restart()
+    client = connect("1.2", gateway)
+    client.subscribe(queue, "client-individual")
+    bodies: list[str] = []
+    while "last" not in bodies:
+        message = client.message()
+        bodies.append(message.body)
+        client.ack(message)
+    assert bodies == [*map(str, range(20)), "last"]
+    client.close()
