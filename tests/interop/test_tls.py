@@ -36,6 +36,14 @@ def stomp_answer(gateway: GatewayProcess, context: ssl.SSLContext | None, reques
             return stream.recv(65536)
 
 
+def is_taken(gateway: GatewayProcess, context: ssl.SSLContext | None) -> bool:
+    """Say whether a client comes as far as CONNECTED; a refusal may come at any step, in any form."""
+    try:
+        return stomp_answer(gateway, context).startswith(b"CONNECTED")
+    except (ssl.SSLError, ConnectionError):
+        return False
+
+
 def test_one_port_takes_both(start_gateway: StartGateway, certificates: Certificates) -> None:
     gateway = start_gateway(certificates.configuration())
     assert stomp_answer(gateway, None).startswith(b"CONNECTED")
@@ -74,19 +82,15 @@ def test_a_port_of_tls_alone_takes_nothing_else(
     gateway.terminate()
     gateway.stomp_scheme = "stomp+ssl"
     gateway.start()
-    assert stomp_answer(gateway, certificates.client_context()).startswith(b"CONNECTED")
-    try:
-        assert not stomp_answer(gateway, None).startswith(b"CONNECTED")
-    except ConnectionError:
-        pass  # cut off, which says the same
+    assert is_taken(gateway, certificates.client_context())
+    assert not is_taken(gateway, None)
 
 
 def test_a_required_certificate_is_required(start_gateway: StartGateway, certificates: Certificates) -> None:
     gateway = start_gateway(certificates.configuration("required"))
-    with pytest.raises((ssl.SSLError, ConnectionError)):  # the handshake of TLS 1.3 ends before the server has looked
-        stomp_answer(gateway, certificates.client_context())
+    assert not is_taken(gateway, certificates.client_context())
     carol = certificates.client_context(certificates.issue("carol"))
-    assert stomp_answer(gateway, carol).startswith(b"CONNECTED")
+    assert is_taken(gateway, carol)
 
 
 def test_a_certificate_logs_a_stomp_client_in(start_gateway: StartGateway, certificates: Certificates) -> None:
