@@ -250,6 +250,16 @@ class Broker:
         self._accept(destination, message)
         return gates.OPEN
 
+    def send_granted(self, destination: Target, message: Message) -> int:
+        """Accept a message that its full address refuses, because its sender had been granted credit for it.
+
+        Return the gate of the disk or the memory that refuses it all the same, gates.OPEN for none.
+        """
+        gate = self.flow.machine_gate(destination, message)
+        if gate == gates.OPEN:
+            self._accept(destination, message)
+        return gate
+
     def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
         """Let ``transaction`` send at its COMMIT.
 
@@ -298,6 +308,23 @@ class Broker:
             consumer.queue.list_consumer(consumer)
         elif window.is_full:
             consumer.queue.unlist_consumer(consumer)
+
+    def hold(self, consumer: Consumer, is_delivering: bool) -> None:
+        """Hand over nothing to a consumer that has credit, until ``unhold``.
+
+        is_delivering: called from ``Client.deliver`` of this consumer, whose turn its dispatcher then ends.
+        """
+        window = consumer.window
+        assert isinstance(window, CreditWindow), "only consumers with credit are held"
+        window.hold()
+        if not is_delivering:
+            consumer.queue.unlist_consumer(consumer)
+
+    def unhold(self, consumer: Consumer) -> None:
+        window = consumer.window
+        assert isinstance(window, CreditWindow), "only consumers with credit are held"
+        if window.unhold():
+            consumer.queue.list_consumer(consumer)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""

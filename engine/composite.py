@@ -52,3 +52,23 @@ class CompositeSource:
 
 Destination = Target | Composite
 Source = Target | Wildcard | CompositeSource
+
+
+def reached(destination: Destination) -> list[Target]:
+    """Return all that a message to ``destination`` is to go into, the copies of virtual topics among them."""
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    found: list[Target] = []
+    for part in parts:
+        found.append(part)
+        if isinstance(part, Topic):
+            found += part.copies
+    return found
+
+
+def held_part(destination: Destination) -> Target:
+    """Return the address whose gate is shut, of those that a message to ``destination`` reaches."""
+    found = reached(destination)
+    for target in found:
+        if target.account is not None and target.account.is_shut:
+            return target
+    return found[0]

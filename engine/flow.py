@@ -111,7 +111,7 @@ class Flow(TimerTarget):
         account = destination.account
         if account is not None and (account.is_shut or account.is_over()):
             return self._refuse(account)
-        gate = self._machine_gate(destination, message)
+        gate = self.machine_gate(destination, message)
         if gate == gates.OPEN and self.retrying:
             self.retrying.pop(
                 (gates.ADDRESS_FULL, destination.uri()), None
@@ -122,6 +122,19 @@ class Flow(TimerTarget):
         """One message was accepted and dropped, for its address is full."""
         assert destination.account is not None, "only an address with a limit drops"
         destination.account.dropped_count += 1
+
+    def machine_gate(self, destination: Queue | Topic, message: Message) -> int:
+        """Return the gate of the disk or the memory, whatever the address."""
+        is_logged = destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent)
+        if is_logged and not self.store.is_accepting():
+            return gates.STORE
+        if is_logged and self.disk_reason:
+            return gates.DISK
+        if self.memory.used_bytes >= self.memory.limit_bytes:
+            self.is_memory_shut = True  # until ``resume_bytes``: those who wait must not starve behind newcomers
+        if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
+            return gates.MEMORY
+        return gates.OPEN
 
     def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
         """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
@@ -166,7 +179,7 @@ class Flow(TimerTarget):
                 and account.is_over(settled_bytes, settled_count)
             ):
                 return self._refuse(account), destination
-            gate = self._machine_gate(destination, message)
+            gate = self.machine_gate(destination, message)
             if gate != gates.OPEN:
                 return gate, destination
         if transaction.scheduled:
@@ -211,6 +224,17 @@ class Flow(TimerTarget):
             granted = min(granted, account.max_messages - account.used_messages)
         return granted
 
+    def withhold(self, client: Client, destination: Queue | Topic) -> None:
+        """Remember that ``client`` gets no credit for a full address; ``Client.admit`` tells it when there is room.
+
+        Nothing of its waits, so nothing of it can wait too long.
+        """
+        account = destination.account
+        assert account is not None, "only a limit of the address withholds credit"
+        if not account.is_shut:
+            self._refuse(account)
+        self.park(client, gates.CREDIT, destination)
+
     def must_reject(self, destination: Queue | Topic) -> bool:
         """Say whether even what was granted before is refused: max-size-bytes-reject-threshold is passed."""
         account = destination.account
@@ -229,7 +253,7 @@ class Flow(TimerTarget):
         wait = Wait(client, gate, destination, self.clock.monotonic_ms())
         waits[key] = wait
         account = destination.account
-        if self.advisories is not None and gate == gates.ADDRESS_FULL and account is not None:
+        if self.advisories is not None and gate in (gates.ADDRESS_FULL, gates.CREDIT) and account is not None:
             self.advisories.fast_producer(client, destination)
             self.advisories.full(destination, account.describe())
         if gate == gates.RATE:
@@ -303,24 +327,11 @@ class Flow(TimerTarget):
             return f"{name}: {wait.destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
         if wait.gate == gates.DISK:
             return f"{name}: {wait.destination.uri()}, {self.disk_reason}"
-        if wait.gate != gates.ADDRESS_FULL or account is None:
+        if wait.gate not in (gates.ADDRESS_FULL, gates.CREDIT) or account is None:
             return f"{name}: {wait.destination.uri()}"
         return f"{name}: {account.describe()}; {_who_holds(wait.destination)}"
 
     # -- the steps
-
-    def _machine_gate(self, destination: Queue | Topic, message: Message) -> int:
-        """Return the gate of the disk or the memory, whatever the address."""
-        is_logged = destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent)
-        if is_logged and not self.store.is_accepting():
-            return gates.STORE
-        if is_logged and self.disk_reason:
-            return gates.DISK
-        if self.memory.used_bytes >= self.memory.limit_bytes:
-            self.is_memory_shut = True  # until ``resume_bytes``: those who wait must not starve behind newcomers
-        if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
-            return gates.MEMORY
-        return gates.OPEN
 
     def _refuse(self, account: Account) -> int:
         """Do what the policy of a full address says."""

@@ -23,6 +23,8 @@ ADDRESS_FULL: Final = 30
 DISCARDED: Final = 31  # no gate: the address is full, and its policy is to accept and drop
 RATE: Final = 32  # as many as may be in this second
 DISK: Final = 34  # the disk is nearly full
+CREDIT: Final = 35  # a producer gets no credit while its address is full
+SESSION_WINDOW: Final = 36  # the client's session takes no frames for now
 BYTES_FULL: Final = 33  # as many octets in flight as the consumer's window holds
 
 GATE_NAMES: Final = {
@@ -46,4 +48,6 @@ GATE_NAMES: Final = {
     RATE: "rate",
     BYTES_FULL: "bytes-full",
     DISK: "disk",
+    CREDIT: "credit",
+    SESSION_WINDOW: "session-window",
 }

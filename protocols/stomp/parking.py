@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.composite import Composite, Destination, Target
-from engine.topic import Topic
+from engine.composite import Destination, reached
 from protocols.stomp.frames import Frame
 
 FRAME_OVERHEAD_BYTES: Final = 512  # of a parked frame's objects, without the octets of head and body, rounded up
@@ -82,24 +81,5 @@ class Parking:
         return parked
 
 
-def held_part(destination: Destination) -> Target:
-    """Return the address whose gate is shut, of those that a message to ``destination`` reaches."""
-    reached = _reached(destination)
-    for target in reached:
-        if target.account is not None and target.account.is_shut:
-            return target
-    return reached[0]
-
-
-def _reached(destination: Destination) -> list[Target]:
-    parts = destination.parts if isinstance(destination, Composite) else [destination]
-    reached: list[Target] = []
-    for part in parts:
-        reached.append(part)
-        if isinstance(part, Topic):
-            reached += part.copies
-    return reached
-
-
 def _addresses(destination: Destination) -> list[str]:
-    return [target.uri() for target in _reached(destination)]
+    return [target.uri() for target in reached(destination)]

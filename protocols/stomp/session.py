@@ -6,7 +6,7 @@ from typing import Final
 
 from engine import gates
 from engine.broker import Broker
-from engine.composite import Destination
+from engine.composite import Destination, held_part
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, PenstockError
@@ -35,7 +35,7 @@ from protocols.stomp.handshake import Terms, connected_headers, negotiate
 from protocols.stomp.heartbeat import Heartbeat
 from protocols.stomp.message_octets import message_parts, shared_octets
 from protocols.stomp.naming import Naming
-from protocols.stomp.parking import Parking, held_part
+from protocols.stomp.parking import Parking
 from protocols.stomp.refusals import refusal_in
 from protocols.stomp.send_target import SendTarget, send_target
 from protocols.stomp.settings import SessionSettings

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
+from engine.composite import Composite, CompositeSource, Destination, Source
 from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from engine.queue import Queue
-from engine.topic import Topic
-from engine.wildcard import Wildcard
 from protocols.amqp.v1_0.errors import InvalidField
 
 if TYPE_CHECKING:
@@ -22,6 +20,8 @@ _PREFIXES: Final = (
     ("/topic/", TOPIC),
 )
 
+PARTS_MOST: Final = 100  # of a composite destination
+
 # Capabilities of a terminus that say what kind of node it is.
 _KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": TEMP_QUEUE, "temporary-topic": TEMP_TOPIC}
 
@@ -29,47 +29,66 @@ _KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": TEMP_QUEUE, 
 JMS_DESTINATION_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: TEMP_QUEUE, 3: TEMP_TOPIC}
 
 
-def target_of(connection: AmqpConnection, address: str, capabilities: list[str] | None, kind: int = 0) -> Queue | Topic:
-    """Return what an address means to a producer, made at its first mention.
+def target_of(connection: AmqpConnection, address: str, capabilities: list[str] | None, kind: int = 0) -> Destination:
+    """Return what an address means to a producer, made at its first mention; several behind commas are one.
 
     kind: QUEUE or TOPIC where the message itself says so, 0 where it does not.  Raises: EngineError, InvalidField.
     """
-    kind, name, _ = _resolve(connection, address, capabilities, kind)
-    return connection.broker.target(connection, kind, name)
+    named, _ = _resolve(connection, address, capabilities, kind)
+    found = [connection.broker.target(connection, one_kind, name) for one_kind, name in named]
+    return found[0] if len(found) == 1 else Composite(found)
 
 
 def source_of(
     connection: AmqpConnection, address: str, capabilities: list[str] | None
-) -> tuple[Queue | Topic | Wildcard, ConsumerOptions]:
+) -> tuple[Source, ConsumerOptions]:
     """Return what an address means to a consumer, and the options behind its ``?``.
 
     Raises: EngineError, InvalidField.
     """
-    kind, name, options = _resolve(connection, address, capabilities, 0)
-    return connection.broker.source(connection, kind, name), options
+    named, options = _resolve(connection, address, capabilities, 0)
+    found = [connection.broker.source(connection, kind, name) for kind, name in named]
+    return found[0] if len(found) == 1 else CompositeSource(found), options
 
 
 def _resolve(
     connection: AmqpConnection, address: str, capabilities: list[str] | None, kind: int
-) -> tuple[int, str, ConsumerOptions]:
-    """A capability decides, then a prefix, then a destination of that name that is there; else it is a queue."""
+) -> tuple[list[tuple[int, str]], ConsumerOptions]:
+    """A capability decides, then a prefix, then a destination of that name that is there; else it is a queue.
+
+    Of several destinations each one's own prefix decides first.
+    """
     try:
         uri = parse_destination(address)
     except OptionError as error:
         raise InvalidField(f"destination option {error}") from None
-    name = uri.name
-    for prefix, meant in _PREFIXES:
-        if name.startswith(prefix):
-            kind = kind or meant
-            name = name[len(prefix) :]
-            break
     for capability in capabilities or ():
         kind = _KINDS.get(capability, kind)
-    if kind == 0:
-        destinations = connection.broker.destinations
-        temporary = destinations.temporaries.get(name)
-        if temporary is not None:
-            kind = temporary.kind
-        else:
-            kind = TOPIC if name in destinations.topics and name not in destinations.queues else QUEUE
-    return kind, name, uri.consumer
+    written = uri.name.split(",")
+    if len(written) == 1:
+        meant, name = _without_prefix(uri.name)
+        return [(kind or meant or _known_kind(connection, name), name)], uri.consumer
+    if len(written) > PARTS_MOST:
+        raise InvalidField(f"{len(written)} destinations are named at once, the limit is {PARTS_MOST}")
+    named: list[tuple[int, str]] = []
+    for one in written:
+        meant, name = _without_prefix(one.strip())
+        kind = kind or meant  # ``topic://a,b`` are two topics
+        named.append((meant or kind or _known_kind(connection, name), name))
+    return named, uri.consumer
+
+
+def _without_prefix(text: str) -> tuple[int, str]:
+    for prefix, kind in _PREFIXES:
+        if text.startswith(prefix):
+            return kind, text[len(prefix) :]
+    return 0, text
+
+
+def _known_kind(connection: AmqpConnection, name: str) -> int:
+    """Return what a name is that nothing says of: a destination that is there, else a queue."""
+    destinations = connection.broker.destinations
+    temporary = destinations.temporaries.get(name)
+    if temporary is not None:
+        return temporary.kind
+    return TOPIC if name in destinations.topics and name not in destinations.queues else QUEUE

@@ -10,16 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from config.destination_options import NO_CONSUMER_OPTIONS
+from engine.composite import Destination
+from engine.composite import Source as FoundSource
 from engine.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.errors import EngineError, LimitReached
 from engine.queue import Queue
 from engine.topic import Topic
-from engine.wildcard import Wildcard
 from protocols.amqp.v1_0.addresses import source_of, target_of
 from protocols.amqp.v1_0.coordination import Coordinator
 from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound, TooManyLinks, error_of
-from protocols.amqp.v1_0.link import IncomingLink, Link, OutgoingLink, SubscriptionLink
+from protocols.amqp.v1_0.incoming_link import IncomingLink
+from protocols.amqp.v1_0.link import Link
+from protocols.amqp.v1_0.outgoing_link import OutgoingLink, SubscriptionLink
 from protocols.amqp.v1_0.performatives import Attach, Detach
 from protocols.amqp.v1_0.subscribing import subscription, subscription_name
 from protocols.amqp.v1_0.termini import Source, Target
@@ -87,14 +90,15 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
         return
     if target is None:
         raise InvalidField("a producer's attach has no target")
-    destination: Queue | Topic | None = None
+    destination: Destination | None = None
     node: Queue | Topic | None = None
     if target.dynamic:
         destination = node = _temporary(session, target.capabilities)
         target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
     elif target.address is not None:
         destination = target_of(connection, target.address, target.capabilities)
-    link = IncomingLink(session, frame.name, handle, frame.handle, destination, is_second)
+    is_presettled = frame.snd_settle_mode == SETTLED
+    link = IncomingLink(session, frame.name, handle, frame.handle, destination, is_second, is_presettled)
     link.node = node
     link.delivery_count = frame.initial_delivery_count or 0
     session.add_link(link)
@@ -109,7 +113,7 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
         _attach_subscription(session, frame, handle)
         return
     node: Queue | Topic | None = None
-    found: Queue | Topic | Wildcard
+    found: FoundSource
     if source.dynamic:
         found = node = _temporary(session, source.capabilities)
         uri = NO_CONSUMER_OPTIONS
@@ -131,6 +135,8 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
         link.durable = ("" if options.is_global else connection.container_id, options.subscription)
     session.add_link(link)
     connection.send(encode_frame(session.channel, _answer(session, frame, handle, applied, frame.target)))
+    if session.is_shut:
+        connection.broker.hold(consumer, False)
     connection.broker.start(consumer)
 
 

@@ -31,7 +31,7 @@ from protocols.amqp.v1_0.frames import (
     protocol_header,
 )
 from protocols.amqp.v1_0.idle import IdleTimes
-from protocols.amqp.v1_0.link import OutgoingLink
+from protocols.amqp.v1_0.incoming_link import IncomingLink
 from protocols.amqp.v1_0.opening import (
     AWAITING_HEADER,
     AWAITING_OPEN,
@@ -43,6 +43,7 @@ from protocols.amqp.v1_0.opening import (
     OPEN,
     Opening,
 )
+from protocols.amqp.v1_0.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.parking import Parking
 from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.sections import Scanner
@@ -58,7 +59,10 @@ TICK_DRAINING_MS: Final = 20
 
 
 class AmqpConnection(ProtocolConnection):
-    """channels: sessions by the peer's channel; own_channels: ours in use."""
+    """channels: sessions by the peer's channel; own_channels: ours in use.
+
+    short_links: producers that wait for room in a full address to be granted credit.
+    """
 
     __slots__ = (
         "broker",
@@ -77,6 +81,7 @@ class AmqpConnection(ProtocolConnection):
         "peer_channel_max",
         "transactions",
         "parking",
+        "short_links",
         "out",
         "out_bytes",
         "out_limit",
@@ -110,6 +115,7 @@ class AmqpConnection(ProtocolConnection):
         self.peer_channel_max = CHANNEL_MAX
         self.transactions = Transactions(self)
         self.parking = Parking(self)
+        self.short_links: dict[IncomingLink, None] = {}
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
@@ -241,6 +247,11 @@ class AmqpConnection(ProtocolConnection):
     def admit(self) -> None:
         self.broker.sender = self.client_number
         self.parking.admit()
+        short_links = self.short_links
+        self.short_links = {}
+        for link in short_links:
+            link.is_short = False
+            link.grant()
         self.transactions.admit()
         if self.parking.may_read_again():
             self.idle.reading_resumed(self.now_ms)
@@ -279,13 +290,6 @@ class AmqpConnection(ProtocolConnection):
     def settle_at_end(self, delivery: Delivery) -> None:
         """Settle a delivery that is gone when sent; the engine is in the middle of handing it over."""
         self.settling.append(delivery)
-
-    def window_changed(self) -> None:
-        """A session's window has shut or opened: while one is shut nothing is handed over to this connection."""
-        if self.is_output_full:
-            self._apply_output()
-        elif self._is_window_shut():
-            self.is_output_full = True
 
     # -- frames
 
@@ -376,7 +380,6 @@ class AmqpConnection(ProtocolConnection):
         self.channels[peer_channel] = session
         self.own_channels[channel] = session
         self.send(encode_frame(channel, session.begin_answer()))
-        self.window_changed()
 
     def _end_session(self, session: AmqpSession) -> None:
         del self.channels[session.peer_channel]
@@ -386,7 +389,6 @@ class AmqpConnection(ProtocolConnection):
         session.close(False)
         octets = session.end_turn(self.out) + encode_frame(session.channel, End())
         self._owe(octets)
-        self.window_changed()
 
     def _close(self, frame: Close) -> None:
         if frame.error is not None:
@@ -422,14 +424,8 @@ class AmqpConnection(ProtocolConnection):
             if delivery.state == IN_FLIGHT:
                 self.broker.acknowledge_unconfirmed(delivery)
 
-    def _is_window_shut(self) -> bool:
-        for session in self.channels.values():
-            if session.waiting or (session.remote_window == 0 and not session.is_ending):
-                return True
-        return False
-
     def _apply_output(self) -> None:
-        if self.is_socket_full or self.out_bytes > self.out_limit or self._is_window_shut():
+        if self.is_socket_full or self.out_bytes > self.out_limit:
             self.is_output_full = True
         elif self.is_output_full:
             self.broker.output_drained(self)

@@ -9,16 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine import gates
+from engine.composite import Destination, held_part, reached
 from engine.errors import EngineError
 from engine.message import Message
-from engine.queue import Queue
-from engine.topic import Topic
 from protocols.amqp.v1_0.errors import ParkedTooMuch, error_of
 from protocols.amqp.v1_0.states import Rejected
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection
-    from protocols.amqp.v1_0.link import IncomingLink
+    from protocols.amqp.v1_0.incoming_link import IncomingLink
 
 PARKED_OVERHEAD_BYTES: Final = 512
 
@@ -27,7 +26,7 @@ class Parked:
     __slots__ = ("link", "delivery_id", "is_settled", "destination", "message")
 
     def __init__(
-        self, link: IncomingLink, delivery_id: int, is_settled: bool, destination: Queue | Topic, message: Message
+        self, link: IncomingLink, delivery_id: int, is_settled: bool, destination: Destination, message: Message
     ) -> None:
         self.link = link
         self.delivery_id = delivery_id
@@ -52,19 +51,19 @@ class Parking:
         self.connection = connection
         self.parked: list[Parked] = []
         self.parked_bytes = 0
-        self.addresses: dict[str, int] = {}
+        self.addresses: set[str] = set()
         self.is_reading_paused = False
 
-    def holds(self, destination: Queue | Topic) -> bool:
+    def holds(self, destination: Destination) -> bool:
         """Say whether messages to ``destination`` wait, behind which others must."""
-        return bool(self.addresses) and destination.uri() in self.addresses
+        return bool(self.addresses) and any(target.uri() in self.addresses for target in reached(destination))
 
     def take_all(self) -> list[Parked]:
         """Return all in order; those that must still wait are parked again by the caller."""
         parked = self.parked
         self.parked = []
         self.parked_bytes = 0
-        self.addresses = {}
+        self.addresses = set()
         return parked
 
     def forget(self, link: IncomingLink) -> int:
@@ -82,7 +81,7 @@ class Parking:
         link: IncomingLink,
         delivery_id: int,
         is_settled: bool,
-        destination: Queue | Topic,
+        destination: Destination,
         message: Message,
         gate: int,
     ) -> None:
@@ -96,7 +95,7 @@ class Parking:
             )
         self._add(Parked(link, delivery_id, is_settled, destination, message))
         if gate != gates.OPEN:
-            connection.broker.flow.park(connection, gate, destination)
+            connection.broker.flow.park(connection, gate, held_part(destination))
         # A connection that also receives is read on: its dispositions stand behind its transfers in one stream.
         if self.parked_bytes >= settings.block_park_bytes and not connection.consumers and not self.is_reading_paused:
             self.is_reading_paused = True
@@ -124,7 +123,7 @@ class Parking:
         """Reject what has waited for room in the destination ``uri``."""
         released: dict[IncomingLink, None] = {}
         for one in self.take_all():
-            if one.destination.uri() != uri:
+            if all(target.uri() != uri for target in reached(one.destination)):
                 self._add(one)
                 continue
             released[one.link] = None
@@ -154,4 +153,4 @@ class Parking:
     def _add(self, one: Parked) -> None:
         self.parked.append(one)
         self.parked_bytes += one.message.size + PARKED_OVERHEAD_BYTES
-        self.addresses[one.destination.uri()] = 1
+        self.addresses.update(target.uri() for target in reached(one.destination))

@@ -24,8 +24,10 @@ from protocols.amqp.v1_0.errors import (
     WindowViolation,
     error_of,
 )
-from protocols.amqp.v1_0.link import MASK, IncomingLink, Link, Outgoing, OutgoingLink
+from protocols.amqp.v1_0.incoming_link import IncomingLink
+from protocols.amqp.v1_0.link import MASK, Link
 from protocols.amqp.v1_0.outcomes import is_terminal, refusal_of
+from protocols.amqp.v1_0.outgoing_link import Outgoing, OutgoingLink
 from protocols.amqp.v1_0.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.states import ACCEPTED, Accepted, State, TransactionalState
 
@@ -41,7 +43,8 @@ class AmqpSession:
     next_outgoing_id, remote_window: frames that we send; next_incoming_id, incoming_window: frames that we take.
     unsettled: what the peer has received and not settled, by delivery-id, over all its links.
     accepted_now, accepted_logged: delivery-ids of this turn to be accepted at its end, or once durable.
-    waiting: deliveries that the remote window holds back, in order.
+    waiting: deliveries that have begun and the remote window holds back, in order.  is_shut: it does, or takes nothing;
+    the consumers of this session get nothing more until it opens.
     is_ending: we have said end, and drop what comes until the peer has.
     """
 
@@ -65,7 +68,7 @@ class AmqpSession:
         "states_logged",
         "waiting",
         "low_links",
-        "credit_low",
+        "is_shut",
         "draining",
         "is_ending",
     )
@@ -90,7 +93,7 @@ class AmqpSession:
         self.states_logged: list[bytes] = []
         self.waiting: deque[Outgoing] = deque()
         self.low_links: list[IncomingLink] = []
-        self.credit_low = connection.settings.link_credit // 2
+        self.is_shut = self.remote_window == 0
         self.draining: list[OutgoingLink] = []
         self.is_ending = False
 
@@ -149,7 +152,7 @@ class AmqpSession:
         self.remote_window = 0 if window > OUTGOING_WINDOW else window
         if self.waiting:
             self._send_waiting()
-        self.connection.window_changed()
+        self._window_changed(None)
         if flow.handle is not None:
             link = self.links.get(flow.handle)
             if link is None:
@@ -226,6 +229,7 @@ class AmqpSession:
         if self.remote_window == 0 or self.waiting or size > link.payload_max:
             self.waiting.append(Outgoing(link, delivery, headers + body))
             self._send_waiting()
+            self._window_changed(link)
             return size
         delivery_id = self.next_delivery_id
         self.next_delivery_id = (delivery_id + 1) & MASK
@@ -236,7 +240,7 @@ class AmqpSession:
         self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
         self.remote_window -= 1
         if self.remote_window == 0:
-            self.connection.window_changed()
+            self._window_changed(link)
         if link.is_settled:
             self.connection.settle_at_end(delivery)
         else:
@@ -315,7 +319,7 @@ class AmqpSession:
             del self.unsettled[number]
         if self.waiting:
             self.waiting = deque(one for one in self.waiting if one.link is not link)
-            self.connection.window_changed()
+            self._window_changed(None)
 
     # -- the steps
 
@@ -378,8 +382,24 @@ class AmqpSession:
             self.remote_window -= 1
             if size == left:
                 waiting.popleft()
-        self.connection.window_changed()
         self.connection.touch()
+
+    def _window_changed(self, sending: OutgoingLink | None) -> None:
+        """Hold the consumers of this session while its window is shut.
+
+        sending: the one to which a message is being delivered, None for none.
+        """
+        is_shut = self.remote_window == 0 or bool(self.waiting)
+        if is_shut == self.is_shut:
+            return
+        self.is_shut = is_shut
+        broker = self.connection.broker
+        for link in self.links.values():
+            if isinstance(link, OutgoingLink) and link.consumer is not None:
+                if is_shut:
+                    broker.hold(link.consumer, link is sending)
+                else:
+                    broker.unhold(link.consumer)
 
     def _send_window(self) -> None:
         self.incoming_window = self.window_size

@@ -13,24 +13,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine import gates
+from engine.composite import Destination
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.errors import EngineError, TransactionError
 from engine.message import Message
-from engine.queue import Queue
-from engine.topic import Topic
 from engine.transaction import Transaction
 from protocols.amqp.v1_0.composite_codec import read_composite
 from protocols.amqp.v1_0.coordination import TRANSACTION_CODES, Declare, Discharge
 from protocols.amqp.v1_0.errors import DecodeError, LinkError, UnknownTransaction, error_of
-from protocols.amqp.v1_0.link import MASK, Link, OutgoingLink
+from protocols.amqp.v1_0.link import MASK, Link
 from protocols.amqp.v1_0.outcomes import refusal_of
+from protocols.amqp.v1_0.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.performatives import Transfer
 from protocols.amqp.v1_0.sections import VALUE, Scanner
 from protocols.amqp.v1_0.states import ACCEPTED, Accepted, Declared, Rejected, TransactionalState
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection
-    from protocols.amqp.v1_0.link import IncomingLink
+    from protocols.amqp.v1_0.incoming_link import IncomingLink
     from protocols.amqp.v1_0.session import AmqpSession
 
 CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
@@ -104,14 +104,14 @@ class Transactions:
         delivery_id: int,
         is_settled: bool,
         state: TransactionalState,
-        destination: Queue | Topic,
+        destination: Destination,
         message: Message,
     ) -> None:
         """Hold back one message of a producer.  Raises: UnknownTransaction."""
         one = self.find(state.txn_id)
         outcome: Accepted | Rejected = ACCEPTED
         try:
-            one.transaction.add_send(destination, message)
+            self.connection.broker.send_in(one.transaction, destination, message)
         except EngineError as error:
             one.spoiled = one.spoiled or str(error)
             outcome = Rejected(error_of(error))

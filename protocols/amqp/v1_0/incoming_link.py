@@ -1,0 +1,339 @@
+"""Links on which the peer sends.
+
+Credit: an address that may hold anything grants ``link-credit`` messages, topped up at half.  One that BLOCKs when it
+is full grants as much as it has room for, and takes credit back once it is full; what the peer sent meanwhile, because
+it had been granted, is accepted all the same, up to max-size-bytes-reject-threshold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from crc32c import crc32c
+
+from engine import gates
+from engine.accounts import BLOCK
+from engine.composite import Composite, Destination
+from engine.errors import AddressFull, EngineError, PenstockError
+from engine.message import AMQP_1_0, KEYED, PERSISTENT, Message
+from engine.queue import Queue
+from engine.topic import Topic
+from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS, target_of
+from protocols.amqp.v1_0.errors import (
+    DecodeError,
+    InvalidField,
+    LinkError,
+    MessageSizeExceeded,
+    NotImplementedHere,
+    TransferLimitExceeded,
+    error_of,
+)
+from protocols.amqp.v1_0.link import MASK, Link
+from protocols.amqp.v1_0.performatives import Flow, Transfer
+from protocols.amqp.v1_0.sections import Scanned, split_annotations, split_header
+from protocols.amqp.v1_0.states import ACCEPTED, Rejected, State, TransactionalState
+
+if TYPE_CHECKING:
+    from protocols.amqp.v1_0.session import AmqpSession
+
+ASSUMED_MESSAGE_BYTES: Final = 1_024  # of a producer that has sent nothing yet
+
+JMS_DESTINATION: Final = "x-opt-jms-dest"
+
+# What asks for a delivery later, or again and again (AMQP JMS mapping; ActiveMQ's scheduler).
+DELAY_PREFIX: Final = b"x-opt-delivery-"
+DELIVERY_TIME: Final = "x-opt-delivery-time"
+DELAYS: Final = (
+    DELIVERY_TIME,
+    "x-opt-delivery-delay",
+    "x-opt-delivery-repeat",
+    "x-opt-delivery-period",
+    "x-opt-delivery-cron",
+)
+
+
+class IncomingLink(Link):
+    """A producer of the peer.
+
+    destination: where its messages go, None for an anonymous relay, where each message says so itself.
+    node: the temporary destination that was made for it, and ends with it.
+    credit: what the peer may still send.  withdrawn: so much of it was taken back, which it may not have known yet.
+    credit_low: once that is left, more is granted.  is_held: a message of it waits at a gate, so nothing more is.
+    limited: the destination, if its address may be full and BLOCK then; None for any other.
+    message_bytes: of the message that was taken last, 0 before.  is_short: it waits for room to be granted more.
+    first: the first frame of a delivery of which more frames are to come; chunks: its octets so far.
+    """
+
+    __slots__ = (
+        "destination",
+        "credit",
+        "withdrawn",
+        "credit_low",
+        "limited",
+        "message_bytes",
+        "is_short",
+        "node",
+        "is_held",
+        "is_listed",
+        "first",
+        "chunks",
+        "chunk_bytes",
+        "is_second",
+        "is_presettled",
+    )
+
+    def __init__(
+        self,
+        session: AmqpSession,
+        name: str,
+        handle: int,
+        peer_handle: int,
+        destination: Destination | None,
+        is_second: bool,
+        is_presettled: bool,
+    ) -> None:
+        super().__init__(session, name, handle, peer_handle)
+        self.destination = destination
+        self.node: Queue | Topic | None = None
+        self.credit = 0
+        self.withdrawn = 0
+        self.credit_low = 0
+        self.limited = _limited(destination)
+        self.message_bytes = 0
+        self.is_short = False
+        self.is_held = False
+        self.is_listed = False
+        self.first: Transfer | None = None
+        self.chunks: list[bytes] = []
+        self.chunk_bytes = 0
+        self.is_second = is_second
+        self.is_presettled = is_presettled
+
+    def take(self, transfer: Transfer, payload: bytes) -> None:
+        session = self.session
+        if self.first is None:
+            credit = self.credit - 1
+            if credit < 0:
+                raise TransferLimitExceeded(f"link {self.name[:200]!r} has no credit left")
+            self.credit = credit
+            self.delivery_count = (self.delivery_count + 1) & MASK
+            if credit <= self.credit_low and not self.is_listed:
+                self.is_listed = True
+                session.low_links.append(self)
+        if transfer.more or self.first is not None or transfer.aborted:
+            whole = self._gather(transfer, payload)
+            if whole is None:
+                return
+            transfer, payload = whole
+        delivery_id = transfer.delivery_id
+        if delivery_id is None or transfer.delivery_tag is None:
+            raise InvalidField("the first transfer of a delivery lacks its delivery-id or delivery-tag")
+        try:
+            if transfer.resume:
+                raise NotImplementedHere("a delivery is resumed of which no state was kept; send it anew")
+            if transfer.message_format:
+                raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")
+            connection = session.connection
+            scanned = connection.scanner.scan(payload)
+            if scanned.has_annotations and DELAY_PREFIX in scanned.headers:
+                self._refuse_delay(scanned)
+            destination = self.destination
+            if destination is None:
+                destination = self._relay_destination(scanned)
+            message = self._message(destination, scanned)
+            if self.limited is not None:
+                self.message_bytes = message.size
+        except (DecodeError, EngineError, LinkError) as error:
+            self._refuse(transfer, delivery_id, error)
+            return
+        is_settled = self.is_presettled or bool(transfer.settled)
+        state = transfer.state
+        if state is not None and isinstance(state, TransactionalState):
+            connection.transactions.send(self, delivery_id, is_settled, state, destination, message)
+            return
+        if self.is_held or connection.parking.holds(destination):
+            self.park(delivery_id, is_settled, destination, message, gates.OPEN)
+            return
+        try:
+            gate = connection.broker.send(destination, message)
+        except EngineError as error:  # the address fails what it has no room for
+            self._refuse(transfer, delivery_id, error)
+            return
+        if gate == gates.ADDRESS_FULL and destination is self.limited and destination.is_indirect is not True:
+            if connection.broker.flow.must_reject(destination):
+                self._refuse(transfer, delivery_id, _past_threshold(destination))
+                return
+            self.withhold()
+            gate = connection.broker.send_granted(destination, message)
+        if gate != gates.OPEN:
+            self.park(delivery_id, is_settled, destination, message, gate)
+            return
+        if not is_settled:
+            self.confirm(delivery_id, message)
+
+    def confirm(self, delivery_id: int, message: Message) -> None:
+        """Accept a delivery, once it is durable if it asks for that."""
+        session = self.session
+        if self.is_second:
+            session.confirm_state(delivery_id, ACCEPTED, False, message.log_offset >= 0)
+        elif message.log_offset >= 0:
+            session.accepted_logged.append(delivery_id)
+        else:
+            session.accepted_now.append(delivery_id)
+
+    def answer(self, delivery_id: int, is_settled: bool, state: State) -> None:
+        """Tell the outcome of a delivery at the end of this turn, unless the peer has settled it."""
+        if not is_settled:
+            self.session.confirm_state(delivery_id, state, not self.is_second, False)
+
+    def park(self, delivery_id: int, is_settled: bool, destination: Destination, message: Message, gate: int) -> None:
+        """Keep a message that finds its gate shut; nothing more is granted on this link meanwhile."""
+        self.is_held = True
+        self.session.connection.parking.park(self, delivery_id, is_settled, destination, message, gate)
+
+    def close(self, is_lost: bool, is_closing: bool) -> None:
+        self.first = None
+        self.chunks = []
+        self.credit = 0
+        self.session.connection.parking.forget(self)
+        self.session.connection.short_links.pop(self, None)
+        if is_closing and self.node is not None:
+            self.session.connection.broker.close_temporary(self.node)
+
+    def flow(self, flow: Flow) -> None:
+        """The peer tells how far it has come; echo asks what we grant."""
+        if flow.echo:
+            self._tell_credit()
+
+    def grant(self) -> None:
+        """Fill up the credit, as far as the address has room."""
+        self.is_listed = False
+        if self.is_held or self.is_detaching:
+            return
+        connection = self.session.connection
+        granted = connection.settings.link_credit
+        if self.limited is not None:
+            size_bytes = self.message_bytes or ASSUMED_MESSAGE_BYTES
+            granted = connection.broker.flow.producer_credit(self.limited, granted, size_bytes)
+            if granted <= 0:
+                self.withhold()
+                return
+        self.is_short = False
+        self.credit = max(granted, self.credit if self.withdrawn else 0)
+        self.withdrawn = self.credit - granted
+        self.credit_low = self.withdrawn + granted // 2
+        self._tell_credit()
+
+    def withhold(self) -> None:
+        """The address is full: take back what the peer has not used, and grant no more until there is room."""
+        if self.is_short:
+            return
+        assert self.limited is not None, "only an address with a limit can be full"
+        self.is_short = True
+        connection = self.session.connection
+        connection.short_links[self] = None
+        connection.broker.flow.withhold(connection, self.limited)
+        self.withdrawn = self.credit
+        self._tell_credit()
+
+    def _tell_credit(self) -> None:
+        told = max(0, self.credit - self.withdrawn)
+        self.session.send_link_flow(self.handle, self.delivery_count, told, 0, False)
+
+    def _gather(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
+        """Collect the frames of one delivery; return its first frame and all octets once it is whole."""
+        first = self.first
+        if first is None:
+            self.first = first = transfer
+            self.chunk_bytes = 0
+        elif transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
+            raise InvalidField(
+                f"a transfer of delivery {transfer.delivery_id} stands inside delivery {first.delivery_id}"
+            )
+        if transfer.aborted:
+            self.first = None
+            self.chunks = []
+            return None
+        if transfer.settled is not None:
+            first.settled = transfer.settled
+        if transfer.state is not None:
+            first.state = transfer.state
+        self.chunks.append(payload)
+        self.chunk_bytes += len(payload)
+        limit = self.session.connection.settings.body_bytes
+        if self.chunk_bytes > limit:
+            raise MessageSizeExceeded(f"a message of more than {limit} octets (max-message-size)")
+        if transfer.more:
+            return None
+        whole = b"".join(self.chunks)
+        self.first = None
+        self.chunks = []
+        return first, whole
+
+    def _relay_destination(self, scanned: Scanned) -> Destination:
+        """Return where a message on an anonymous relay goes: by its ``to``, and by what JMS says of its kind."""
+        if not scanned.to:
+            raise InvalidField("a message on a link without a target address needs the property to")
+        kind = 0
+        if scanned.has_annotations:
+            annotations, _ = split_annotations(split_header(scanned.headers)[1])
+            kind = JMS_DESTINATION_KINDS.get(annotations.get(JMS_DESTINATION, -1), 0)
+        return target_of(self.session.connection, scanned.to, None, kind)
+
+    def _refuse_delay(self, scanned: Scanned) -> None:
+        """Refuse what would otherwise be delivered at once, against its sender's word.  Raises: NotImplementedHere."""
+        annotations, _ = split_annotations(split_header(scanned.headers)[1])
+        due = annotations.get(DELIVERY_TIME)
+        is_past = isinstance(due, int) and due <= self.session.connection.broker.wall_ms
+        for name in DELAYS:
+            if annotations.get(name) and not (name == DELIVERY_TIME and is_past):
+                raise NotImplementedHere(f"message-annotation {name}: delayed delivery is not supported")
+
+    def _message(self, destination: Destination, scanned: Scanned) -> Message:
+        expires_ms = scanned.expires_ms
+        if expires_ms == 0 and scanned.ttl_ms > 0:
+            expires_ms = self.session.connection.broker.wall_ms + scanned.ttl_ms
+        subject = scanned.subject
+        group_id = scanned.group_id
+        return Message(
+            destination.destination_id,
+            AMQP_1_0,
+            (PERSISTENT if scanned.is_durable else 0) | (KEYED if scanned.may_have_keys else 0),
+            scanned.priority,
+            crc32c(subject.encode()) if subject else 0,
+            crc32c(group_id.encode()) if group_id else 0,
+            expires_ms,
+            b"",
+            scanned.headers,
+            scanned.body,
+        )
+
+    def _refuse(self, transfer: Transfer, delivery_id: int, error: PenstockError) -> None:
+        """A bad message fails alone; one that is settled already can only be answered with the link."""
+        if transfer.settled or self.is_presettled:
+            self.detach(error)
+            return
+        rejected = Rejected(error_of(error))
+        state = transfer.state
+        if isinstance(state, TransactionalState):
+            self.session.connection.transactions.spoil(state.txn_id, str(error))
+            self.answer(delivery_id, False, TransactionalState(state.txn_id, rejected))
+        else:
+            self.answer(delivery_id, False, rejected)
+
+
+def _limited(destination: Destination | None) -> Queue | Topic | None:
+    """Return a destination whose producers wait when it is full."""
+    if destination is None or isinstance(destination, Composite):
+        return None
+    account = destination.account
+    return destination if account is not None and account.action == BLOCK else None
+
+
+def _past_threshold(destination: Queue | Topic) -> AddressFull:
+    account = destination.account
+    assert account is not None, "what is full has a limit"
+    return AddressFull(
+        f"{account.describe()}, more than max-size-bytes-reject-threshold {account.reject_bytes}: "
+        "also what was granted before is rejected"
+    )
