@@ -8,15 +8,19 @@ from engine.ports import Attempts, Store
 
 
 class FailureHistory:
-    """first_ms, last_ms: wall clock of the first and the last failure.  consumer: who had it last, in words."""
+    """first_ms, last_ms: wall clock of the first and the last failure.  consumer: who had it last, in words.
 
-    __slots__ = ("first_ms", "last_ms", "cause", "consumer")
+    annotations: what consumers who gave it back added to the message, in their protocol's encoding; not in the log.
+    """
 
-    def __init__(self, first_ms: int, last_ms: int, cause: int, consumer: str) -> None:
+    __slots__ = ("first_ms", "last_ms", "cause", "consumer", "annotations")
+
+    def __init__(self, first_ms: int, last_ms: int, cause: int, consumer: str, annotations: bytes = b"") -> None:
         self.first_ms = first_ms
         self.last_ms = last_ms
         self.cause = cause
         self.consumer = consumer
+        self.annotations = annotations
 
 
 def restored(attempts: Attempts, store: Store) -> FailureHistory:

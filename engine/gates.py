@@ -19,6 +19,7 @@ GROUP_OWNER: Final = 21  # what waits belongs to groups of other consumers
 EXCLUSIVE_OWNER: Final = 22  # another consumer has the queue
 LOOK_AHEAD: Final = 23  # as much as memory may hold was found ahead for others, who do not take it
 CONSUMERS_BEFORE_DISPATCH: Final = 24  # the queue waits for more consumers
+EXCLUDED: Final = 25  # what waits, this consumer would not have (AMQP's undeliverable-here)
 ADDRESS_FULL: Final = 30
 DISCARDED: Final = 31  # no gate: the address is full, and its policy is to accept and drop
 RATE: Final = 32  # as many as may be in this second
@@ -43,6 +44,7 @@ GATE_NAMES: Final = {
     EXCLUSIVE_OWNER: "exclusive-owner",
     LOOK_AHEAD: "look-ahead",
     CONSUMERS_BEFORE_DISPATCH: "consumers-before-dispatch",
+    EXCLUDED: "excluded",
     ADDRESS_FULL: "address-full",
     DISCARDED: "discarded",
     RATE: "rate",

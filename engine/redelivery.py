@@ -66,12 +66,19 @@ class Redelivery(TimerTarget):
         words = (
             consumer_words(consumer.description()) if consumer is not None else "" if known is None else known.consumer
         )
-        return FailureHistory(now_ms if known is None else known.first_ms, now_ms, cause, words)
+        if known is None:
+            return FailureHistory(now_ms, now_ms, cause, words)
+        return FailureHistory(known.first_ms, now_ms, cause, words, known.annotations)
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
         """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
         queue = delivery.lane.queue
         mode = refusal.mode or queue.settings.nack
+        if refusal.is_excluding and not queue.is_closed:
+            self.broker.selective.exclude(delivery)
+        if refusal.annotations:
+            delivery.history = self.history_with(delivery, refusal.cause)
+            delivery.history.annotations = refusal.annotations
         self.leave(delivery)
         if queue.is_closed:
             self.broker.release(delivery)  # refused in a transaction; its queue has ended meanwhile

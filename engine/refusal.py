@@ -18,12 +18,16 @@ class Refusal:
     delay_ms: how long it waits instead of what the policy says, None for the policy's own delay; a requeued one waits
     only if this is given.
     cause: engine.ports.CAUSE_*; text: the client's own words, kept with a dead letter.
+    is_excluding: this consumer is not to have it again.
+    annotations: all that is added to the message for whoever has it next, b"" for what was added before.
     """
 
     mode: Nack | None = None
     delay_ms: int | None = None
     cause: int = CAUSE_NACK
     text: str = ""
+    is_excluding: bool = False
+    annotations: bytes = b""
 
 
 AS_THE_ADDRESS_SAYS: Final = Refusal()

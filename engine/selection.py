@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine import gates
 from engine.delivery import DELAYED, READY, Delivery
+from engine.exclusions import Exclusions
 from engine.groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
 from engine.lane import AHEAD_BYTES, SERIAL_BITS, position_of
 from engine.message import Message
@@ -57,6 +58,7 @@ class Selection:
     is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the time for it is over.
     blocking: deliveries that wait for their redelivery, and everything behind them with them.
     originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
+    exclusions: messages that some consumers will not have, None before the first.
     budget: messages that may still be looked at in this turn.
     arrived_count: messages that were looked at as they came.
     """
@@ -81,6 +83,7 @@ class Selection:
         "now_ms",
         "blocking",
         "originals",
+        "exclusions",
     )
 
     def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int) -> None:
@@ -104,6 +107,7 @@ class Selection:
         self.now_ms = now_ms
         self.blocking: list[Delivery] = []
         self.originals: dict[int, Message] = {}
+        self.exclusions: Exclusions | None = None
 
     # -- consumers come and go
 
@@ -114,6 +118,10 @@ class Selection:
         consumer.seat = Seat(consumer, view)
         if consumer.priority:
             self.has_priorities = True
+        if self.exclusions is not None:
+            for delivery in self.exclusions.waiting():
+                if self._matches(view, delivery):
+                    consumer.seat.owned.push(delivery)
         if consumer.is_listed:  # it took its turns before there was a Selection
             self.queue.rotation.remove(consumer)
             self.list_consumer(consumer)
@@ -134,7 +142,10 @@ class Selection:
         for group in self.groups.owned_by(consumer):
             group.owner = None
         self.choose_active()
-        self.offer(seat.owned.take_all())
+        offered = seat.owned.take_all()
+        if self.exclusions is not None:
+            offered += self.exclusions.forget(consumer)
+        self.offer(offered)
 
     def close(self) -> None:
         """Go back to plain dispatch."""
@@ -348,7 +359,7 @@ class Selection:
             return True
         seat = owner.seat
         assert seat is not None, "the owner of a group is there"
-        if not self._matches(seat.view, delivery):
+        if not self._matches(seat.view, delivery) or self._is_excluded(owner, delivery):
             return True  # its owner does not want it: so it is nobody's
         seat.owned.push(delivery)
         self.wake(owner)
@@ -433,6 +444,17 @@ class Selection:
         """Return the id of each group -> the number of the consumer that owns it."""
         return {group.text: group.owner.consumer_id for group in self.groups.by_key.values() if group.owner is not None}
 
+    def exclude(self, delivery: Delivery) -> None:
+        """Let the consumer that has ``delivery`` not have it again; a group of which it is goes to another one."""
+        consumer = delivery.consumer
+        assert consumer is not None, "a refused delivery is with a consumer"
+        if self.exclusions is None:
+            self.exclusions = Exclusions()
+        self.exclusions.add(delivery, consumer)
+        group = self.groups.of(delivery)
+        if group is not None and group.owner is consumer:
+            self.release(group)
+
     # -- messages come
 
     def arrived(self, lane: Lane, message: Message) -> None:
@@ -464,10 +486,21 @@ class Selection:
             self._offer(delivery)
 
     def _offer(self, delivery: Delivery) -> None:
+        if self.exclusions is not None and self.exclusions.holds(delivery):
+            self._offer_to_others(self.exclusions, delivery)
+            return
         is_ahead = delivery.position >> SERIAL_BITS >= delivery.lane.next_load and delivery.message.queue_offset >= 0
         for view in self._views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
             if not is_ahead or view.has_passed(delivery):
                 self._put(view, delivery)  # else its reading will come upon it
+
+    def _offer_to_others(self, exclusions: Exclusions, delivery: Delivery) -> None:
+        for consumer in self.queue.consumers.values():
+            seat = consumer.seat
+            if seat is None or exclusions.excludes(delivery, consumer) or not self._matches(seat.view, delivery):
+                continue
+            seat.owned.push(delivery)
+            self.wake(consumer)
 
     def page_read(
         self, lane: Lane, first: int, next_offset: int, messages: list[Message], wall_ms: int
@@ -571,6 +604,8 @@ class Selection:
                 return gates.LOOK_AHEAD if lane.ahead_bytes > AHEAD_BYTES else gates.PAGING
         if queue.depth <= queue.in_flight_count + queue.delayed_count:
             return gates.DELAYED if queue.delayed_count else gates.NOTHING_WAITING
+        if self.exclusions is not None and self.exclusions.keep_from(consumer):
+            return gates.EXCLUDED
         return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
 
     def describe(self, consumer: Consumer, gate: int) -> str:
@@ -584,6 +619,8 @@ class Selection:
             return f"{len(queue.consumers)} of {queue.settings.queue.consumers_before_dispatch} consumers"
         if gate == gates.DELAYED and self.held_by() == gates.DELAYED:
             return "what comes next waits for a redelivery, so that the order stays"
+        if gate == gates.EXCLUDED:
+            return "what waits, it has said it cannot take (undeliverable-here); another consumer may"
         if gate == gates.GROUP_OWNER:
             return "what waits belongs to groups of other consumers"
         if gate == gates.LOOK_AHEAD:
@@ -614,7 +651,12 @@ class Selection:
             return True
         return selector.matches(self._properties(delivery))
 
+    def _is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
+        return self.exclusions is not None and self.exclusions.excludes(delivery, consumer)
+
     def _put(self, view: View, delivery: Delivery) -> None:
+        if self.exclusions is not None and self.exclusions.holds(delivery):
+            return  # it waits with each consumer that will have it
         view.matched_count += 1
         view.waiting.push(delivery)
         if view.idle:

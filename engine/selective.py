@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from engine import gates
 from engine.annotations import annotation
 from engine.consumer import AUTO
-from engine.delivery import DELAYED, DISPATCH, advance
+from engine.delivery import DELAYED, DISPATCH, Delivery, advance
 from engine.failures import restored
 from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, Lane
 from engine.message import PLAIN, Message
@@ -59,6 +59,18 @@ class SelectiveDispatcher(TimerTarget):
             queue.is_choosy = True
             self._begin(queue)
 
+    def exclude(self, delivery: Delivery) -> None:
+        """Let the consumer that has ``delivery`` not have it again, as long as it is there."""
+        queue = delivery.lane.queue
+        consumer = delivery.consumer
+        if consumer is None or consumer.is_closed:
+            return
+        selection = queue.selection
+        if selection is None:
+            queue.is_choosy = True
+            selection = self._begin(queue)
+        selection.exclude(delivery)
+
     def removed(self, consumer: Consumer) -> None:
         """A consumer has closed, and what it held has gone back."""
         queue = consumer.queue
@@ -70,6 +82,7 @@ class SelectiveDispatcher(TimerTarget):
         if consumers:
             is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
             is_needed = is_needed or any(one.is_choosy() for one in consumers)
+            is_needed = is_needed or (selection.exclusions is not None and bool(selection.exclusions.by_order))
         else:
             # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
             is_needed = selection.groups.has_unsettled() or queue.is_watched

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from engine.broker import Broker
-from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT, Message
+from engine.delivery import Delivery
+from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
 from engine.queue import Queue
 from protocols.amqp.v1_0.conversion import amqp_sections, read_lines
+from protocols.amqp.v1_0.outcomes import added_annotations
 from protocols.amqp.v1_0.sections import header_section, split_annotations, split_header
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Symbol, UByte, UInt, Value
@@ -16,14 +18,13 @@ INGRESS_TIME: Final = "x-opt-ingress-time"  # as Artemis calls it
 ANNOTATION_PREFIX: Final = "x-opt-"  # of what the broker adds, as why a message was dead-lettered
 
 
-def outgoing_sections(
-    message: Message, is_redelivered: bool, failed_attempts: int, queue: Queue, broker: Broker
-) -> tuple[bytes, bytes]:
+def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple[bytes, bytes]:
     """Return the octets of a message whose header changes on the way, in two parts; the bare message stays as it came.
 
     A redelivery says so in its header (messaging 3.2.1): delivery-count, and first-acquirer false for one that was
     with a consumer before, counted or not.
     """
+    message = delivery.message
     headers, body = message.headers, message.body
     if message.encoding == AMQP_1_0:
         fields, rest = split_header(headers)
@@ -38,11 +39,13 @@ def outgoing_sections(
         bool(message.flags & PERSISTENT),
         message.jms_priority() if has_priority else -1,
         ttl_ms,
-        False if is_redelivered else None,
-        failed_attempts,
+        False if delivery.is_redelivered else None,
+        delivery.failed_attempts,
     )
-    if message.annotations or message.flags & INGRESS:
+    added = {} if delivery.history is None else added_annotations(delivery)
+    if message.annotations or added or message.flags & INGRESS:
         annotations, rest = split_annotations(rest)
+        annotations.update(added)
         annotations.update(_added(message.annotations))
         if message.flags & INGRESS:
             annotations[Symbol(INGRESS_TIME)] = message.store_time_ms

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from engine import gates
 from engine.consumer import Consumer
 from engine.delivery import Delivery
-from engine.message import Message
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.amqp.v1_0.encoder import TransferHead
@@ -53,12 +52,12 @@ class OutgoingLink(Link):
         self.durable: tuple[str, str] | None = None
         self.node: Queue | Topic | None = None
 
-    def sections(self, message: Message, is_redelivered: bool, failed_attempts: int) -> tuple[bytes, bytes]:
+    def sections(self, delivery: Delivery) -> tuple[bytes, bytes]:
         """Return the octets of a message as it leaves, in two parts."""
         consumer = self.consumer
         assert consumer is not None, "messages come to links with a consumer"
         broker = self.session.connection.broker
-        return outgoing_sections(message, is_redelivered, failed_attempts, consumer.queue, broker)
+        return outgoing_sections(delivery, consumer.queue, broker)
 
     def flow(self, flow: Flow) -> None:
         session = self.session

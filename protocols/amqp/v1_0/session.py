@@ -224,7 +224,7 @@ class AmqpSession:
             headers = message.headers
             body = message.body
         else:
-            headers, body = link.sections(message, delivery.is_redelivered, delivery.failed_attempts)
+            headers, body = link.sections(delivery)
         size = len(headers) + len(body)
         if self.remote_window == 0 or self.waiting or size > link.payload_max:
             self.waiting.append(Outgoing(link, delivery, headers + body))
@@ -351,7 +351,7 @@ class AmqpSession:
         assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
         del self.unsettled[number]
         outcome = state if is_terminal(state) else link.default_outcome
-        refusal = refusal_of(outcome)
+        refusal = refusal_of(outcome, delivery)
         if refusal is None:
             connection.broker.acknowledge(delivery)
         else:

@@ -122,7 +122,7 @@ class Transactions:
     ) -> None:
         """Hold back the outcome of one delivery.  Raises: UnknownTransaction, TransactionError."""
         one = self.find(state.txn_id)
-        refusal = None if state.outcome is None else refusal_of(state.outcome)
+        refusal = None if state.outcome is None else refusal_of(state.outcome, delivery)
         if refusal is None:
             one.transaction.add_accepted([delivery])
         else:

@@ -171,8 +171,8 @@ def test_credit_comes_back_with_room_and_is_topped_up_then() -> None:
 
 def test_a_producer_that_comes_to_a_full_address_gets_no_credit() -> None:
     gateway = blocking(2_000)
-    gateway.amqp_session(container="first").attach_sender("q")
-    first = gateway.amqp_peers[0]
+    first = gateway.amqp_session(container="first")
+    first.attach_sender("q")
     for _ in range(3):
         first.transfer(BODY)
     assert granted(gateway.amqp_session(container="second")) == 0

@@ -447,9 +447,7 @@ def test_the_default_outcome_applies_to_what_is_settled_without_one() -> None:
     assert b"\x52\x01" in bodies(peer)[0]
 
 
-@pytest.mark.parametrize(
-    "state", [Rejected(), Rejected(Error("app:bad", "not wanted")), Modified(True, True), Modified(False, True)]
-)
+@pytest.mark.parametrize("state", [Rejected(), Rejected(Error("app:bad", "not wanted"))])
 def test_outcomes_that_end_as_dead_letters(state: Any) -> None:
     gateway, peer = queue_of("a", durable=True)
     peer.attach_receiver("q", credit=2)
@@ -460,7 +458,43 @@ def test_outcomes_that_end_as_dead_letters(state: Any) -> None:
     peer.attach_receiver("ActiveMQ.DLQ", handle=2, credit=1)
     (payload,) = bodies(peer)
     assert b"x-opt-original-destination" in payload
-    assert isinstance(state, Modified) or state.error is None or b"not wanted" in payload
+    assert state.error is None or b"not wanted" in payload
+
+
+def test_annotations_of_modified_are_merged_for_the_next() -> None:
+    gateway, peer = queue_of("a", durable=True)
+    peer.attach_receiver("q", 1, credit=10)
+    peer.take()
+    peer.dispose(0, Modified(message_annotations={Symbol("x-opt-one"): 1, Symbol("x-opt-two"): "old"}))
+    (payload,) = bodies(peer)
+    assert b"x-opt-one" in payload
+    peer.dispose(1, Modified(True, message_annotations={Symbol("x-opt-two"): "new"}))
+    gateway.advance(1_000)
+    (payload,) = bodies(peer)
+    assert payload.endswith(text("a"))
+    assert b"x-opt-one" in payload
+    assert b"new" in payload
+    assert b"old" not in payload
+    peer.dispose(2, Modified(message_annotations={Symbol("x-opt-huge"): "x" * 100_000}))
+    (payload,) = bodies(peer)
+    assert b"x-opt-one" in payload, "what would be too much changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("state", "count", "delay_ms"), [(Modified(False, True), 0, 0), (Modified(True, True), 1, 1_000)]
+)
+def test_undeliverable_here_leaves_a_message_to_others(state: Any, count: int, delay_ms: int) -> None:
+    gateway, peer = queue_of("a", "b", durable=True)
+    peer.attach_receiver("q", 1, credit=10)
+    assert len(peer.transfers()) == 2
+    peer.dispose(0, state)
+    gateway.advance(delay_ms)
+    assert peer.take() == []
+    assert gateway.stats("q").depth == 2
+    peer.attach_receiver("q", 2, credit=10)
+    (payload,) = bodies(peer)
+    assert b"\xa1\x01a" in payload
+    assert (b"\x52\x01" in payload) == bool(count)
 
 
 def test_accepted_settles() -> None:
