@@ -25,7 +25,7 @@ from engine.message import AMQP_1_0
 from engine.schedule.plan import ScheduleLimits
 from engine.stats import BrokerStats
 from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
+from engine.store.files import Files, RealFiles
 from engine.store.recovery_report import LogRange
 from engine.store.settings import StoreSettings
 from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
@@ -71,10 +71,11 @@ class LiveStats(StatsSource):
         return self._engine_loop.is_failed
 
 
-def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False) -> int:
+def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False, files: Files | None = None) -> int:
     """Run the gateway until SIGTERM or SIGINT; return the exit code.
 
     skip_corruption: go on past damage in the middle of the log, which is lost; else it is an error.
+    files: the store's file system, the machine's where None is given.
 
     Raises: StoreLocked, StoreCorrupt, ConfigError, OSError if it cannot start.
     """
@@ -85,10 +86,12 @@ def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False
     directory = config.data_directory
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise NotADirectoryError(f"--data is {directory!r}, which is not a directory; allowed is a directory or none")
-    return uvloop.run(_serve(config, security, json_output, skip_corruption))
+    return uvloop.run(_serve(config, security, json_output, skip_corruption, files or RealFiles()))
 
 
-async def _serve(config: ServerConfig, security: Security, json_output: bool, skip_corruption: bool) -> int:
+async def _serve(
+    config: ServerConfig, security: Security, json_output: bool, skip_corruption: bool, files: Files
+) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -98,9 +101,7 @@ async def _serve(config: ServerConfig, security: Security, json_output: bool, sk
     timers = LoopTimers(loop, clock)
     workers = ThreadWorkers(loop)
     settings = store_settings(config)
-    store = FileStore(
-        config.data_directory, RealFiles(), workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS
-    )
+    store = FileStore(config.data_directory, files, workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS)
     _log_recovery(store)
     broker = Broker(
         store,

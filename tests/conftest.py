@@ -64,12 +64,13 @@ _numbers = itertools.count(1)
 def _starter(directory: Path) -> Iterator[StartGateway]:
     started: list[GatewayProcess] = []
 
-    def start(config: str = "", data: Path | None = None) -> GatewayProcess:
+    def start(config: str = "", data: Path | None = None, module: str = "gateway") -> GatewayProcess:
         home = directory / str(next(_numbers))
         home.mkdir()
         file = home / "penstock.yaml"
         file.write_text(config)
         process = GatewayProcess(data or home / "data", file if config else None, home / "log")
+        process.module = module
         started.append(process)
         process.start()
         return process

@@ -11,6 +11,7 @@ from engine.errors import StoreError
 from gateway.cli import exit_codes
 
 if TYPE_CHECKING:
+    from engine.store.files import Files
     from gateway.cli.parsers import Subparsers
 
 # Flag -> key of the configuration that it stands above.
@@ -44,13 +45,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON once every listener accepts")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace, files: Files | None = None) -> int:
+    """files: the store's file system, the machine's where None is given."""
     flags = {key: (text, f"--{flag}") for flag, key in _FLAGS.items() if (text := getattr(arguments, flag)) is not None}
     config = load_config(arguments.config, flags)
     from gateway.app import serve
 
     try:
-        return serve(config, arguments.json, arguments.skip_corruption)
+        return serve(config, arguments.json, arguments.skip_corruption, files)
     except StoreError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_codes.STORE

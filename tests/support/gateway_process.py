@@ -36,6 +36,7 @@ class GatewayProcess:
         self.config = config
         self.log = log
         self.is_damaged = False  # a test has spoilt the store on purpose
+        self.module = "gateway"
         self.stomp_scheme = "tcp"
         self.stomp_host = ""
         self.stomp_port = 0
@@ -46,7 +47,7 @@ class GatewayProcess:
     def start(self, stomp_port: int = 0) -> None:
         """Start and wait until every listener accepts."""
         assert self._process is None, "the gateway runs already"
-        command = [sys.executable, "-m", "gateway", "run", "--json", "--data", str(self.data)]
+        command = [sys.executable, "-m", self.module, "run", "--json", "--data", str(self.data)]
         command += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}", "--http", "http://127.0.0.1:0"]
         if self.config is not None:
             command += ["--config", str(self.config)]
@@ -152,6 +153,6 @@ class GatewayProcess:
 
 
 class StartGateway(Protocol):
-    """Start one gateway more; ``config`` is the text of its YAML file."""
+    """Start one gateway more; ``config`` is the text of its YAML file, ``module`` what is run."""
 
-    def __call__(self, config: str = "", data: Path | None = None) -> GatewayProcess: ...
+    def __call__(self, config: str = "", data: Path | None = None, module: str = "gateway") -> GatewayProcess: ...
