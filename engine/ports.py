@@ -416,6 +416,25 @@ class Store(ABC):
         ranges = [Range(priority, first, count, 0, size_bytes, (size_bytes,) if count == 1 else ())]
         self.settle(destination_id, consumer_id, outcome, cause, ranges)
 
+    def settle_runs(
+        self,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        priority: int,
+        firsts: list[int],
+        counts: list[int],
+        size_bytes: int,
+    ) -> None:
+        """Do what ``settle`` does for ranges of one priority of a queue, given as two columns of equal length.
+
+        size_bytes: the sum of all messages' sizes.
+        """
+        ranges = [Range(priority, first, count) for first, count in zip(firsts, counts, strict=True)]
+        ranges[0].size_bytes = size_bytes
+        self.settle(destination_id, consumer_id, outcome, cause, ranges)
+
     @abstractmethod
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]

@@ -7,7 +7,12 @@ from engine.ports import Range, Store
 
 
 class SettlementBatch:
-    """What one consumer (or the engine itself) settled on one queue with one outcome since the last flush."""
+    """What one consumer (or the engine itself) settled on one queue with one outcome since the last flush.
+
+    first, following: the run of entries of ``priority`` that grows now.  firsts, counts: the runs of that priority
+    before it, as two columns: consumers that take turns settle runs of one, and a value each would cost more than all
+    the rest.  ranges: of other priorities before.  size_bytes: of the messages of ``priority``.
+    """
 
     __slots__ = (
         "destination_id",
@@ -16,6 +21,8 @@ class SettlementBatch:
         "cause",
         "ranges",
         "priority",
+        "firsts",
+        "counts",
         "first",
         "following",
         "size_bytes",
@@ -28,9 +35,11 @@ class SettlementBatch:
         self.cause = cause
         self.ranges: list[Range] = []
         self.priority = 0
+        self.firsts: list[int] = []
+        self.counts: list[int] = []
         self.first = 0
         self.following = -1  # -1: nothing settled since the last flush
-        self.size_bytes = 0  # of the messages from ``first`` on
+        self.size_bytes = 0
 
     def add(self, message: Message) -> bool:
         """Take one entry; return True if the batch was empty and must be flushed some time."""
@@ -40,21 +49,40 @@ class SettlementBatch:
             self.size_bytes += message.size
             return False
         was_empty = self.following < 0
-        if not was_empty:
-            self.ranges.append(Range(self.priority, self.first, self.following - self.first, 0, self.size_bytes))
-        self.priority = message.priority
+        if not was_empty and message.priority == self.priority:
+            self.firsts.append(self.first)
+            self.counts.append(self.following - self.first)
+            self.size_bytes += message.size
+        else:
+            if not was_empty:
+                self._close_priority()
+            self.priority = message.priority
+            self.size_bytes = message.size
         self.first = offset
         self.following = offset + 1
-        self.size_bytes = message.size
         return was_empty
 
     def flush(self, store: Store) -> None:
         """Append the settlement record."""
-        count = self.following - self.first
         if self.ranges:
-            self.ranges.append(Range(self.priority, self.first, count, 0, self.size_bytes))
+            self._close_priority()
             store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self.ranges)
             self.ranges = []
+        elif self.firsts:
+            self.firsts.append(self.first)
+            self.counts.append(self.following - self.first)
+            store.settle_runs(
+                self.destination_id,
+                self.record_id,
+                self.outcome,
+                self.cause,
+                self.priority,
+                self.firsts,
+                self.counts,
+                self.size_bytes,
+            )
+            self.firsts = []
+            self.counts = []
         else:
             store.settle_range(
                 self.destination_id,
@@ -63,10 +91,21 @@ class SettlementBatch:
                 self.cause,
                 self.priority,
                 self.first,
-                count,
+                self.following - self.first,
                 self.size_bytes,
             )
         self.following = -1
+
+    def _close_priority(self) -> None:
+        """Put the runs of ``priority`` to the ranges; the first of them tells the size of all."""
+        self.firsts.append(self.first)
+        self.counts.append(self.following - self.first)
+        size_bytes = self.size_bytes
+        for first, count in zip(self.firsts, self.counts, strict=True):
+            self.ranges.append(Range(self.priority, first, count, 0, size_bytes))
+            size_bytes = 0
+        self.firsts = []
+        self.counts = []
 
 
 class SubscriptionBatch(SettlementBatch):

@@ -337,6 +337,26 @@ class FileStore(Store):
         lane.settle(first, count)
         lane.live_bytes -= size_bytes
 
+    def settle_runs(
+        self,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        priority: int,
+        firsts: list[int],
+        counts: list[int],
+        size_bytes: int,
+    ) -> None:
+        lane = self._lanes.get((destination_id << LANE_SHIFT) | priority)
+        if lane is None:
+            super().settle_runs(destination_id, consumer_id, outcome, cause, priority, firsts, counts, size_bytes)
+            return
+        fixed = layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(firsts), size_bytes)
+        self._log.append_record(layout.SETTLEMENT, destination_id, fixed + layout.pack_runs(priority, firsts, counts))
+        lane.settle_runs(firsts, counts)
+        lane.live_bytes -= size_bytes
+
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:

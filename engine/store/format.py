@@ -117,7 +117,7 @@ A key's hash is the CRC-32C of its UTF-8, its slot the hash modulo the number of
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, pack
 from typing import Final
 
 from crc32c import crc32c
@@ -156,6 +156,7 @@ MESSAGE_HEAD_BYTES: Final = RECORD_HEADER_BYTES + MESSAGE_FIXED_BYTES
 # Both in one call, without size and crc: what the checksum covers first.
 MESSAGE_HEAD: Final = Struct("<BBHIQQqIIIBBHIIqQ")
 SIZE_AND_CRC: Final = Struct("<II")
+MESSAGE_RECORD: Final = Struct("<IIBBHIQQqIIIBBHIIqQ")  # all of it
 SETTLEMENT_FIXED: Final = Struct("<IIBBHIq")
 SETTLEMENT_FIXED_BYTES: Final = 24
 RANGE: Final = Struct("<QIBBH")
@@ -165,6 +166,7 @@ ONE_RANGE_SETTLEMENT: Final = Struct("<BBHIQQqIIBBHIqQIBBH")
 ONE_RANGE_SETTLEMENT_BYTES: Final = 80
 ENTRY: Final = Struct("<QIBBBBIIqq")
 ENTRY_BYTES: Final = 40
+ENTRY_PLACE: Final = Struct("<QI28x")  # of an entry, where its record is
 ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends where the next multiple of this begins
 COMMIT_FIXED: Final = Struct("<QII")
 
@@ -203,3 +205,11 @@ def pack_record(
     """Return a record that is not a message, without the padding that follows it."""
     rest = RECORD_REST.pack(record_type, 0, flags, destination_id, offset, sequence, store_time_ms)
     return SIZE_AND_CRC.pack(RECORD_HEADER_BYTES + len(payload), crc32c(payload, crc32c(rest))) + rest + payload
+
+
+def pack_runs(priority: int, firsts: list[int], counts: list[int]) -> bytes:
+    """Return the ranges of a settlement, all of one priority: each as two numbers of 8 octets, in one call for all."""
+    words = firsts * 2
+    words[0::2] = firsts
+    words[1::2] = [count | priority << 32 for count in counts]
+    return pack(f"<{len(words)}Q", *words)

@@ -29,6 +29,14 @@ class Progress:
                 for entry in [entry for entry in attempts if first <= entry < first + count]:
                     del attempts[entry]
 
+    def settle_runs(self, firsts: list[int], counts: list[int]) -> None:
+        """Do the same for several runs of entries, given as two columns."""
+        if self.attempts:
+            for first, count in zip(firsts, counts, strict=True):
+                self.settle(first, count)
+        else:
+            self.settled.add_runs(firsts, counts)
+
     def fail(self, first: int, count: int, attempt: Attempts) -> None:
         """Note a failed attempt of ``count`` entries; of each, the time of the first one stays."""
         for entry in range(first, first + count):

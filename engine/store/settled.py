@@ -33,7 +33,7 @@ class SettledEntries:
             if end > cursor:
                 self.cursor = end
                 if self.pages:
-                    self._pass_pages(cursor)
+                    self._pass_pages()
             return
         pages = self.pages
         page = first >> PAGE_SHIFT
@@ -49,7 +49,28 @@ class SettledEntries:
             pages[page] = FULL_PAGE if bits == FULL_PAGE else bits
             page += 1
 
-    def _pass_pages(self, old_cursor: int) -> None:
+    def add_runs(self, firsts: list[int], counts: list[int]) -> None:
+        """Do the same for several runs; those close together meet in a small number before a page sees them."""
+        low = min(firsts)
+        if max(firsts) - low >= PAGE_ENTRIES:
+            for first, count in zip(firsts, counts, strict=True):
+                self.add(first, count)
+            return
+        bits = 0
+        for first, count in zip(firsts, counts, strict=True):
+            bits |= ((1 << count) - 1) << (first - low)
+        bits <<= low & PAGE_MASK
+        pages = self.pages
+        page = low >> PAGE_SHIFT
+        while bits:
+            merged = pages.get(page, 0) | (bits & FULL_PAGE)
+            pages[page] = FULL_PAGE if merged == FULL_PAGE else merged
+            bits >>= PAGE_ENTRIES
+            page += 1
+        if low <= self.cursor:
+            self._pass_pages()
+
+    def _pass_pages(self) -> None:
         """Move the cursor over the bits it has reached, and drop the pages below it."""
         pages = self.pages
         cursor = self.cursor

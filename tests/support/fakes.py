@@ -80,13 +80,14 @@ class VirtualTimers(Timers):
 
 @dataclass(slots=True)
 class Settled:
-    """One settlement record, with its ranges as (priority, first, count)."""
+    """One settlement record, with its ranges as (priority, first, count) and the ``size_bytes`` of each."""
 
     destination_id: int
     consumer_id: int
     outcome: int
     cause: int
     ranges: list[tuple[int, int, int]]
+    size_bytes: list[int] = field(default_factory=list, compare=False)
 
 
 @dataclass(slots=True)
@@ -298,7 +299,8 @@ class ScriptedStore(Store):
         assert ranges, "a settlement of nothing"
         self._append()
         found = [(one.priority, one.first, one.count) for one in ranges]
-        self.settled.append(Settled(destination_id, consumer_id, outcome, cause, found))
+        sizes = [one.size_bytes for one in ranges]
+        self.settled.append(Settled(destination_id, consumer_id, outcome, cause, found, sizes))
 
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]

@@ -29,6 +29,19 @@ def test_priorities_are_counted_apart() -> None:
     assert flushed((4, 1), (5, 2), (5, 3), (4, 2)) == [(4, 1, 1), (5, 2, 2), (4, 2, 1)]
 
 
+def test_every_octet_is_told_once() -> None:
+    batch = SettlementBatch(1, ACKNOWLEDGED, CAUSE_NONE)
+    store = ScriptedStore()
+    for number, (priority, offset) in enumerate([(4, 1), (4, 3), (5, 3), (5, 4), (4, 7), (4, 9)]):
+        batch.add(stored_message(1, offset, b"x" * 10**number, priority))
+    batch.flush(store)
+    assert store.settled[0].size_bytes == [11, 0, 1_100, 110_000, 0]
+    batch.add(stored_message(1, 20, b"abc"))
+    batch.add(stored_message(1, 22, b"de"))
+    batch.flush(store)
+    assert (store.settled[1].ranges, store.settled[1].size_bytes) == ([(4, 20, 1), (4, 22, 1)], [5, 0])
+
+
 def test_a_flushed_batch_begins_anew() -> None:
     batch = SettlementBatch(1, ACKNOWLEDGED, CAUSE_NONE)
     store = ScriptedStore()

@@ -38,6 +38,25 @@ def test_it_is_the_set_of_what_was_added(ranges: list[tuple[int, int]], start: i
         assert settled.contains(entry) == (entry in expected)
 
 
+@given(batches=st.lists(st.one_of(RANGES, NEAR).filter(bool), max_size=4), start=st.integers(0, 20))
+def test_runs_are_added_as_if_one_by_one(batches: list[list[tuple[int, int]]], start: int) -> None:
+    together = SettledEntries(start)
+    apart = SettledEntries(start)
+    for ranges in batches:
+        together.add_runs([first for first, _ in ranges], [count for _, count in ranges])
+        for first, count in ranges:
+            apart.add(first, count)
+        assert together.cursor == apart.cursor
+        assert together.runs() == apart.runs()
+
+
+def test_a_page_that_runs_fill_is_the_one_object() -> None:
+    settled = SettledEntries(0)
+    settled.add_runs(list(range(PAGE_ENTRIES, 2 * PAGE_ENTRIES, 2)), [1] * (PAGE_ENTRIES // 2))
+    settled.add_runs(list(range(PAGE_ENTRIES + 1, 2 * PAGE_ENTRIES, 2)), [1] * (PAGE_ENTRIES // 2))
+    assert settled.pages[1] is FULL_PAGE
+
+
 def testpages_go_once_the_cursor_has_passed() -> None:
     settled = SettledEntries(0)
     settled.add(1, 3 * PAGE_ENTRIES)

@@ -184,6 +184,23 @@ def test_settled_entries_are_recovered(home: Home) -> None:
     assert (found.tail, found.cursor, found.settled) == (10, 6, [(7, 2)])
 
 
+def test_runs_are_settled_like_ranges(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    size = message(queue).size
+    for _ in range(10):
+        home.store.append(message(queue))
+    home.store.settle_runs(queue, 0, ACKNOWLEDGED, CAUSE_NONE, 4, [7, 0, 5], [2, 1, 1], 4 * size)
+    home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, 2, 1, 1), Range(4, 4, 1, 1)])
+    home.store.settle_runs(queue, 0, ACKNOWLEDGED, CAUSE_NONE, 4, [4, 1], [1, 1], 2 * size)
+    told = home.store.state_of(queue)
+    home.flush()
+    home.restart()
+    for found in (told, home.store.state_of(queue)):
+        (only,) = found.lanes
+        assert (only.tail, only.cursor, only.settled, list(only.attempts)) == (10, 2, [(4, 2), (7, 2)], [2])
+        assert found.live_bytes == 4 * size
+
+
 def test_failed_attempts_are_recovered_until_settled(home: Home) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     for _ in range(4):
