@@ -345,8 +345,11 @@ class Lane:
 
         The caller adds those that need not wait with ``append_loaded``, or all of them with ``append_all``.
         """
-        deliveries: list[Delivery] = []
         settled = self.settled
+        if not settled.pages and not self.ahead and not self.attempts:  # most pages: nothing is known of any of it
+            self.next_load = next_offset
+            return [Delivery(message, self, message.queue_offset << SERIAL_BITS) for message in messages]
+        deliveries: list[Delivery] = []
         for message in messages:
             offset = message.queue_offset
             if settled.pages and offset in settled:

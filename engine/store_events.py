@@ -99,11 +99,12 @@ class StoreEvents(StoreListener, TimerTarget):
         deliveries = lane.load(next_offset, messages)
         if queue.feed is not None:
             deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
+        is_browsed = queue.feed is not None and queue.feed.is_browser
         for delivery in deliveries:
             message = delivery.message
             if message.expires_ms:
                 queue.has_expiring = True
-            if message.group_hash and (queue.feed is None or not queue.feed.is_browser):
+            if message.group_hash and not is_browsed:
                 queue.has_groups = queue.is_choosy = True
         if lane.attempts or lane.volatile:
             for delivery in deliveries:

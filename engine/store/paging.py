@@ -26,8 +26,7 @@ GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than 
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
-UNPACK_HEAD: Final = layout.MESSAGE_HEAD.unpack_from
-UNPACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.unpack_from
+UNPACK_RECORD: Final = layout.MESSAGE_RECORD.unpack_from
 
 
 class SegmentMap:
@@ -141,7 +140,8 @@ class PageJob(Job):
 
     def _read(self) -> None:
         octets = self._span.read(self._open_files)
-        entries = [(entry[0], entry[1]) for entry in layout.ENTRY.iter_unpack(octets)]
+        entries = list(layout.ENTRY_PLACE.iter_unpack(octets))
+        is_ascending = entries == sorted(entries)
         count = len(entries)
         left = self._limit_bytes
         at = 0
@@ -154,21 +154,14 @@ class PageJob(Job):
                 self._next = self._first + at
                 continue
             limit = self._map.limits[place]
-            end = offset + size
-            until = at + 1
-            wanted = size
-            while until < min(count, at + together) and wanted < left:
-                next_offset, next_size = entries[until]
-                next_end = next_offset + next_size
-                if next_end > limit or next_end - offset > READ_BYTES or next_offset - end > GAP_BYTES:
-                    break
-                if next_offset < end:
-                    break
-                end = next_end
-                wanted += next_size
-                until += 1
+            until = 0
+            if is_ascending and together == count:
+                until = _dense_end(entries, at, limit, left)
+            if until == 0:
+                until = _run_end(entries, at, min(count, at + together), limit, left)
+            last_offset, last_size = entries[until - 1]
             try:
-                left -= self._read_records(place, offset, end, entries, at, until, left)
+                left -= self._read_records(place, offset, last_offset + last_size, entries, at, until, left)
             except DamagedRecord as damaged:
                 if not self._is_skipping:
                     raise
@@ -198,6 +191,7 @@ class PageJob(Job):
             what = "its entry says that it reaches past the end of its segment"
             raise DamagedRecord(self._next, path, position, offset, end - offset, what)
         octets = read_fully(file, end - offset, position)
+        first = self._first
         destination_id = self._destination_id
         priority = self._priority
         messages = self._messages
@@ -205,20 +199,17 @@ class PageJob(Job):
         view = memoryview(octets)
         taken = 0
         number = at
+        what = ""
         while number < until:
             entry_offset, size = entries[number]
             start = entry_offset - offset
             stop = start + size
             if stop > length or size < MESSAGE_HEAD_BYTES:
-                raise DamagedRecord(
-                    self._next, path, position + start, entry_offset, size, "the file ends before the record does"
-                )
-            record_size, crc = UNPACK_SIZE_AND_CRC(octets, start)
-            if record_size != size or crc32c(view[start + 8 : stop]) != crc:
-                raise DamagedRecord(
-                    self._next, path, position + start, entry_offset, size, "its checksum does not match"
-                )
+                what = "the file ends before the record does"
+                break
             (
+                record_size,
+                crc,
                 record_type,
                 encoding,
                 flags,
@@ -236,17 +227,19 @@ class PageJob(Job):
                 group_hash,
                 expires_ms,
                 queue_offset,
-            ) = UNPACK_HEAD(octets, start + 8)
+            ) = UNPACK_RECORD(octets, start)
+            if record_size != size or crc32c(view[start + 8 : stop]) != crc:
+                what = "its checksum does not match"
+                break
             if (
-                queue_offset != self._first + number
+                queue_offset != first + number
                 or record_type != MESSAGE
                 or record_destination != destination_id
                 or record_priority != priority
                 or record_offset != entry_offset
             ):
-                raise DamagedRecord(
-                    self._next, path, position + start, entry_offset, size, "it is not the one that its entry names"
-                )
+                what = "it is not the one that its entry names"
+                break
             at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
             at_body = at_headers + headers_length
             message = Message(
@@ -267,7 +260,44 @@ class PageJob(Job):
             messages.append(message)
             taken += message.size
             number += 1
-            self._next = self._first + number
             if taken >= left:
                 break
+        self._next = first + number
+        if what:
+            raise DamagedRecord(self._next, path, position + start, entry_offset, size, what)
         return taken
+
+
+def _run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, left: int) -> int:
+    """Return where the run of entries ends, before ``count``, whose records are read in one go from ``at`` on."""
+    offset, wanted = entries[at]
+    end = offset + wanted
+    until = at + 1
+    while until < count and wanted < left:
+        next_offset, next_size = entries[until]
+        next_end = next_offset + next_size
+        if next_end > limit or next_end - offset > READ_BYTES or not end <= next_offset <= end + GAP_BYTES:
+            break
+        end = next_end
+        wanted += next_size
+        until += 1
+    return until
+
+
+def _dense_end(entries: list[tuple[int, int]], at: int, limit: int, left: int) -> int:
+    """Return the same without a look at each of them, 0 where that does not do.  entries: ascending.
+
+    It does where all gaps together are no larger than one may be, and all records together no larger than ``left``.
+    """
+    offset = entries[at][0]
+    most = min(offset + READ_BYTES, limit)
+    until = bisect_right(entries, (most, 0), at)
+    last_offset, last_size = entries[until - 1]
+    if last_offset + last_size > most:
+        until -= 1
+        last_offset, last_size = entries[until - 1]
+    if until <= at:
+        return 0
+    wanted = sum([size for _, size in entries[at:until]])
+    gaps = last_offset + last_size - offset - wanted
+    return until if 0 <= gaps <= GAP_BYTES and wanted <= left else 0

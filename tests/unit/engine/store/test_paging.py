@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.destination import QUEUE
 from engine.ports import READ_LANE
 from engine.store.open_files import OpenFiles
-from engine.store.paging import GAP_BYTES
+from engine.store.paging import GAP_BYTES, READ_BYTES
 from engine.store.settings import StoreSettings
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_home import UNLIMITED, FileHome
@@ -55,6 +55,33 @@ def test_neighbours_are_read_together() -> None:
     assert reads(home, queue, 0, 50) == 2  # open and read
     assert reads(home, queue, 0, 50) == 1
     assert reads(home, queue, 40, 20) == 2
+
+
+def test_small_gaps_that_add_up_are_read_along() -> None:
+    home = FileHome(StoreSettings(segment_bytes=1 << 20))
+    queue = home.store.open_destination(QUEUE, "orders")
+    other = home.store.open_destination(QUEUE, "bills")
+    for _ in range(50):
+        home.send(queue, 1)
+        home.send(other, 1, GAP_BYTES // 20)
+    home.flush()
+    home.workers.run_all()
+    assert reads(home, queue, 0, 50) == 2  # open and read
+    assert reads(home, queue, 10, 5) == 1
+
+
+def test_a_read_ends_at_its_limit() -> None:
+    home = FileHome(StoreSettings(segment_bytes=4 << 20))
+    queue = home.store.open_destination(QUEUE, "orders")
+    for _ in range(5):
+        home.send(queue, 1, READ_BYTES // 2 - 100)
+    home.flush()
+    home.workers.run_all()
+    assert reads(home, queue, 0, 5) == 4  # open, and two in each read
+    home.store.request(queue, 4, 0, 5, READ_BYTES)
+    home.workers.run_all(READ_LANE)
+    page = home.listener.pages.pop()
+    assert (len(page.messages), page.next_offset) == (3, 3)  # as much as was asked for, and the rest of one message
 
 
 def test_entries_come_from_files_and_memory_alike() -> None:
