@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from engine import gates
 from engine.consumer import AUTO, Consumer
@@ -17,6 +17,10 @@ from engine.settlement import SettlementBatch
 
 if TYPE_CHECKING:
     from engine.advisories import Advisories
+
+# What nearly every delivery goes through, looked up in the table once.
+DISPATCHED: Final = advance(READY, DISPATCH)
+ACKNOWLEDGED: Final = advance(IN_FLIGHT, ACKNOWLEDGE)
 
 
 class Dispatcher:
@@ -55,7 +59,6 @@ class Dispatcher:
         """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
         rotation = queue.rotation
         wall_ms = self.wall_ms
-        in_flight_state = advance(READY, DISPATCH)
         while rotation and queue.mask:
             consumer = rotation[0]
             client = consumer.client
@@ -85,13 +88,13 @@ class Dispatcher:
             delivery.consumer = consumer
             queue.delivered_count += 1
             if consumer.ack_mode == AUTO:
-                delivery.state = in_flight_state
+                delivery.state = DISPATCHED
                 client.deliver_settled(consumer, message, delivery.is_redelivered, delivery.failed_attempts + 1)
                 self.settle_automatically(delivery, consumer, queue)
                 if len(rotation) > 1:
                     rotation.rotate(-1)
                 continue
-            delivery.state = in_flight_state
+            delivery.state = DISPATCHED
             tag = self.next_tag
             self.next_tag = tag + 1
             delivery.tag = tag
@@ -142,29 +145,32 @@ class Dispatcher:
         """Count a delivery as acknowledged that never took a place in the window."""
         delivery.state = advance(delivery.state, ACKNOWLEDGE)
         consumer.acknowledged_count += 1
-        self._gone(delivery, consumer, queue)
+        self._gone(delivery.message, consumer, queue)
 
     def acknowledge(self, delivery: Delivery) -> None:
         """Settle a delivery as accepted; its place in the window is free unless a transaction freed it before."""
         consumer = delivery.consumer
         assert consumer is not None, "an acknowledged delivery is with a consumer"
-        was_in_flight = delivery.state == IN_FLIGHT
-        delivery.state = advance(delivery.state, ACKNOWLEDGE)
         tag = delivery.tag
         consumer.ledger.pop(tag, None)
         if tag > consumer.furthest_tag:
             consumer.furthest_tag = tag
         consumer.acknowledged_count += 1
         queue = delivery.lane.queue
-        if was_in_flight:
-            self.free_place(consumer, queue, delivery.message.size)
+        message = delivery.message
+        if delivery.state == IN_FLIGHT:
+            delivery.state = ACKNOWLEDGED
+            queue.in_flight_count -= 1
+            if consumer.window.give_back(message.size):
+                queue.list_consumer(consumer)
         else:
-            self.free_held_place(consumer, queue, delivery.message.size)
+            delivery.state = advance(delivery.state, ACKNOWLEDGE)
+            self.free_held_place(consumer, queue, message.size)
         if queue.selection is not None:
             queue.selection.left(delivery)
             if queue.is_watched and self.advisories is not None:
-                self.advisories.consumed(queue, delivery.message)
-        self._gone(delivery, consumer, queue)
+                self.advisories.consumed(queue, message)
+        self._gone(message, consumer, queue)
 
     def free_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
         """Give one place of the window back."""
@@ -177,10 +183,9 @@ class Dispatcher:
         if not queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(size_bytes):
             queue.list_consumer(consumer)
 
-    def _gone(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
+    def _gone(self, message: Message, consumer: Consumer, queue: Queue) -> None:
         queue.depth -= 1
         queue.acknowledged_count += 1
-        message = delivery.message
         if message.queue_offset >= 0 and queue.is_logged:
             if queue.account is not None:
                 queue.account.leave(message.size)

@@ -229,7 +229,8 @@ class Queue:
             self.rotation.append(consumer)
         else:
             self.selection.list_consumer(consumer)
-        self.mark_dirty()
+        if not self.is_dirty:
+            self.mark_dirty()
 
     def unlist_consumer(self, consumer: Consumer) -> None:
         """Take ``consumer`` out of the rotation; its siblings too."""

@@ -134,12 +134,12 @@ class Window:
         """Count one message as no longer in flight; return True if that opened a full window."""
         self.in_flight -= 1
         if size_bytes > self.counted_above:
-            self.returned += size_bytes
-            if self.returned >= self.return_at or self.in_flight == 0:
-                self.credit += self.returned
-                self.returned = 0
-        if not self.is_full or (self.in_flight > self.resume_at and self.gate == gates.WINDOW_FULL):
+            self._return_bytes(size_bytes)
+        if not self.is_full:
             return False
+        if self.gate == gates.WINDOW_FULL:
+            self.is_full = self.in_flight > self.resume_at
+            return not self.is_full
         return self._opens()
 
     def retake(self, size_bytes: int) -> None:
@@ -178,6 +178,13 @@ class Window:
 
     # -- the steps
 
+    def _return_bytes(self, size_bytes: int) -> None:
+        """Give octets back as credit, half of the window at a time."""
+        self.returned += size_bytes
+        if self.returned >= self.return_at or self.in_flight == 0:
+            self.credit += self.returned
+            self.returned = 0
+
     def _resume_at(self, limit: int) -> int:
         return limit // 2 if self.is_half else limit - 1
 
@@ -188,10 +195,8 @@ class Window:
         self.resume_at = self._resume_at(limit)
 
     def _opens(self) -> bool:
-        """Open a full window if what filled it is over."""
-        if self.gate == gates.WINDOW_FULL:
-            self.is_full = self.in_flight > self.resume_at
-        elif self.gate == gates.BYTES_FULL:
+        """Open a window that something else than messages filled, if that is over."""
+        if self.gate == gates.BYTES_FULL:
             self.is_full = self.credit <= 0
         return not self.is_full
 
@@ -259,7 +264,11 @@ class CreditWindow(Window):
 
     def give_back(self, size_bytes: int) -> bool:
         self.limit -= 1
-        return super().give_back(size_bytes)
+        self.in_flight -= 1
+        if size_bytes > self.counted_above:
+            self._return_bytes(size_bytes)
+        # Without credit it stays full: settling a message gives room for none.
+        return self.is_full and self.gate != gates.WINDOW_FULL and self._opens()
 
     def retake(self, size_bytes: int) -> None:
         self.limit += 1
