@@ -188,8 +188,9 @@ class Connection(asyncio.Protocol, Link, Flushable):
             if octets:
                 transport.write(octets)
                 self._written_bytes += len(octets)
-                session.output_written(self._is_writing_paused)
-            if session.is_finished():
+                if self._is_writing_paused or session.is_output_full:
+                    session.output_written(self._is_writing_paused)
+            if session.is_ending and session.is_finished():
                 self._session = None
                 session.connection_lost()
                 self._close_in_order(transport)

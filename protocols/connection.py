@@ -43,9 +43,16 @@ class Link(ABC):
 
 
 class ProtocolConnection(Client):
-    """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in."""
+    """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in.
 
-    __slots__ = ()
+    is_ending: nothing more is read; only then is there a sense in asking ``is_finished``.
+    """
+
+    __slots__ = ("is_ending",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ending = False
 
     @abstractmethod
     def receive_data(self, octets: bytes, now_ms: int) -> None:
@@ -60,7 +67,10 @@ class ProtocolConnection(Client):
 
     @abstractmethod
     def output_written(self, is_paused: bool) -> None:
-        """The octets of ``end_turn`` are with the transport; ``is_paused``: it wants no more for now."""
+        """The octets of ``end_turn`` are with the transport; ``is_paused``: it wants no more for now.
+
+        Called where that changes something: if it wants no more, or ``is_output_full``.
+        """
 
     @abstractmethod
     def is_finished(self) -> bool:

@@ -36,9 +36,11 @@ class ClearDecoder:
     Call ``next_frame_slow`` until it returns None after each ``receive_data``.  The session sets ``version`` when the
     peers have agreed on one, before it asks for the frame behind CONNECT or CONNECTED, and ``limits`` after a login.
     After an error every call raises it again and further octets are dropped.
+    is_drained: the last frame used up all there was; if not, ``next_frame`` says whether there is another.
     """
 
     __slots__ = (
+        "is_drained",
         "_parser",
         "_body_max",
         "_state",
@@ -56,6 +58,7 @@ class ClearDecoder:
 
     def __init__(self, limits: Limits | None = None) -> None:
         limits = limits or Limits()
+        self.is_drained = True
         self._parser = HeadParser(limits)
         self._body_max = limits.body_bytes
         self._state = BETWEEN
@@ -95,6 +98,7 @@ class ClearDecoder:
 
     def receive_data(self, octets: bytes) -> None:
         """Take one read's octets, to be handed out by ``next_frame``."""
+        self.is_drained = False
         if self._position >= len(self._buffer) and not self._waiting:
             self._buffer = octets
             self._position = 0

@@ -37,7 +37,10 @@ _ORD_S: Final = 83
 
 
 class Decoder(ClearDecoder):
-    """Call ``next_frame`` until it returns None after each ``receive_data``."""
+    """Call ``next_frame`` until it returns None after each ``receive_data``.
+
+    An ACK with nothing but an id is the same object each time: what it says is true until the next frame.
+    """
 
     __slots__ = (
         "_value_max",
@@ -46,6 +49,7 @@ class Decoder(ClearDecoder):
         "_known_length",
         "_ack",
         "_nack",
+        "_ack_frame",
         "_guess_before",
         "_guess_before_size",
         "_guess_after",
@@ -63,6 +67,7 @@ class Decoder(ClearDecoder):
         self._known_length = -1
         self._ack = self._parser.ack
         self._nack = self._parser.nack
+        self._ack_frame = Frame(ACK, self._ack, None, b"", b"")
         self._guess_before = b"\0"
         self._guess_before_size = 1
         self._guess_after = b""
@@ -120,8 +125,16 @@ class Decoder(ClearDecoder):
             if stop > at:
                 id_octets = buffer[at:stop]
                 if id_octets.isalnum():
-                    self._position = stop + 3
-                    return Frame(ACK, self._ack, None, id_octets, b"")
+                    at = stop + 3
+                    if at == size and not self._waiting:
+                        self._buffer = b""
+                        self._position = 0
+                        self.is_drained = True
+                    else:
+                        self._position = at
+                    frame = self._ack_frame
+                    frame.id = id_octets
+                    return frame
             return self._next_with_id(ACK, at)
         if octet == _ORD_N and buffer.startswith(b"NACK\nid:", start):
             return self._next_with_id(NACK, start + 8)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.message import INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, TEXT, Message
 from protocols.stomp.escapes import block_for
 from protocols.stomp.versions import VERSION_1_1, VERSION_1_2
+
+# What differs from message to message, in one go where nothing is peculiar: piece by piece takes twice the time.
+_HEAD: Final = b"message-id:%b%d\npriority:%d\nexpires:%d\n%bcontent-length:%d\ntimestamp:%d\n"
+_TEXT_HEAD: Final = b"message-id:%b%d\npriority:%d\nexpires:%d\n%btimestamp:%d\n"
+_PERSISTENT: Final = b"persistent:true\n"
+_PRIORITY_TOLD: Final = 1 << PRIORITY_SHIFT  # from here on the flags hold the priority as it was sent
 
 
 def message_parts(
@@ -23,20 +31,24 @@ def message_parts(
         headers = block_for(headers, version)
         annotations = block_for(annotations, version)
     log_offset = message.log_offset
-    head = b"message-id:%b%d\npriority:%d\nexpires:%d\n%b%b%b" % (
-        id_prefix if log_offset >= 0 else serial_prefix,
-        log_offset if log_offset >= 0 else message.serial,
-        message.priority if flags < 1 << PRIORITY_SHIFT else message.jms_priority(),
-        message.expires_ms,
-        b"persistent:true\n" if flags & PERSISTENT else b"",
-        # A text ends at its NUL, unless it holds one (amq-msg-type:text with a content-length).
-        b"" if flags & TEXT and b"\0" not in body else b"content-length:%d\n" % len(body),
-        b""
-        if b"timestamp:" in headers and (b"\ntimestamp:" in headers or headers.startswith(b"timestamp:"))
-        else b"timestamp:%d\n" % message.store_time_ms,
-    )
+    prefix = serial_prefix
+    number = message.serial
+    if log_offset >= 0:
+        prefix = id_prefix
+        number = log_offset
+    priority = message.priority if flags < _PRIORITY_TOLD else message.jms_priority()
+    persistent = _PERSISTENT if flags & PERSISTENT else b""
+    time_ms = message.store_time_ms
+    # A text ends at its NUL, unless it holds one (amq-msg-type:text with a content-length).
+    # ``find``, because ``in`` costs octets an exception: it tries whether they are a number first.
+    if flags & TEXT and body.find(b"\0") < 0:
+        head = _TEXT_HEAD % (prefix, number, priority, message.expires_ms, persistent, time_ms)
+    else:
+        head = _HEAD % (prefix, number, priority, message.expires_ms, persistent, len(body), time_ms)
+    if headers.find(b"timestamp:") >= 0 and (headers.startswith(b"timestamp:") or headers.find(b"\ntimestamp:") >= 0):
+        head = head[: head.rindex(b"timestamp:")]  # the sender's own counts
     if flags & INGRESS:
-        head += b"ingress-timestamp:%d\n" % message.store_time_ms
+        head += b"ingress-timestamp:%d\n" % time_ms
     return head, annotations, headers, b"\n", body, b"\0\n"
 
 

@@ -131,24 +131,25 @@ class StompSession(ProtocolConnection):
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         self.is_touched = False
+        out = self.out
         confirmations = self.confirmations
-        confirmed = confirmations.end_turn(offset, confirmed_offset)
+        if confirmations.has_logged or confirmations.receipts or confirmations.earlier:
+            confirmed = confirmations.end_turn(offset, confirmed_offset)
+            if confirmed:
+                out.append(confirmed)
         if confirmations.owed:
             self.broker.store_events.await_confirmation(self)
-        out = self.out
-        if confirmed:
-            out.append(confirmed)
         if self.ending.error:
             out.append(self.ending.take_error(self.now_ms, not confirmations.owed))
         if not out:
             return b""
         octets = b"".join(out)
         out.clear()
+        self.out_bytes = 0
         self.heartbeat.sent_ms = self.now_ms
         return octets
 
     def output_written(self, is_paused: bool) -> None:
-        self.out_bytes = 0
         if is_paused:
             self.is_output_full = True
         elif self.is_output_full:
@@ -203,6 +204,7 @@ class StompSession(ProtocolConnection):
 
     def connection_lost(self) -> None:
         self.state = ENDING
+        self.is_ending = True
         self._let_go(is_lost=True)
 
     def shut_down(self) -> None:
@@ -240,13 +242,16 @@ class StompSession(ProtocolConnection):
         delivery.key = key
         if message.wire is not None and self.version == VERSION_1_2:
             out.append(message.wire)
+        elif message.encoding == STOMP_ENCODING and consumer.queue.is_logged:
+            out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
         else:
             self._append_message(message, consumer.queue)
         self.out_bytes += message.size + DELIVERY_OVERHEAD_BYTES
         if self.out_bytes > self.out_limit:
             self.is_output_full = True
         if not self.is_touched:
-            self._touch()
+            self.is_touched = True
+            self.link.touch()
 
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         subscription = consumer.adapter
@@ -315,14 +320,18 @@ class StompSession(ProtocolConnection):
                     if frame is None:
                         break
                     command = frame.command
-                    if command == frames.SEND:
-                        self._send(frame)
-                    elif command == frames.ACK:
+                    if command == frames.ACK:
                         self._acknowledge(frame)
+                        if decoder.is_drained:  # a consumer that takes one at a time: one read brings one ACK
+                            break
+                    elif command == frames.SEND:
+                        self._send(frame)
+                        if self.parking.is_reading_paused:
+                            break
                     else:
                         self._take_rare(frame)
-                    if self.parking.is_reading_paused:
-                        break
+                        if self.parking.is_reading_paused:
+                            break
                 else:
                     if self.state == AWAITING_CONNECT:
                         frame = None
@@ -333,9 +342,11 @@ class StompSession(ProtocolConnection):
                 break
             except PenstockError as error:
                 self._refuse(error, frame)
-        self.heartbeat.frame_seen(decoder.has_partial(), self.now_ms)
+        if not decoder.is_drained or self.heartbeat.partial_since_ms >= 0:
+            self.heartbeat.frame_seen(decoder.has_partial(), self.now_ms)
         if not self.is_touched:
-            self._touch()
+            self.is_touched = True
+            self.link.touch()
 
     def _take(self, frame: Frame) -> None:
         """Take one frame that was parked."""
@@ -610,6 +621,7 @@ class StompSession(ProtocolConnection):
     def _end(self, error: bytes, is_lost: bool) -> None:
         """Finish with an ERROR that waits, for a bounded time, for the confirmations before it."""
         self.state = ENDING
+        self.is_ending = True
         self.ending.fail(error, self.now_ms + self.settings.ending_time_ms)
         self._let_go(is_lost)
         self._touch()
@@ -617,6 +629,7 @@ class StompSession(ProtocolConnection):
     def _leave(self, frame: Frame | None, is_lost: bool) -> None:
         """Finish once everything that came is confirmed; DISCONNECT is ``frame``, or the client has closed its side."""
         self.state = ENDING
+        self.is_ending = True
         error = error_frame(self._too_late("the store to take what came before it"), frame, self.version)
         self.ending.leave(error, self.now_ms + self.settings.disconnect_time_ms)
         self._let_go(is_lost)

@@ -163,11 +163,11 @@ class AmqpConnection(ProtocolConnection):
             return b""
         octets = b"".join(out)
         out.clear()
+        self.out_bytes = 0
         self.idle.sent_ms = self.now_ms
         return octets
 
     def output_written(self, is_paused: bool) -> None:
-        self.out_bytes = 0
         was_full = self.is_socket_full
         self.is_socket_full = is_paused
         if was_full and not is_paused:
@@ -215,6 +215,7 @@ class AmqpConnection(ProtocolConnection):
 
     def connection_lost(self) -> None:
         self.state = ENDING
+        self.is_ending = True
         self._let_go(is_lost=True)
 
     def shut_down(self) -> None:
@@ -448,6 +449,7 @@ class AmqpConnection(ProtocolConnection):
             return
         self._let_go(is_lost)
         self.state = ENDING
+        self.is_ending = True
         self.last_words = last_words
         self.ending_deadline_ms = self.now_ms + self.settings.ending_time_ms
         self.touch()

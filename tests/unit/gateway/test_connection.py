@@ -77,7 +77,7 @@ class Transport(asyncio.Transport):
 
 
 class Session(ProtocolConnection):
-    """Answers each read with the same octets; ``finished`` ends it."""
+    """Answers each read with the same octets; ``finish`` ends it."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
@@ -105,6 +105,9 @@ class Session(ProtocolConnection):
     def output_written(self, is_paused: bool) -> None:
         self.check()
         self.log.append(f"written, {'paused' if is_paused else 'open'}")
+
+    def finish(self) -> None:
+        self.is_ending = self.finished = True
 
     def is_finished(self) -> bool:
         return self.finished
@@ -211,8 +214,15 @@ async def test_octets_in_and_out_once_a_turn(world: World) -> None:
     assert world.transport.written == []
     world.turn()
     assert world.transport.written == [b"ab"]
-    assert world.session.log == ["written, open"]
+    assert world.session.log == [], "nothing has changed for the session"
     assert (world.transport.limit, world.connection.peer()) == (4096, "192.0.2.7:5555")
+
+
+async def test_a_session_that_has_held_itself_back_is_told_what_has_left(world: World) -> None:
+    world.session.is_output_full = True
+    world.connection.data_received(b"a")
+    world.turn()
+    assert world.session.log == ["written, open"]
 
 
 async def test_a_turn_without_octets_writes_nothing(world: World) -> None:
@@ -274,25 +284,25 @@ async def test_the_first_tick_comes_at_once(world: World) -> None:
 
 
 async def test_the_end_says_that_no_more_comes_and_reads_on(world: World) -> None:
-    world.session.finished = True
+    world.session.finish()
     world.connection.pause_reading()
     world.transport.taken()
     world.connection.data_received(b"last words")
     world.turn()
     assert world.transport.written == [b"last words"]
     assert world.transport.taken() == ["eof", "resume"], "a close with input unread would reset the connection"
-    assert (world.session.log, world.host.closed) == (["written, open", "lost"], 0)
+    assert (world.session.log, world.host.closed) == (["lost"], 0)
     world.connection.data_received(b"still sending")
     assert world.session.out == b""
     world.connection.pause_writing()
     assert world.transport.taken() == ["resume"]
     world.connection.connection_lost(None)  # the peer has closed
     assert world.host.closed == 1
-    assert world.session.log == ["written, open", "lost"]
+    assert world.session.log == ["lost"]
 
 
 async def test_a_peer_that_does_not_close_is_closed(world: World) -> None:
-    world.session.finished = True
+    world.session.finish()
     world.connection.touch()
     world.turn()
     world.connection._end_linger(world.transport, LINGER_ROUNDS)
@@ -300,7 +310,7 @@ async def test_a_peer_that_does_not_close_is_closed(world: World) -> None:
 
 
 async def test_a_peer_that_still_reads_gets_its_time_but_not_for_ever(world: World) -> None:
-    world.session.finished = True
+    world.session.finish()
     world.connection.touch()
     world.turn()
     world.transport.unsent = 1
@@ -313,7 +323,7 @@ async def test_a_peer_that_still_reads_gets_its_time_but_not_for_ever(world: Wor
 
 async def test_a_transport_that_cannot_half_close_is_closed() -> None:
     world = World(can_half_close=False)
-    world.session.finished = True
+    world.session.finish()
     world.connection.touch()
     world.turn()
     assert world.transport.calls == ["close"]
@@ -334,7 +344,7 @@ async def test_small_answers_are_not_held_back_by_the_kernel() -> None:
 
 
 async def test_a_peer_that_has_gone_when_we_say_good_bye(world: World) -> None:
-    world.session.finished = True
+    world.session.finish()
     world.transport.is_gone = True
     world.connection.touch()
     world.turn()
@@ -448,7 +458,7 @@ async def test_the_kernel_looks_after_silent_peers() -> None:
 async def test_the_end_of_input_is_the_session_s_affair(world: World) -> None:
     assert world.connection.eof_received()
     assert world.session.log == ["input ended"]
-    world.session.finished = True
+    world.session.finish()
     world.connection.touch()
     world.turn()
     assert world.transport.calls == ["close"], "there is nothing left to read"

@@ -206,6 +206,23 @@ def test_has_partial(octets: bytes, is_partial: bool) -> None:
     assert decoder.has_partial() == is_partial
 
 
+@pytest.mark.parametrize(
+    ("octets", "is_drained"),
+    [
+        pytest.param(b"ACK\nid:7\n\n\0", True, id="alone"),
+        pytest.param(b"ACK\nid:7\n\n\0\n", False, id="with an EOL behind it"),
+        pytest.param(b"ACK\nid:7\n\n\0A", False, id="with the next"),
+    ],
+)
+def test_an_ack_that_came_alone_leaves_nothing(octets: bytes, is_drained: bool) -> None:
+    decoder = Decoder()
+    decoder.receive_data(octets)
+    frame = decoder.next_frame()
+    assert (frame is not None, decoder.is_drained) == (True, is_drained)
+    decoder.receive_data(b"CK\nid:8\n\n\0")
+    assert not decoder.is_drained, "who looks has not seen what came since"
+
+
 def test_buffered_bytes_counts_what_is_not_a_frame_yet() -> None:
     decoder = Decoder()
     decoder.receive_data(b"SEND\n")
