@@ -6,7 +6,7 @@ import itertools
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -64,12 +64,16 @@ _numbers = itertools.count(1)
 def _starter(directory: Path) -> Iterator[StartGateway]:
     started: list[GatewayProcess] = []
 
-    def start(config: str = "", data: Path | None = None, module: str = "gateway") -> GatewayProcess:
+    def start(
+        config: str = "", data: Path | None = None, module: str = "gateway", more: Sequence[str] = ()
+    ) -> GatewayProcess:
         home = directory / str(next(_numbers))
         home.mkdir()
-        file = home / "penstock.yaml"
-        file.write_text(config)
-        process = GatewayProcess(data or home / "data", file if config else None, home / "log")
+        files = []
+        for number, text in enumerate([config, *more] if config else []):
+            files.append(home / f"{number}.config")
+            files[-1].write_text(text)
+        process = GatewayProcess(data or home / "data", files, home / "log")
         process.module = module
         started.append(process)
         process.start()

@@ -124,7 +124,7 @@ def test_a_fault_of_ours_stops_the_process_and_the_next_start_recovers(tmp_path:
         _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == exit_codes.FAILED
     assert b"a fault in its session while receiving" in said and b"AssertionError: planted" in said
-    gateway = GatewayProcess(data, None, tmp_path / "log")
+    gateway = GatewayProcess(data, [], tmp_path / "log")
     gateway.start()
     assert "store: not closed cleanly" in log_of(gateway)
     gateway.dispose()

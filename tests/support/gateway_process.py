@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
@@ -31,9 +32,9 @@ class GatewayFailed(AssertionError):
 class GatewayProcess:
     """``penstock run`` on one data directory; ports are free ones, chosen anew at each start unless told otherwise."""
 
-    def __init__(self, data: Path, config: Path | None, log: Path) -> None:
+    def __init__(self, data: Path, configs: list[Path], log: Path) -> None:
         self.data = data
-        self.config = config
+        self.configs = configs
         self.log = log
         self.is_damaged = False  # a test has spoilt the store on purpose
         self.module = "gateway"
@@ -49,8 +50,8 @@ class GatewayProcess:
         assert self._process is None, "the gateway runs already"
         command = [sys.executable, "-m", self.module, "run", "--json", "--data", str(self.data)]
         command += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}", "--http", "http://127.0.0.1:0"]
-        if self.config is not None:
-            command += ["--config", str(self.config)]
+        for config in self.configs:
+            command += ["--config", str(config)]
         with self.log.open("ab") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         self._process = process
@@ -153,6 +154,11 @@ class GatewayProcess:
 
 
 class StartGateway(Protocol):
-    """Start one gateway more; ``config`` is the text of its YAML file, ``module`` what is run."""
+    """Start one gateway more.
 
-    def __call__(self, config: str = "", data: Path | None = None, module: str = "gateway") -> GatewayProcess: ...
+    config: the text of its file; more: those of further ones, in any format.  module: what is run.
+    """
+
+    def __call__(
+        self, config: str = "", data: Path | None = None, module: str = "gateway", more: Sequence[str] = ()
+    ) -> GatewayProcess: ...
