@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -202,7 +202,7 @@ def test_stomp_py_browses_and_subscribes_durably(guarded: GatewayProcess, dialec
 
 
 def check_amqp(gateway: GatewayProcess, who: str, what: str, place: str, refusal: str) -> None:
-    options = {"container_id": f"{who}-amqp"} if what == "durable" else {}
+    options: dict[str, Any] = {"container_id": f"{who}-amqp"} if what == "durable" else {}
     connection = BlockingConnection(
         f"amqp://{who}:secret@127.0.0.1:{gateway.stomp_port}", timeout=LIMIT_S, allowed_mechs="PLAIN", **options
     )
@@ -223,7 +223,8 @@ def use(connection: BlockingConnection, what: str, place: str) -> None:
     if what == "send":
         connection.create_sender(address).send(Message("x"))
     elif what == "durable":
-        connection.create_receiver(address, name="bills", options=DurableSubscription()).close()
+        receiver: Any = connection.create_receiver(address, name="bills", options=DurableSubscription())
+        receiver.close()  # ends the subscription
     else:
         connection.create_receiver(address, options=Copy() if what == "browse" else None)
 
