@@ -22,8 +22,11 @@ SECOND_MS: Final = 1_000
 HOUR_MS: Final = 3_600 * SECOND_MS
 TLS_SCHEME: Final = "tls"
 
+SERVER_NAME: Final = "Penstock"
+
 Flush = Literal["sync", "async"]
 ClientCertificate = Literal["wanted", "required"]
+StompDialect = Literal["penstock", "activemq"]
 
 LOCAL_ZONE: Final = "local"  # of cron expressions: the machine's time zone
 
@@ -131,6 +134,7 @@ class StompLimits:
 
 @dataclass(frozen=True, slots=True)
 class StompConfig:
+    dialect: StompDialect = "penstock"  # activemq: an ERROR keeps the connection, NACK gives up, the name in CONNECTED
     default_persistent: bool = False  # of a SEND without ``persistent``; ActiveMQ's default, not JMS's
     strict_headers: bool = False  # an unknown ``activemq.*`` header is an ERROR
     heart_beat_grace: float = 2.0  # times the agreed interval, until a silent peer is given up
@@ -242,7 +246,7 @@ class ServerConfig:
     notes: what files say without an effect, or with another one than where they come from.
     """
 
-    server_name: str = "Penstock"
+    server_name: str = SERVER_NAME
     data_directory: str = "data"
     listeners: Listeners = field(default_factory=Listeners)
     store: StoreConfig = field(default_factory=StoreConfig)

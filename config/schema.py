@@ -225,6 +225,7 @@ SERVER: Final[Tree] = {
     "advisory-support": Leaf("advisory_support", Boolean()),
     "destinations-max": Leaf("destinations_max", Integer(1, 10_000_000)),
     "stomp": {
+        "dialect": Leaf("stomp.dialect", Choice("penstock", "activemq")),
         "default-persistent": Leaf("stomp.default_persistent", Boolean()),
         "strict-headers": Leaf("stomp.strict_headers", Boolean()),
         "heart-beat-grace": Leaf("stomp.heart_beat_grace", Number(1, 100)),

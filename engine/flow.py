@@ -294,6 +294,7 @@ class Flow(TimerTarget):
         if wait.gate == gates.RATE:
             self._admit(number)
             return
+        del self.parked[number][(wait.gate, uri)]  # what waits behind the message has a deadline of its own
         assert account is not None, "only a limit of the address has a deadline"
         wait.client.waited_too_long(
             uri,

@@ -6,7 +6,7 @@ them has no ``Selection``: then every consumer takes the next message (engine.di
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -254,8 +254,11 @@ class Selection:
             rotation.remove(consumer)
 
     def list_consumer(self, consumer: Consumer) -> None:
-        """Let a consumer take its turn, the last one of its priority."""
+        """Let a consumer take its turn: the last one of its priority, or in its own place where there are no turns."""
         rotation = self.queue.rotation
+        if not self.is_in_turn:
+            insort(rotation, consumer, key=_rank)
+            return
         if not self.has_priorities or not rotation or rotation[-1].priority >= consumer.priority:
             rotation.append(consumer)
             return
@@ -297,8 +300,8 @@ class Selection:
         if self.active is not None:
             self.wake(self.active)
             return
-        if self.has_priorities:
-            consumer = min(idle, key=_priority)
+        if self.has_priorities or not self.is_in_turn:
+            consumer = min(idle, key=_priority if self.is_in_turn else _rank)
             idle.remove(consumer)
         else:
             consumer = idle.popleft()

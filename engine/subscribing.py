@@ -116,6 +116,8 @@ class Subscribing(DestinationWatcher):
             consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
+        if queue.settings.queue.purge_on_no_consumers:
+            self.broker.upkeep.consumer_came(consumer)
         if queue.feed is not None and queue.feed.is_browser:
             if options.is_browser:
                 self.broker.browsing.consumers.append(consumer)

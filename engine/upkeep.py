@@ -60,10 +60,14 @@ class Purge(Client, TimerTarget):
         if self.is_done:
             return
         if not self.queue.is_dirty and self.consumer.gate() in _IDLE:
-            self.is_done = True
-            self.broker.disconnect(self, is_lost=False)
+            self.stop()
         else:
             self._tick()
+
+    def stop(self) -> None:
+        """Drop no more; what is left stays."""
+        self.is_done = True
+        self.broker.disconnect(self, is_lost=False)
 
     def release_confirmations(self, offset: int) -> bool:
         return False
@@ -75,8 +79,7 @@ class Purge(Client, TimerTarget):
         raise AssertionError("a purge sends nothing")
 
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        self.is_done = True
-        self.broker.disconnect(self, is_lost=False)
+        self.stop()
 
     def describe(self) -> dict[str, str]:
         return {"address": "purge"}
@@ -114,6 +117,12 @@ class Upkeep(TimerTarget):
             self.broker.flush_settlements()
             self.broker.let_go(destination)
         self.broker.destinations.remove(destination)
+
+    def consumer_came(self, consumer: Consumer) -> None:
+        """What comes from now on is for the new consumer, and not for the one that drops what nobody was there for."""
+        for other in list(consumer.queue.consumers.values()):
+            if other is not consumer and isinstance(other.client, Purge):
+                other.client.stop()
 
     def consumer_gone(self, consumer: Consumer) -> None:
         """The last consumer of a queue may have left."""

@@ -8,7 +8,7 @@ import socket
 from dataclasses import replace
 from typing import Final
 
-from config.model import Endpoint, ServerConfig
+from config.model import SERVER_NAME, Endpoint, ServerConfig
 from engine.broker import Broker
 from engine.transaction import TransactionLimits
 from gateway.connection import Connection, ConnectionHost
@@ -21,6 +21,7 @@ from protocols.amqp.v1_0.conversion import StompForm
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
 from protocols.detect import STOMP
+from protocols.stomp.dialects import DIALECTS
 from protocols.stomp.encoder import encode
 from protocols.stomp.frames import ERROR
 from protocols.stomp.limits import Limits
@@ -190,10 +191,12 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
     """Return what the configuration says about STOMP connections."""
     stomp = config.stomp
     limits = stomp.limits
+    dialect = DIALECTS[stomp.dialect]
     return SessionSettings(
         converter=StompForm(),
-        server=config.server_name,
+        server=dialect.server if dialect.server and config.server_name == SERVER_NAME else config.server_name,
         defaults=config.listeners.stomp.defaults,
+        dialect=dialect,
         needs_login=needs_login,
         groups=config.groups,
         default_persistent=stomp.default_persistent,

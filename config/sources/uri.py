@@ -18,7 +18,7 @@ from config.destination_options import CONSUMER, parse_query, with_delays
 from config.jms_options import PREFETCH, REDELIVERY
 from config.model import GIB, NO_DEFAULTS, TLS_SCHEME, ConnectionDefaults, Endpoint
 from config.options import Option, OptionError, Table, all_listed, computed, honoured, refused, table, unknown_option
-from config.values import Boolean, Bytes, Integer, JsonSchema, Kind, Number, Text
+from config.values import Boolean, Bytes, Choice, Integer, JsonSchema, Kind, Number, Text
 
 ACTIVEMQ: Final = "activemq."  # before a consumer's option in a header of SUBSCRIBE
 
@@ -131,6 +131,7 @@ OPTIONS: Final = table(
         "server.stomp.limits.connect_time_ms",
         "server.amqp.limits.connect_time_ms",
     ),
+    honoured("stomp.dialect", Choice("penstock", "activemq"), "activemq", "server.stomp.dialect"),
     honoured("transport.hbGracePeriodMultiplier", Number(1, 100), "1.5", "server.stomp.heart_beat_grace"),
     *all_listed("a client that does not ask for heart-beats gets none", "transport.defaultHeartBeat"),
     *all_listed(

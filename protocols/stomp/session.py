@@ -280,8 +280,12 @@ class StompSession(ProtocolConnection):
 
     def admit(self) -> None:
         self.broker.sender = self.client_number
+        self._take_parked(self.parking.take_all())
+
+    def _take_parked(self, parked: list[Frame]) -> None:
+        """Try again what was parked, in order; what must still wait is parked again."""
         parking = self.parking
-        for frame in parking.take_all():
+        for frame in parked:
             self._take(frame)
         if parking.is_reading_paused and not parking.is_disconnecting and parking.parked_bytes < parking.park_bytes:
             parking.is_reading_paused = False
@@ -299,7 +303,13 @@ class StompSession(ProtocolConnection):
     def waited_too_long(self, uri: str, error: EngineError) -> None:
         parked = self.parking.parked
         frame = next((one for one in parked if _waits_for(one, uri)), parked[0] if parked else None)
-        self._fail(error, frame)
+        self._refuse(error, frame)
+        if self.state != OPEN or frame is None:
+            return
+        transaction = self.transactions.committing.pop(frame, None)
+        if transaction is not None:
+            self.broker.abort(transaction)
+        self._take_parked([one for one in self.parking.take_all() if one is not frame])
 
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
         self._fail(error, None)  # STOMP has no frame that ends one subscription
@@ -508,10 +518,11 @@ class StompSession(ProtocolConnection):
 
     def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
         """The general form: cumulative modes, NACK, transactions."""
-        covered = self.broker.covered(delivery)
+        is_ack = frame.command == frames.ACK
+        dialect = self.settings.dialect
+        covered = [delivery] if dialect.is_nack_single and not is_ack else self.broker.covered(delivery)
         if delivery.state != IN_FLIGHT or not covered:
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
-        is_ack = frame.command == frames.ACK
         feed = consumer.queue.feed
         if not is_ack and feed is not None and feed.is_browser:
             shower = "browser" if feed.replay is None else "replay"
@@ -521,9 +532,9 @@ class StompSession(ProtocolConnection):
             if is_ack:
                 transaction.add_accepted(covered)
             else:
-                transaction.add_refused(covered, refusal_in(frame.head.headers))
+                transaction.add_refused(covered, refusal_in(frame.head.headers, dialect.nack))
             return
-        refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers)
+        refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers, dialect.nack)
         self.subscriptions.forget(covered)
         for one in covered:
             if is_ack:
@@ -608,8 +619,11 @@ class StompSession(ProtocolConnection):
             self.link.pause_reading()
 
     def _refuse(self, error: PenstockError, frame: Frame | None) -> None:
-        """Answer with ERROR; the connection ends, but under 1.0 for a request that only asked for the wrong thing."""
-        if isinstance(error, EngineError | InvalidHeader) and self.version == VERSION_1_0 and self.state == OPEN:
+        """Answer with ERROR; the connection ends, but for a request that only asked for the wrong thing under 1.0, or
+        in a dialect that keeps it.
+        """
+        is_kept = self.version == VERSION_1_0 or self.settings.dialect.keeps_connection
+        if is_kept and isinstance(error, EngineError | InvalidHeader) and self.state == OPEN:
             self.confirmations.add_error(error_frame(error, frame, self.version))
         else:
             self._fail(error, frame)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.transaction import TransactionLimits
 from protocols.converter import Converter
+from protocols.stomp.dialects import PENSTOCK, Dialect
 from protocols.stomp.limits import Limits
 
 
@@ -19,10 +20,12 @@ class SessionSettings:
     groups: login -> the groups it is in.
     converter: of messages that came in by another protocol.
     defaults: what the listener's URI says for the subscriptions of its connections.
+    dialect: what is done as another broker does it.
     """
 
     server: str = "Penstock"
     defaults: ConnectionDefaults = NO_DEFAULTS
+    dialect: Dialect = PENSTOCK
     converter: Converter | None = None
     needs_login: bool = False
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -1,102 +1,6 @@
-# One scenario after another as a Ruby client would do it; prints "ok NAME" for each, or raises.
-#
-#   ruby features.rb HOST PORT VERSION PREFIX [SCENARIO...]
-#
-# PREFIX stands before every destination's name, so that runs do not meet.
+# One scenario after another as a Ruby client would do it: every kind of destination and subscription.
 
-require "stomp"
-require "timeout"
-
-HOST, PORT, VERSION, PREFIX, *WANTED = ARGV
-LIMIT = 30 # seconds for whatever must come
-
-class Client
-  def initialize(client_id = nil, connect_headers = {})
-    headers = VERSION == "1.0" ? {} : { "accept-version" => VERSION, "host" => HOST }
-    headers["client-id"] = client_id if client_id
-    @connection = Stomp::Connection.new(
-      hosts: [{ host: HOST, port: PORT.to_i }], reliable: false, connect_headers: headers.merge(connect_headers)
-    )
-    @receipts = 0
-    @kept = []
-  end
-
-  # Sends a frame that asks for a receipt and waits for it; messages that come meanwhile are kept.
-  def confirmed
-    @receipts += 1
-    id = "r#{@receipts}"
-    yield({ "receipt" => id })
-    loop do
-      frame = frame_from_wire
-      if frame.command == "RECEIPT"
-        raise "receipt #{frame.headers["receipt-id"]} instead of #{id}" unless frame.headers["receipt-id"] == id
-        return
-      end
-      @kept << frame
-    end
-  end
-
-  def send(destination, body, headers = {})
-    confirmed { |receipt| @connection.publish(destination, body, { "persistent" => "true" }.merge(headers, receipt)) }
-  end
-
-  def subscribe(destination, headers = {}, id = "s")
-    confirmed { |receipt| @connection.subscribe(destination, { "ack" => "client" }.merge(headers, receipt), id) }
-  end
-
-  def unsubscribe(destination, headers = {}, id = "s")
-    confirmed { |receipt| @connection.unsubscribe(destination, headers.merge(receipt), id) }
-  end
-
-  def message
-    frame = @kept.shift || frame_from_wire
-    raise "#{frame.command}: #{frame.headers} #{frame.body}" unless frame.command == "MESSAGE"
-    frame
-  end
-
-  def bodies(count)
-    Array.new(count) { message.body }
-  end
-
-  def ack(message, headers = {})
-    confirmed { |receipt| @connection.ack(*named(message, headers.merge(receipt))) }
-  end
-
-  def nack(message, headers = {})
-    confirmed { |receipt| @connection.nack(*named(message, headers.merge(receipt))) }
-  end
-
-  def close
-    @connection.disconnect
-  end
-
-  private
-
-  def named(message, headers)
-    id = VERSION == "1.2" ? message.headers["ack"] : message.headers["message-id"]
-    of = message.headers["subscription"] # 1.0 need not have one
-    [id, (of ? { "subscription" => of } : {}).merge("id" => id).merge(headers)]
-  end
-
-  def frame_from_wire
-    frame = Timeout.timeout(LIMIT) { @connection.receive }
-    raise "connection lost" if frame.nil?
-    raise "ERROR: #{frame.headers} #{frame.body}" if frame.command == "ERROR"
-    frame
-  end
-end
-
-def same(found, expected)
-  raise "#{found.inspect} instead of #{expected.inspect}" unless found == expected
-end
-
-def queue(name)
-  "/queue/#{PREFIX}.#{name}"
-end
-
-def topic(name)
-  "/topic/#{PREFIX}.#{name}"
-end
+require_relative "client"
 
 SCENARIOS = {
   "durable" => lambda {
@@ -242,7 +146,4 @@ SCENARIOS = {
   }
 }.freeze
 
-(WANTED.empty? ? SCENARIOS.keys : WANTED).each do |name|
-  SCENARIOS.fetch(name).call
-  puts "ok #{name}"
-end
+run(SCENARIOS)

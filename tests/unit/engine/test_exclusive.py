@@ -72,6 +72,22 @@ def test_strict_order_fills_one_consumer_before_the_next() -> None:
     assert (first.bodies(), second.bodies()) == (numbers(0, 1, 2), numbers(3, 4))
 
 
+def test_in_strict_order_the_first_with_room_comes_first_however_the_messages_come() -> None:
+    world = EngineWorld(address("q", queue__strict_order_dispatch=True))
+    first, second = world.client("first"), world.client("second")
+    world.consumer(first, prefetch=2)
+    world.consumer(second)
+    for number in range(3):
+        world.send(b"%d" % number)
+    held = first.take()
+    assert ([one.message.body for one in held], second.bodies()) == (numbers(0, 1), numbers(2))
+    world.acknowledge(held[0])
+    world.send(b"3")
+    world.acknowledge(held[1])
+    world.send(b"4")
+    assert (first.bodies(), second.bodies()) == (numbers(3, 4), [])
+
+
 # -- exclusive
 
 

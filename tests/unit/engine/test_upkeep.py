@@ -115,6 +115,22 @@ def test_what_waits_goes_with_the_last_consumer_where_the_address_says_so() -> N
     assert world.stats("p").depth == 0 and world.broker.clients == {}
 
 
+def test_who_comes_while_a_queue_is_emptied_gets_what_comes_from_then_on() -> None:
+    world = EngineWorld(address("p", queue__purge_on_no_consumers=True))
+    client = world.client()
+    consumer = world.consumer(client, "p")
+    world.send(b"held", to="p")
+    client.bodies()
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.turn()
+    assert world.stats("p").depth == 0
+    world.consumer(client, "p")
+    world.send(b"1", b"2", to="p")
+    world.advance(1_000)
+    assert client.bodies() == [b"1", b"2"]
+    assert list(world.broker.clients.values()) == [client]
+
+
 def test_a_queue_takes_so_many_consumers_and_a_name_that_is_not_made() -> None:
     world = EngineWorld(address("one", queue__max_consumers=1), address("fixed.>", queue__auto_create=False))
     client = world.client()

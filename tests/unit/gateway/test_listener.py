@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from config.matching import AddressMatcher
-from config.model import Endpoint, Listeners, ServerConfig, StompConfig, StompLimits
+from config.model import Endpoint, Listeners, ServerConfig, StompConfig, StompDialect, StompLimits
 from config.scram import hash_password
 from engine.broker import Broker
 from engine.store.memory_store import MemoryStore
@@ -21,6 +21,7 @@ from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import REFUSED_MAX, Listener, session_settings
 from gateway.security import Security
 from gateway.workers import ThreadWorkers
+from protocols.stomp.dialects import DIALECTS
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n%b\n\0"
 
@@ -262,3 +263,17 @@ def test_settings_come_from_the_configuration() -> None:
     assert settings.subscription_count == 3
     assert settings.transaction_limits == TransactionLimits(4, 5, 6)
     assert (settings.unread_output_bytes, settings.block_park_bytes, settings.block_park_max_bytes) == (7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "server"),
+    [
+        ("penstock", "Penstock", "Penstock"),
+        ("activemq", "Penstock", "ActiveMQ/5.18.0 (Penstock)"),
+        ("activemq", "Turbine", "Turbine"),
+    ],
+)
+def test_the_dialect_of_a_listener(dialect: StompDialect, name: str, server: str) -> None:
+    config = ServerConfig(server_name=name, stomp=StompConfig(dialect=dialect))
+    settings = session_settings(config, needs_login=False)
+    assert (settings.dialect, settings.server) == (DIALECTS[dialect], server)

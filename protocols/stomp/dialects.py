@@ -1,0 +1,34 @@
+"""What a listener may do as another broker does it, where that differs from what we do.
+
+Source: semantics.md sections 1 and 2.6 and the wire notes on errors: ActiveMQ answers a wrong request with ERROR and
+keeps the connection; a NACK gives exactly the named message up, at once, in every ack mode; clients find its name in
+CONNECTED and choose their own dialect by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """server: what CONNECTED calls us, unless the configuration has a name; "" for our own.
+
+    keeps_connection: an ERROR that answers a wrong request does not end the connection, in any version.
+    nack: what a NACK means that does not say more; is_nack_single: it is of one message also in mode ``client``.
+    """
+
+    server: str = ""
+    keeps_connection: bool = False
+    nack: Refusal = AS_THE_ADDRESS_SAYS
+    is_nack_single: bool = False
+
+
+PENSTOCK: Final = Dialect()
+ACTIVEMQ: Final = Dialect("ActiveMQ/5.18.0 (Penstock)", True, Refusal("dead-letter"), True)
+
+DIALECTS: Final[Mapping[str, Dialect]] = {"penstock": PENSTOCK, "activemq": ACTIVEMQ}

@@ -1,0 +1,160 @@
+"""The dialect ``activemq`` of a STOMP listener: what ActiveMQ does, where we do otherwise (semantics.md 1 and 2.6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocols.stomp.dialects import ACTIVEMQ, DIALECTS
+from protocols.stomp.settings import SessionSettings
+from tests.support.engine_world import address
+from tests.support.stomp_gateway import Peer, StompGateway
+
+DLQ = "ActiveMQ.DLQ"
+SETTINGS = SessionSettings(dialect=ACTIVEMQ)
+VERSIONS = ["1.0", "1.1", "1.2"]
+
+
+def nack(peer: Peer, message: dict[str, str], version: str, **headers: str) -> None:
+    named = {"id": message["ack"]} if version == "1.2" else {"message_id": message["message-id"], "subscription": "s"}
+    peer.send("NACK", **named, **headers)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("command", "headers", "condition"),
+    [
+        ("SEND", {"destination": "/queue/a..b"}, "invalid-destination"),
+        ("SEND", {"destination": "/queue/q", "transaction": "unknown"}, "transaction-error"),
+        ("COMMIT", {"transaction": "unknown"}, "transaction-error"),
+        ("ACK", {"id": "7", "message_id": "7"}, "invalid-header"),
+        ("SUBSCRIBE", {"destination": "/queue/q", "id": "1", "selector": "a ="}, "invalid-selector"),
+        ("UNSUBSCRIBE", {"id": "unknown"}, "invalid-header"),
+    ],
+)
+def test_a_wrong_request_keeps_the_connection(
+    version: str, command: str, headers: dict[str, str], condition: str
+) -> None:
+    peer = StompGateway(settings=SETTINGS).connect(version)
+    peer.send(command, **headers, receipt="r1")
+    (error,) = peer.take()
+    assert (error.command, error["condition"], error["receipt-id"]) == ("ERROR", condition, "r1")
+    peer.publish("/queue/q", b"goes on", receipt="r2")
+    assert peer.receipts() == ["r2"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("octets", [b"NONSENSE\n\n\0", b"SEND\nno colon\n\n\0", b"CONNECT\n\n\0"])
+def test_a_broken_protocol_still_ends_it(version: str, octets: bytes) -> None:
+    peer = StompGateway(settings=SETTINGS).connect(version)
+    peer.send_octets(octets)
+    peer.error()
+
+
+def test_an_error_leaves_in_the_order_of_the_frames() -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    gateway.syncs = False
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"1", persistent="true", receipt="r1")
+    peer.send("ABORT", transaction="unknown", receipt="r2")
+    assert peer.octets == b""
+    gateway.sync()
+    assert [frame.command for frame in peer.take()] == ["RECEIPT", "ERROR"]
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+@pytest.mark.parametrize("ack", ["client", "client-individual"])
+def test_nack_is_a_dead_letter_of_exactly_that_message(version: str, ack: str) -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect(version)
+    peer.subscribe("/queue/q", ack)
+    peer.publish("/queue/q", b"1", b"2", b"3", persistent="true")
+    nack(peer, peer.messages()[1].headers, version)
+    assert (gateway.stats(DLQ).depth, gateway.stats("q").in_flight) == (1, 2)
+    gateway.advance(60_000)
+    assert peer.messages() == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "dead", "comes_after_ms"),
+    [({"reason": "no"}, 1, -1), ({"requeue": "true"}, 0, 0), ({"delay": "300"}, 0, 300)],
+)
+def test_a_nack_that_says_what_it_wants_gets_it(headers: dict[str, str], dead: int, comes_after_ms: int) -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect()
+    peer.subscribe("/queue/q")
+    peer.publish("/queue/q", b"1", persistent="true")
+    nack(peer, peer.messages()[0].headers, "1.2", **headers)
+    assert list(gateway.broker.destinations.queues) == (["q", DLQ] if dead else ["q"])
+    if comes_after_ms > 0:
+        gateway.advance(comes_after_ms - 1)
+        assert peer.messages() == []
+        gateway.advance(1)
+    assert len(peer.messages()) == (0 if dead else 1)
+
+
+def test_a_nack_inside_a_transaction_takes_effect_with_it() -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect()
+    peer.subscribe("/queue/q", "client")
+    peer.publish("/queue/q", b"1", b"2", persistent="true")
+    peer.send("BEGIN", transaction="t")
+    nack(peer, peer.messages()[1].headers, "1.2", transaction="t")
+    assert DLQ not in gateway.broker.destinations.queues
+    peer.send("COMMIT", transaction="t")
+    assert (gateway.stats(DLQ).depth, gateway.stats("q").in_flight) == (1, 1)
+
+
+def test_nack_of_automatic_deliveries_is_an_error_that_keeps_the_connection() -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect()
+    peer.subscribe("/queue/q", "auto")
+    peer.publish("/queue/q", b"1")
+    (message,) = peer.messages()
+    peer.send("NACK", id=message["message-id"])
+    (error,) = peer.take()
+    assert error.command == "ERROR" and not peer.is_closed
+
+
+def test_who_waits_too_long_keeps_the_connection_and_the_next_waits_for_itself() -> None:
+    gateway = StompGateway(
+        address("q", full__address_full_policy="BLOCK", full__max_size_bytes=100, full__block_timeout_ms=5_000),
+        settings=SETTINGS,
+    )
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"x" * 200)
+    peer.publish("/queue/q", b"1", receipt="first")
+    gateway.advance(1_000)
+    peer.publish("/queue/q", b"2", receipt="second")
+    gateway.advance(4_000)
+    (error,) = peer.take()
+    assert (error["condition"], error["receipt-id"]) == ("address-full", "first")
+    assert "queue://q" in gateway.reason(peer), "the second waits on"
+    gateway.advance(4_999)
+    assert peer.take() == []
+    consumer = gateway.connect()
+    consumer.subscribe("/queue/q", "auto")
+    assert peer.receipts() == ["second"]
+    assert consumer.bodies() == [b"x" * 200, b"2"]
+
+
+def test_a_commit_that_waits_too_long_is_rolled_back_and_the_connection_goes_on() -> None:
+    gateway = StompGateway(
+        address("q", full__address_full_policy="BLOCK", full__max_size_bytes=100, full__block_timeout_ms=5_000),
+        settings=SETTINGS,
+    )
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"x" * 200)
+    peer.send("BEGIN", transaction="t")
+    peer.publish("/queue/q", b"1", transaction="t")
+    peer.send("COMMIT", transaction="t", receipt="commit")
+    gateway.advance(5_000)
+    (error,) = peer.take()
+    assert (error["condition"], error["receipt-id"]) == ("address-full", "commit")
+    assert gateway.stats("q").depth == 1
+    peer.send("BEGIN", transaction="t", receipt="again")
+    assert peer.receipts() == ["again"]
+
+
+def test_connected_names_what_clients_choose_their_dialect_by() -> None:
+    assert ACTIVEMQ.server.startswith("ActiveMQ/5.")
+    assert list(DIALECTS) == ["penstock", "activemq"]
