@@ -347,7 +347,7 @@ class AmqpConnection(ProtocolConnection):
             self._begin(frame)
         elif isinstance(frame, Close):
             self._close(frame)
-        elif session is None:
+        elif session is None or isinstance(frame, Open):
             self.unexpected(frame)
         elif isinstance(frame, End):
             self._end_session(session)
@@ -368,10 +368,10 @@ class AmqpConnection(ProtocolConnection):
         peer_channel = self.decoder.channel
         if frame.remote_channel is not None:
             raise IllegalState("begin answers a session that we have not begun")
-        if peer_channel in self.channels or peer_channel > self.settings.channel_max:
-            raise IllegalState(
-                f"begin on channel {peer_channel}, which is in use or above channel-max {self.settings.channel_max}"
-            )
+        if peer_channel > self.settings.channel_max:  # 2.7.1
+            raise FramingError(f"begin on channel {peer_channel}; allowed is up to {self.settings.channel_max}")
+        if peer_channel in self.channels:
+            raise IllegalState(f"begin on channel {peer_channel}, which is in use")
         channel = peer_channel
         if channel > self.peer_channel_max or channel in self.own_channels:
             channel = 0

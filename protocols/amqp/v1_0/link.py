@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import PenstockError
 from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.errors import NotImplementedHere, error_of
+from protocols.amqp.v1_0.errors import NotAllowed, error_of
 from protocols.amqp.v1_0.performatives import Detach, Flow, Transfer
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Link:
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Take one transfer frame."""
-        raise NotImplementedHere(f"link {self.name[:200]!r} goes the other way: the peer receives on it")
+        raise NotAllowed(f"link {self.name[:200]!r} goes the other way: the peer receives on it")
 
     def flow(self, flow: Flow) -> None:
         """Take the peer's view of the link."""

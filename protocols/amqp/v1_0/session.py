@@ -18,6 +18,7 @@ from protocols.amqp.v1_0.encoder import (
     encode_session_flow,
 )
 from protocols.amqp.v1_0.errors import (
+    FramingError,
     HandleInUse,
     LinkError,
     UnattachedHandle,
@@ -163,11 +164,12 @@ class AmqpSession:
             self._send_window()
 
     def attach(self, frame: Attach) -> None:
-        """Raises: HandleInUse."""
+        """Raises: HandleInUse, FramingError."""
         if frame.handle in self.links:
             raise HandleInUse(f"handle {frame.handle} is attached already, to link {frame.name[:200]!r}")
         if frame.handle > self.connection.settings.handle_max:
-            raise HandleInUse(f"handle {frame.handle}; allowed is up to {self.connection.settings.handle_max}")
+            # 2.7.2: the end of the connection, not only of the session
+            raise FramingError(f"handle {frame.handle}; allowed is up to {self.connection.settings.handle_max}")
         handle = frame.handle  # the same both ways, unless the peer does not take it
         if handle > self.peer_handle_max or handle in self.handles:
             handle = 0

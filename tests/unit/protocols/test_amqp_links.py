@@ -696,7 +696,7 @@ def test_a_consumer_may_not_send_on_its_link() -> None:
     peer = AmqpGateway().amqp_session()
     peer.attach_receiver("q", handle=1)
     peer.send(Transfer(1, 0, b"t", 0), text("x"))
-    assert peer.error()[:2] == (Detach, "amqp:not-implemented")
+    assert peer.error()[:2] == (Detach, "amqp:not-allowed")
 
 
 def test_a_slow_connection_gets_nothing_more() -> None:
