@@ -84,7 +84,7 @@ def test_what_was_confirmed_outlives_kills(start_gateway: StartGateway, connect:
     client = connect("1.2", gateway)
     for number in range(20):
         schedule(client, queue, str(number), DELAY=300 + 20 * number, persistent="true")
-    schedule(client, queue, "last", DELAY=4_000)
+    schedule(client, queue, "last", DELAY=4_000, persistent="true")
     schedule(client, queue, "cron", CRON="0 0 1 1 *")
     for _ in range(3):
         gateway.kill9()
