@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ else:
     pytest.importorskip("proton", reason="needs python-qpid-proton (pip builds it from source)")
     from proton.utils import BlockingConnection
 
-from proton import ConnectionException, Delivery, Message, Timeout, symbol
+from proton import ConnectionException, Delivery, Message, Timeout, int32, symbol, ulong
 from proton.reactor import AtLeastOnce, AtMostOnce
 from proton.utils import LinkDetached, SendException
 
@@ -112,6 +113,26 @@ def test_messages_of_many_frames(size: int, connect: Connect, unique: Unique) ->
     receiver = connection.create_receiver(unique("q"))
     assert receive(receiver).body == body[:size]
     receiver.accept()
+
+
+def test_delayed_messages(connect: Connect, unique: Unique) -> None:
+    connection = connect()
+    assert connection.conn is not None
+    assert symbol("DELAYED_DELIVERY") in connection.conn.remote_offered_capabilities
+    sender = connection.create_sender(unique("q"))
+    began = time.monotonic()
+    sender.send(Message(body="later", annotations={symbol("x-opt-delivery-delay"): ulong(600)}, durable=True))
+    repeated = {symbol("x-opt-delivery-period"): ulong(400), symbol("x-opt-delivery-repeat"): int32(1)}
+    sender.send(Message(body="twice", annotations=repeated))
+    sender.send(Message(body="now"))
+    receiver = connection.create_receiver(unique("q"), credit=10)
+    found = [receive(receiver) for _ in range(4)]
+    assert [one.body for one in found] == ["now", "twice", "later", "twice"]
+    assert time.monotonic() - began >= 0.8
+    assert "x-opt-scheduledJobId" in found[1].annotations
+    assert found[1].annotations["x-opt-scheduledJobId"] == found[3].annotations["x-opt-scheduledJobId"]
+    with pytest.raises(SendException):
+        sender.send(Message(body="never", annotations={symbol("x-opt-delivery-cron"): "99 * * * *"}))
 
 
 def test_released_comes_back_at_once_and_uncounted(connect: Connect, unique: Unique) -> None:

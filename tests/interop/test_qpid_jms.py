@@ -37,6 +37,7 @@ SCENARIOS = (
     "sharedDurableSubscription",
     "requestReply",
     "browser",
+    "deliveryDelay",
     "timeToLive",
     "priorities",
     "prefetchZero",

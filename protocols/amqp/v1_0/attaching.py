@@ -24,6 +24,7 @@ from protocols.amqp.v1_0.incoming_link import IncomingLink
 from protocols.amqp.v1_0.link import Link
 from protocols.amqp.v1_0.outgoing_link import OutgoingLink, SubscriptionLink
 from protocols.amqp.v1_0.performatives import Attach, Detach
+from protocols.amqp.v1_0.scheduling import DELAYED_DELIVERY
 from protocols.amqp.v1_0.subscribing import subscription, subscription_name
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.transaction import CAPABILITIES, CoordinatorLink
@@ -102,7 +103,10 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
     link.node = node
     link.delivery_count = frame.initial_delivery_count or 0
     session.add_link(link)
-    connection.send(encode_frame(session.channel, _answer(session, frame, handle, frame.source, target)))
+    answer = _answer(session, frame, handle, frame.source, target)
+    if DELAYED_DELIVERY in (frame.desired_capabilities or ()):
+        answer = replace(answer, offered_capabilities=[DELAYED_DELIVERY])
+    connection.send(encode_frame(session.channel, answer))
     link.grant()
 
 

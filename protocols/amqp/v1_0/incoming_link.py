@@ -17,6 +17,7 @@ from engine.composite import Composite, Destination
 from engine.errors import AddressFull, EngineError, PenstockError
 from engine.message import AMQP_1_0, KEYED, PERSISTENT, Message
 from engine.queue import Queue
+from engine.schedule.delayed import delayed
 from engine.topic import Topic
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS, target_of
 from protocols.amqp.v1_0.errors import (
@@ -30,6 +31,7 @@ from protocols.amqp.v1_0.errors import (
 )
 from protocols.amqp.v1_0.link import MASK, Link
 from protocols.amqp.v1_0.performatives import Flow, Transfer
+from protocols.amqp.v1_0.scheduling import plan_in
 from protocols.amqp.v1_0.sections import Scanned, split_annotations, split_header
 from protocols.amqp.v1_0.states import ACCEPTED, Rejected, State, TransactionalState
 
@@ -39,17 +41,6 @@ if TYPE_CHECKING:
 ASSUMED_MESSAGE_BYTES: Final = 1_024  # of a producer that has sent nothing yet
 
 JMS_DESTINATION: Final = "x-opt-jms-dest"
-
-# What asks for a delivery later, or again and again (AMQP JMS mapping; ActiveMQ's scheduler).
-DELAY_PREFIX: Final = b"x-opt-delivery-"
-DELIVERY_TIME: Final = "x-opt-delivery-time"
-DELAYS: Final = (
-    DELIVERY_TIME,
-    "x-opt-delivery-delay",
-    "x-opt-delivery-repeat",
-    "x-opt-delivery-period",
-    "x-opt-delivery-cron",
-)
 
 
 class IncomingLink(Link):
@@ -135,11 +126,11 @@ class IncomingLink(Link):
                 raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")
             connection = session.connection
             scanned = connection.scanner.scan(payload)
-            if scanned.has_annotations and DELAY_PREFIX in scanned.headers:
-                self._refuse_delay(scanned)
             destination = self.destination
             if destination is None:
                 destination = self._relay_destination(scanned)
+            if scanned.may_be_scheduled:
+                destination = self._delayed(destination, scanned)
             message = self._message(destination, scanned)
             if self.limited is not None:
                 self.message_bytes = message.size
@@ -280,14 +271,14 @@ class IncomingLink(Link):
             kind = JMS_DESTINATION_KINDS.get(annotations.get(JMS_DESTINATION, -1), 0)
         return target_of(self.session.connection, scanned.to, None, kind)
 
-    def _refuse_delay(self, scanned: Scanned) -> None:
-        """Refuse what would otherwise be delivered at once, against its sender's word.  Raises: NotImplementedHere."""
-        annotations, _ = split_annotations(split_header(scanned.headers)[1])
-        due = annotations.get(DELIVERY_TIME)
-        is_past = isinstance(due, int) and due <= self.session.connection.broker.wall_ms
-        for name in DELAYS:
-            if annotations.get(name) and not (name == DELIVERY_TIME and is_past):
-                raise NotImplementedHere(f"message-annotation {name}: delayed delivery is not supported")
+    def _delayed(self, destination: Destination, scanned: Scanned) -> Destination:
+        """Return where a message goes that may ask for a later delivery; what says so is taken out of it.
+
+        Raises: InvalidOption, InvalidDestination.
+        """
+        broker = self.session.connection.broker
+        plan, scanned.headers = plan_in(scanned.headers, broker.scheduler.limits, broker.wall_ms)
+        return destination if plan is None else delayed(destination, plan)
 
     def _message(self, destination: Destination, scanned: Scanned) -> Message:
         expires_ms = scanned.expires_ms

@@ -18,6 +18,7 @@ from protocols.amqp.v1_0.errors import ClientIdInUse, NotAllowed, symbol_for
 from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
 from protocols.amqp.v1_0.performatives import Close, Open
 from protocols.amqp.v1_0.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from protocols.amqp.v1_0.scheduling import DELAYED_DELIVERY
 from protocols.amqp.v1_0.values import Symbol, Value
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ CHANNEL_MAX: Final = 65_535
 OUTCOME_OK: Final = 0
 OUTCOME_AUTH: Final = 1
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", DELAYED_DELIVERY, "SHARED-SUBS")
 SOLE_CONNECTION: Final = "sole-connection-for-container"
 
 

@@ -56,6 +56,8 @@ _KEPT_HEADER_BYTES: Final = 64
 
 _NO_STRING: Final = ""
 _KEYS: Final = b"keys"
+_SCHEDULED: Final = b"AMQ_SCHED"
+_DELIVERY: Final = b"x-opt-delivery-"
 
 
 class Scanned:
@@ -64,6 +66,7 @@ class Scanned:
     headers, body: as ``Message`` keeps them.  ttl_ms, expires_ms: -1 and 0 for none; the latter is a wall time.
     may_have_keys: there is a correlation-id, or what looks like the application-property ``keys``.
     to, subject, group_id: of the properties, "" for none.  has_annotations: there are message-annotations.
+    may_be_scheduled: something in it looks like a wish for a later delivery.
     """
 
     __slots__ = (
@@ -76,6 +79,7 @@ class Scanned:
         "group_id",
         "has_annotations",
         "may_have_keys",
+        "may_be_scheduled",
         "headers",
         "body",
     )
@@ -90,6 +94,7 @@ class Scanned:
         self.group_id = _NO_STRING
         self.has_annotations = False
         self.may_have_keys = False
+        self.may_be_scheduled = False
         self.headers = b""
         self.body = b""
 
@@ -142,12 +147,16 @@ class Scanner:
                     _read_properties(payload, at + 3, end, found)
                 elif code == MESSAGE_ANNOTATIONS:
                     found.has_annotations = True
+                    if payload.find(_DELIVERY, at, end) >= 0:
+                        found.may_be_scheduled = True
                 elif code == DELIVERY_ANNOTATIONS:
                     dropped_at = at
                     dropped_end = end
                 elif code == APPLICATION_PROPERTIES:
                     if payload.find(_KEYS, at, end) >= 0:
                         found.may_have_keys = True
+                    if payload.find(_SCHEDULED, at, end) >= 0:
+                        found.may_be_scheduled = True
                 else:
                     raise DecodeError(
                         f"a section of a message has the descriptor {code:#04x}; allowed are 0x70 to 0x78"

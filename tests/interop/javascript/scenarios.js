@@ -239,6 +239,18 @@ const scenarios = {
     expect(true, body.equals(message.body.content));
   },
 
+  async delayed_delivery(client, name) {
+    const sender = await client.sender(queue(name));
+    const due = Date.now() + 600;
+    await client.send(sender, { body: 'at', message_annotations: { 'x-opt-delivery-time': rhea.types.wrap_long(due) } });
+    await client.send(sender, { body: 'after', message_annotations: { 'x-opt-delivery-delay': 300 } });
+    await client.send(sender, { body: 'property', application_properties: { AMQ_SCHEDULED_DELAY: 450 } });
+    await client.send(sender, 'now');
+    const receiver = client.receiver(queue(name));
+    for (const body of ['now', 'after', 'property', 'at']) expect(body, (await receiver.next()).message.body);
+    expect(true, Date.now() >= due);
+  },
+
   async more_than_a_session_window(client, name) {
     const sender = await client.sender(queue(name));
     const count = 5000;

@@ -12,8 +12,7 @@ from protocols.amqp.v1_0.performatives import Attach, Close, Detach, Disposition
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.states import Accepted, Modified, Received, Rejected, Released
 from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.types import encode
-from protocols.amqp.v1_0.values import Described, Symbol, Timestamp, UInt, ULong
+from protocols.amqp.v1_0.values import Described, Symbol, UInt, ULong
 from tests.support.amqp_gateway import DURABLE, AmqpGateway, AmqpPeer, capabilities, text
 from tests.support.engine_world import address
 
@@ -190,27 +189,6 @@ def test_a_bad_message_fails_alone(payload: bytes, message_format: int, conditio
     peer.delivery_id = 1
     peer.publish("sound")
     assert gateway.stats("q").depth == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "is_refused"),
-    [
-        ("x-opt-delivery-time", 2**60, True),
-        ("x-opt-delivery-time", Timestamp(2**60), True),
-        ("x-opt-delivery-time", 1_000, False),
-        ("x-opt-delivery-delay", UInt(5), True),
-        ("x-opt-delivery-delay", UInt(0), False),
-        ("x-opt-delivery-cron", "* * * * *", True),
-        ("x-opt-delivery-other", 5, False),
-    ],
-)
-def test_a_delay_is_refused_rather_than_ignored(name: str, value: Any, is_refused: bool) -> None:
-    peer = AmqpGateway().amqp_session()
-    peer.attach_sender("q")
-    peer.transfer(b"\x00\x53\x72" + encode({Symbol(name): value}) + text("x"))
-    state = peer.one(Disposition).state
-    assert isinstance(state, Rejected) is is_refused
-    assert not isinstance(state, Rejected) or (state.error and state.error.condition == "amqp:not-implemented")
 
 
 def test_a_bad_message_that_is_settled_ends_the_link() -> None:

@@ -1,0 +1,73 @@
+"""How senders ask for a later delivery: the names of headers, properties and annotations, whatever the protocol.
+
+Source: ActiveMQ's scheduler, also as its AMQP mapping says it; Artemis' and JMS' delivery time (docs/schedule.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from engine.errors import InvalidOption
+from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
+
+MOST: Final = 2**53
+_DIGITS_MOST: Final = 17
+
+PROPERTIES: Final[Mapping[str, str]] = {
+    "AMQ_SCHEDULED_DELAY": "delay",
+    "AMQ_SCHEDULED_PERIOD": "period",
+    "AMQ_SCHEDULED_REPEAT": "repeat",
+    "AMQ_SCHEDULED_CRON": "cron",
+    "AMQ_SCHEDULED_TIME": "time",
+    "_AMQ_SCHED_DELIVERY": "time",
+}
+ANNOTATIONS: Final[Mapping[str, str]] = {
+    "x-opt-delivery-delay": "delay",
+    "x-opt-delivery-period": "period",
+    "x-opt-delivery-repeat": "repeat",
+    "x-opt-delivery-cron": "cron",
+    "x-opt-delivery-time": "time",
+}
+FIELDS: Final[Mapping[str, str]] = {**PROPERTIES, **ANNOTATIONS}
+
+
+def plan_of(asked: Mapping[str, str], limits: ScheduleLimits, now_ms: int) -> Plan | None:
+    """Return when a message with such headers is to be delivered, None for at once.
+
+    0 and the empty text ask for nothing, nor does a number of repeats alone.  asked: other names may be among them.
+    Raises: InvalidOption.
+    """
+    given: dict[str, tuple[str, str]] = {}
+    for name, field in FIELDS.items():
+        text = asked.get(name, "").strip()
+        if text not in ("", "0"):
+            given.setdefault(field, (name, text))
+    if not given or given.keys() == {"repeat"}:
+        return None
+    time_ms = _number(given, "time", 0)
+    if time_ms and len(given) > 1:
+        raise InvalidOption(
+            f"{' and '.join(name for name, _ in given.values())} stand together; allowed is a time of delivery, or the "
+            "others"
+        )
+    cron = given.get("cron", ("", ""))[1]
+    plan = Plan(
+        _number(given, "delay", 0),
+        _number(given, "period", 0),
+        _number(given, "repeat", FOREVER),
+        cron,
+        time_ms,
+        renews_expiry=not time_ms,
+    )
+    return plan.checked(limits, now_ms)
+
+
+def _number(given: Mapping[str, tuple[str, str]], field: str, least: int) -> int:
+    if field not in given:
+        return 0
+    name, text = given[field]
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < _DIGITS_MOST) or not least <= int(text) <= MOST:
+        raise InvalidOption(f"{name} is {text[:80]!r}; allowed are whole numbers from {least} to {MOST}")
+    return int(text)
