@@ -268,8 +268,9 @@ class FileStore(Store):
 
         Raises: StoreError when the disk refuses to say.
         """
-        segment = self._log.segments[0]
-        if segment.base == 0:
+        # Before it there may be what a power cut has left of segments that were dropped, or never used.
+        segment = next((each for each in self._log.segments if each.opens_with_snapshot()), None)
+        if segment is None or segment.base == 0:
             return {}
         try:
             found = read_snapshot(self._files, segment)

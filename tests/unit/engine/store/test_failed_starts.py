@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from engine.destination import QUEUE
+from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreError
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.file_store import FileStore
@@ -96,3 +96,7 @@ def test_a_continuation_whose_predecessor_was_dropped_is_no_finding() -> None:
     starts.files.unlink(starts.segments()[0])
     assert len(starts.segments()) == 2
     assert verify(starts.files, "data").findings == []
+    store = starts.start()
+    news = store.open_destination(TOPIC, "news")
+    number = store.open_subscription(news, "archive", {}, {4: 0})  # what is kept begins behind the continuation
+    assert store.state_of(number).lanes == []
