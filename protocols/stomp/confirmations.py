@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.broker import Broker
 from engine.consumer import Consumer
+from protocols.stomp.frames import Frame
 
 _RECEIPT: Final = b"RECEIPT\nreceipt-id:"
 _RECEIPT_END: Final = b"\n\n\0\n"
@@ -49,6 +50,11 @@ class Confirmations:
         """Let an ERROR that does not close follow what this turn confirmed before it."""
         self.earlier = self._turn_octets() + octets
         self.receipts.clear()
+
+    def confirm(self, frame: Frame) -> None:
+        """Owe a receipt for ``frame`` at the end of this turn, if it asks for one."""
+        if frame.receipt is not None:
+            self.receipts.append(frame.receipt)
 
     def is_idle(self) -> bool:
         """Say whether nothing is left to be confirmed."""

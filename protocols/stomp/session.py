@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine import gates
 from engine.broker import Broker
-from engine.composite import Destination, held_part
-from engine.consumer import INDIVIDUAL, Consumer
-from engine.delivery import IN_FLIGHT, Delivery
+from engine.consumer import Consumer
+from engine.delivery import Delivery
 from engine.errors import EngineError, PenstockError
 from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from engine.queue import Queue
-from engine.refusal import AS_THE_ADDRESS_SAYS
 from protocols.connection import Link, ProtocolConnection
 from protocols.stomp import frames
+from protocols.stomp.acknowledging import Acknowledging
 from protocols.stomp.confirmations import Confirmations
 from protocols.stomp.connect_options import connection_defaults
 from protocols.stomp.decoder import Decoder
@@ -25,7 +23,6 @@ from protocols.stomp.error_frames import error_frame
 from protocols.stomp.errors import (
     InvalidHeader,
     LoginRefused,
-    ParkedTooMuch,
     TimedOut,
     UnexpectedFrame,
 )
@@ -36,8 +33,8 @@ from protocols.stomp.heartbeat import Heartbeat
 from protocols.stomp.message_octets import message_parts, shared_octets
 from protocols.stomp.naming import Naming
 from protocols.stomp.parking import Parking
-from protocols.stomp.refusals import refusal_in
-from protocols.stomp.send_target import SendTarget, send_target
+from protocols.stomp.send_target import SendTarget
+from protocols.stomp.sending import Sending
 from protocols.stomp.settings import SessionSettings
 from protocols.stomp.subscribing import Subscribing
 from protocols.stomp.subscription import Subscription
@@ -77,6 +74,8 @@ class StompSession(ProtocolConnection):
         "parking",
         "naming",
         "subscribing",
+        "sending",
+        "acknowledging",
         "heartbeat",
         "ending",
         "now_ms",
@@ -110,6 +109,20 @@ class StompSession(ProtocolConnection):
         self.naming = Naming(broker, self)
         self.subscribing = Subscribing(
             broker, self, link, settings.is_strict, self.naming, self.subscriptions, self.confirmations
+        )
+        self.sending = Sending(
+            broker,
+            self,
+            link,
+            settings.default_persistent,
+            self.naming,
+            self.parking,
+            self.transactions,
+            self.subscriptions,
+            self.confirmations,
+        )
+        self.acknowledging = Acknowledging(
+            broker, self.subscriptions, self.transactions, self.confirmations, settings.dialect
         )
         self.heartbeat = Heartbeat(settings, now_ms)
         self.ending = Ending()
@@ -331,11 +344,11 @@ class StompSession(ProtocolConnection):
                         break
                     command = frame.command
                     if command == frames.ACK:
-                        self._acknowledge(frame)
+                        self.acknowledging.take(frame)
                         if decoder.is_drained:  # a consumer that takes one at a time: one read brings one ACK
                             break
                     elif command == frames.SEND:
-                        self._send(frame)
+                        self.sending.send(frame)
                         if self.parking.is_reading_paused:
                             break
                     else:
@@ -364,7 +377,7 @@ class StompSession(ProtocolConnection):
             return
         try:
             if frame.command == frames.SEND:
-                self._send(frame)
+                self.sending.send(frame)
             else:
                 self._take_rare(frame)
         except PenstockError as error:
@@ -373,17 +386,19 @@ class StompSession(ProtocolConnection):
     def _take_rare(self, frame: Frame) -> None:
         command = frame.command
         if command == frames.NACK:
-            self._acknowledge(frame)
+            self.acknowledging.take(frame)
         elif command == frames.SUBSCRIBE:
             self.subscribing.subscribe(frame, self.out)
         elif command == frames.UNSUBSCRIBE:
             self.subscribing.unsubscribe(frame)
         elif command == frames.BEGIN:
-            self._begin(frame)
+            self.transactions.begin(frame)
+            self.confirmations.confirm(frame)
         elif command == frames.COMMIT:
-            self._commit(frame)
+            self.sending.commit(frame)
         elif command == frames.ABORT:
-            self._abort(frame)
+            self.broker.abort(self.transactions.take(frame))
+            self.confirmations.confirm(frame)
         elif command == frames.DISCONNECT:
             self._disconnect(frame)
         else:
@@ -430,154 +445,17 @@ class StompSession(ProtocolConnection):
         self.decoder.limits = self.settings.frame_limits
         self.heartbeat.terms = terms
         self.subscribing.terms = terms
+        self.acknowledging.version = terms.version
         if self.settings.needs_login:  # a login that nobody checked proves nothing
             self.groups = self.settings.groups.get(terms.login, self.groups)
         self.state = OPEN
         self.broker.advisories.connected(self)
 
-    def _send(self, frame: Frame) -> None:
-        head = frame.head
-        target = head.mapped
-        if not isinstance(target, SendTarget):
-            name = head.headers.get("transaction")
-            if name is not None:
-                self.transactions.named(name)
-            target = send_target(head, self.naming, self.settings.default_persistent)
-        message = Message(
-            target.destination_id,
-            STOMP_ENCODING,
-            target.flags,
-            target.priority,
-            target.tag_hash,
-            target.group_hash,
-            target.expires_ms,
-            b"",
-            target.block,
-            frame.body,
-        )
-        destination = target.destination
-        if target.transaction is not None:
-            self.broker.send_in(self.transactions.named(target.transaction), destination, message)
-        elif self.parking.parked and self.parking.holds(destination):
-            self._park(frame, destination, gates.OPEN)
-            return
-        else:
-            paced = target.paced
-            if paced is not None and self.broker.flow.rate_refusal(self, paced) != gates.OPEN:
-                self._park(frame, paced, gates.RATE)
-                return
-            gate = self.broker.send(destination, message)
-            if gate != gates.OPEN:
-                self._park(frame, destination, gate)
-                return
-            if target.is_persistent:
-                self.confirmations.has_logged = True
-        receipt = frame.receipt
-        if receipt is not None:
-            self.confirmations.receipts.append(receipt)
-
-    def _acknowledge(self, frame: Frame) -> None:
-        """ACK or NACK, in each version's form."""
-        key = frame.id
-        name: str | None = None
-        if key is not None and self.version == VERSION_1_2:
-            delivery = self.unsettled.get(key)
-        else:
-            delivery = None
-            name = frame.head.headers.get("transaction")
-        if delivery is None:
-            delivery = self.subscriptions.find(frame, self.version)
-            if delivery is None:
-                self._confirm(frame)
-                return
-        consumer = delivery.consumer
-        assert consumer is not None, "an unsettled delivery is with a consumer"
-        is_single = consumer.ack_mode == INDIVIDUAL or len(consumer.ledger) == 1
-        if is_single and name is None and frame.command == frames.ACK:
-            if delivery.state != IN_FLIGHT:
-                raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
-            subscription = consumer.adapter
-            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-            del subscription.unsettled[delivery.key]
-            if frame.receipt is None:
-                if consumer.queue.is_logged:
-                    self.confirmations.has_unlogged = True
-                self.broker.acknowledge_unconfirmed(delivery)
-                return
-            self.broker.acknowledge(delivery)
-        else:
-            self._settle(frame, name, consumer, delivery)
-            if name is not None:
-                self._confirm(frame)  # accepted into the transaction: nothing to wait for
-                return
-        if consumer.queue.is_logged:
-            self.confirmations.has_logged = True
-        receipt = frame.receipt
-        if receipt is not None:
-            self.confirmations.receipts.append(receipt)
-
-    def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
-        """The general form: cumulative modes, NACK, transactions."""
-        is_ack = frame.command == frames.ACK
-        dialect = self.settings.dialect
-        covered = [delivery] if dialect.is_nack_single and not is_ack else self.broker.covered(delivery)
-        if delivery.state != IN_FLIGHT or not covered:
-            raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
-        feed = consumer.queue.feed
-        if not is_ack and feed is not None and feed.is_browser:
-            shower = "browser" if feed.replay is None else "replay"
-            raise InvalidHeader(f"NACK names a message of a {shower}; a {shower} only looks, and may ACK or leave it")
-        if name is not None:
-            transaction = self.transactions.named(name)
-            if is_ack:
-                transaction.add_accepted(covered)
-            else:
-                transaction.add_refused(covered, refusal_in(frame.head.headers, dialect.nack))
-            return
-        refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers, dialect.nack)
-        self.subscriptions.forget(covered)
-        for one in covered:
-            if is_ack:
-                self.broker.acknowledge(one)
-            else:
-                self.broker.refuse(one, refusal)
-
-    def _begin(self, frame: Frame) -> None:
-        self.transactions.begin(frame)
-        self._confirm(frame)
-
-    def _commit(self, frame: Frame) -> None:
-        transaction = self.transactions.take(frame)
-        addresses = self.parking.addresses
-        try:
-            gate, destination = self.broker.flow.commit_refusal(transaction)
-        except EngineError:
-            self.broker.abort(transaction)
-            raise
-        if gate == gates.OPEN and addresses:
-            for sent_to, _ in transaction.sends:
-                if sent_to.uri() in addresses:
-                    destination = sent_to
-                    break
-        if destination is not None:
-            self.transactions.committing[frame] = transaction
-            self._park(frame, destination, gate)
-            self.parking.addresses.update(sent_to.uri() for sent_to, _ in transaction.sends)
-            return
-        self.subscriptions.forget(transaction.held())
-        self.broker.commit(transaction)
-        self.confirmations.has_logged = True
-        self._confirm(frame)
-
-    def _abort(self, frame: Frame) -> None:
-        self.broker.abort(self.transactions.take(frame))
-        self._confirm(frame)
-
     def _disconnect(self, frame: Frame) -> None:
         if self.parking.parked:
             self.parking.add_disconnect(frame, self.now_ms + self.settings.disconnect_time_ms)
             return
-        self._confirm(frame)
+        self.confirmations.confirm(frame)
         self._leave(frame, is_lost=False)
 
     # -- the steps
@@ -586,10 +464,6 @@ class StompSession(ProtocolConnection):
         if not self.is_touched:
             self.is_touched = True
             self.link.touch()
-
-    def _confirm(self, frame: Frame) -> None:
-        if frame.receipt is not None:
-            self.confirmations.receipts.append(frame.receipt)
 
     def _append_message(self, message: Message, queue: Queue) -> None:
         if message.encoding != STOMP_ENCODING:
@@ -600,23 +474,6 @@ class StompSession(ProtocolConnection):
             self.out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
         else:
             self.out.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
-
-    def _park(self, frame: Frame, destination: Destination, gate: int) -> None:
-        """Let a frame wait for its gate, and stop reading a connection that sends on regardless."""
-        parking = self.parking
-        committing = self.transactions.committing.get(frame)
-        parking.add(frame, destination, 0 if committing is None else committing.size_bytes)
-        if gate != gates.OPEN:
-            self.broker.flow.park(self, gate, held_part(destination))
-        if self.subscriptions.by_key or self.unsettled:
-            if parking.parked_bytes > parking.park_max_bytes:
-                raise ParkedTooMuch(
-                    f"{parking.parked_bytes} octets of messages wait for {destination.uri()}, which takes nothing now; "
-                    f"the limit for a connection that also receives is {parking.park_max_bytes}"
-                )
-        elif parking.parked_bytes >= parking.park_bytes and not parking.is_reading_paused:
-            parking.is_reading_paused = True
-            self.link.pause_reading()
 
     def _refuse(self, error: PenstockError, frame: Frame | None) -> None:
         """Answer with ERROR; the connection ends, but for a request that only asked for the wrong thing under 1.0, or
