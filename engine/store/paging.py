@@ -156,9 +156,9 @@ class PageJob(Job):
             limit = self._map.limits[place]
             until = 0
             if is_ascending and together == count:
-                until = _dense_end(entries, at, limit, left)
+                until = dense_end(entries, at, limit, left)
             if until == 0:
-                until = _run_end(entries, at, min(count, at + together), limit, left)
+                until = run_end(entries, at, min(count, at + together), limit, left)
             last_offset, last_size = entries[until - 1]
             try:
                 left -= self._read_records(place, offset, last_offset + last_size, entries, at, until, left)
@@ -268,7 +268,7 @@ class PageJob(Job):
         return taken
 
 
-def _run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, left: int) -> int:
+def run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, left: int) -> int:
     """Return where the run of entries ends, before ``count``, whose records are read in one go from ``at`` on."""
     offset, wanted = entries[at]
     end = offset + wanted
@@ -284,7 +284,7 @@ def _run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, le
     return until
 
 
-def _dense_end(entries: list[tuple[int, int]], at: int, limit: int, left: int) -> int:
+def dense_end(entries: list[tuple[int, int]], at: int, limit: int, left: int) -> int:
     """Return the same without a look at each of them, 0 where that does not do.  entries: ascending.
 
     It does where all gaps together are no larger than one may be, and all records together no larger than ``left``.
@@ -292,12 +292,11 @@ def _dense_end(entries: list[tuple[int, int]], at: int, limit: int, left: int) -
     offset = entries[at][0]
     most = min(offset + READ_BYTES, limit)
     until = bisect_right(entries, (most, 0), at)
-    last_offset, last_size = entries[until - 1]
-    if last_offset + last_size > most:
+    if until > at and sum(entries[until - 1]) > most:  # only its beginning would be in it
         until -= 1
-        last_offset, last_size = entries[until - 1]
     if until <= at:
         return 0
+    last_offset, last_size = entries[until - 1]
     wanted = sum([size for _, size in entries[at:until]])
     gaps = last_offset + last_size - offset - wanted
     return until if 0 <= gaps <= GAP_BYTES and wanted <= left else 0

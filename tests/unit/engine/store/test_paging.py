@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from engine.destination import QUEUE
 from engine.ports import READ_LANE
 from engine.store.open_files import OpenFiles
-from engine.store.paging import GAP_BYTES, READ_BYTES
+from engine.store.paging import GAP_BYTES, READ_BYTES, dense_end, run_end
 from engine.store.settings import StoreSettings
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_home import UNLIMITED, FileHome
@@ -82,6 +85,33 @@ def test_a_read_ends_at_its_limit() -> None:
     home.workers.run_all(READ_LANE)
     page = home.listener.pages.pop()
     assert (len(page.messages), page.next_offset) == (3, 3)  # as much as was asked for, and the rest of one message
+
+
+SIZES = st.one_of(st.integers(80, 2_000), st.integers(80, READ_BYTES + 1))
+GAPS = st.one_of(st.integers(0, 8), st.integers(0, 2 * GAP_BYTES))
+
+
+@given(
+    steps=st.lists(st.tuples(GAPS, SIZES), min_size=1, max_size=30),
+    at=st.integers(0, 29),
+    limit=st.integers(0, 4 * READ_BYTES),
+    left=st.integers(1, 2 * READ_BYTES),
+)
+def test_the_short_way_to_the_end_of_a_run(steps: list[tuple[int, int]], at: int, limit: int, left: int) -> None:
+    entries: list[tuple[int, int]] = []
+    offset = 0
+    for gap, size in steps:
+        entries.append((offset + gap, size))
+        offset += gap + size
+    at %= len(entries)
+    found = dense_end(entries, at, limit, left)
+    assert found in (0, run_end(entries, at, len(entries), limit, left))
+
+
+def test_the_short_way_is_the_usual_one() -> None:
+    entries = [(number * 1_104, 1_100) for number in range(100)]
+    assert dense_end(entries, 20, 1 << 30, 1 << 20) == 100
+    assert dense_end(entries, 20, 1 << 30, 79 * 1_100) == 0, "as far as is wanted: that is looked for"
 
 
 def test_entries_come_from_files_and_memory_alike() -> None:
