@@ -166,8 +166,8 @@ def _settlements(reader: StoreReader, start: int, stop: int, settling: set[int],
         entries = entries[(entries["type"] == layout.SETTLEMENT) & np.isin(entries["tag"], numbers)]
         offsets, sizes = entries["offset"].astype(np.int64), entries["size"].astype(np.int64)
         for batch in batches(offsets, sizes, rows=1 << 20):
-            block = read_block(segment, offsets[batch], sizes[batch])
-            check_block(block, segment, offsets[batch], layout.SETTLEMENT, verify)
+            block, found_offsets = read_block(segment, offsets[batch], sizes[batch])
+            check_block(block, segment, found_offsets, layout.SETTLEMENT, verify)
             found.append(ranges_of(block))
     return found
 
@@ -186,9 +186,10 @@ def read_pieces(plan: Plan, pieces: list[Piece], batch_rows: int = BATCH_ROWS) -
     for piece in pieces:
         offsets, sizes = _indexed(plan, piece) if piece.has_entries else _scanned(plan, piece)
         for batch in batches(offsets, sizes, batch_rows):
-            block = read_block(piece.segment, offsets[batch], sizes[batch])
-            check_block(block, piece.segment, offsets[batch], layout.MESSAGE, plan.verify)
-            yield record_batch(block, plan.store_id, plan.destinations, plan.settled, plan.subscribers)
+            block, found = read_block(piece.segment, offsets[batch], sizes[batch])
+            check_block(block, piece.segment, found, layout.MESSAGE, plan.verify)
+            if len(found):
+                yield record_batch(block, plan.store_id, plan.destinations, plan.settled, plan.subscribers)
 
 
 def _indexed(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
@@ -213,6 +214,6 @@ def _scanned(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
             offsets.append(record.offset)
             sizes.append(len(record.data))
         end = record.end()
-    if end < piece.stop:
+    if end < piece.stop and not piece.segment.is_sparse:
         raise StoreCorrupt(f"{piece.segment.path.name}: records end at log offset {end}, {piece.stop} was expected")
     return np.array(offsets, dtype=np.int64), np.array(sizes, dtype=np.int64)

@@ -16,9 +16,10 @@ from typing import Any, Final
 import numpy as np
 from crc32c import crc32c
 
-from engine.errors import RangeGone, StoreCorrupt
+from engine.errors import StoreCorrupt
 from engine.store import format as layout
-from engine.store.reader import EntryFile, Segment, entry_files
+from engine.store.reader import EntryFile, Segment, entry_files, open_segment
+from engine.store.runs import Runs
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Octets = np.ndarray[Any, np.dtype[np.uint8]]
@@ -147,38 +148,52 @@ def batches(offsets: Int64s, sizes: Int64s, rows: int) -> Iterator[slice]:
         first = last
 
 
-def read_block(segment: Segment, offsets: Int64s, sizes: Int64s) -> Block:
-    """Read records that lie in ``segment``, near ones in one system call.
+def read_block(segment: Segment, offsets: Int64s, sizes: Int64s) -> tuple[Block, Int64s]:
+    """Read records that lie in ``segment``, near ones in one system call; return them and the offsets they have.
 
+    Those that retention took out of a sparse segment are left out.
     Raises: RangeGone if the file is gone, StoreCorrupt if it is shorter than the records say.
     """
-    ends = (offsets + sizes + 7) & ~7
-    breaks = np.flatnonzero(offsets[1:] - ends[:-1] > GAP_BYTES) + 1
-    firsts = np.concatenate([[0], breaks])
-    lasts = np.concatenate([breaks, [len(offsets)]]) - 1
-    run_starts, run_ends = offsets[firsts], ends[lasts]
-    run_positions = np.concatenate([[0], np.cumsum(run_ends - run_starts)])
-    octets = np.empty(int(run_positions[-1]), dtype=np.uint8)
-    view = memoryview(octets.data)
+    file = open_segment(segment)
     try:
-        descriptor = os.open(segment.path, os.O_RDONLY)
-    except FileNotFoundError:
-        raise RangeGone(
-            f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
-        ) from None
-    try:
-        for start, position, end in zip(
-            run_starts.tolist(), run_positions.tolist(), run_positions[1:].tolist(), strict=False
-        ):
-            _read_into(descriptor, segment, view[position:end], start)
+        if file.runs is None:
+            positions = offsets + (layout.SEGMENT_HEADER_BYTES - segment.base)
+        else:
+            is_there, positions = _positions(file.runs, offsets)
+            offsets, positions, sizes = offsets[is_there], positions[is_there], sizes[is_there]
+        return _read_at(file.descriptor, segment, positions, sizes), offsets
     finally:
-        os.close(descriptor)
-    runs = np.repeat(np.arange(len(firsts)), lasts - firsts + 1)
-    return Block(octets, offsets - run_starts[runs] + run_positions[runs], sizes)
+        file.close()
 
 
-def _read_into(descriptor: int, segment: Segment, target: memoryview, offset: int) -> None:
-    position = layout.SEGMENT_HEADER_BYTES + offset - segment.base
+def _positions(runs: Runs, offsets: Int64s) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Int64s]:
+    """Return which offsets are there, and where each of them is in the file."""
+    firsts, starts, ends = (
+        np.frombuffer(column, dtype=np.uint64).astype(np.int64) for column in (runs.offsets, runs.positions, runs.ends)
+    )
+    run = np.maximum(np.searchsorted(firsts, offsets, side="right") - 1, 0)
+    is_there = (offsets >= firsts[run]) & (offsets < ends[run])
+    return is_there, starts[run] + offsets - firsts[run]
+
+
+def _read_at(descriptor: int, segment: Segment, positions: Int64s, sizes: Int64s) -> Block:
+    if not len(positions):
+        return Block(np.empty(0, dtype=np.uint8), positions, sizes)
+    ends = (positions + sizes + 7) & ~7
+    breaks = np.flatnonzero(positions[1:] - ends[:-1] > GAP_BYTES) + 1
+    firsts = np.concatenate([[0], breaks])
+    lasts = np.concatenate([breaks, [len(positions)]]) - 1
+    read_starts, read_ends = positions[firsts], ends[lasts]
+    places = np.concatenate([[0], np.cumsum(read_ends - read_starts)])
+    octets = np.empty(int(places[-1]), dtype=np.uint8)
+    view = memoryview(octets.data)
+    for start, place, end in zip(read_starts.tolist(), places.tolist(), places[1:].tolist(), strict=False):
+        _read_into(descriptor, segment, view[place:end], start)
+    reads = np.repeat(np.arange(len(firsts)), lasts - firsts + 1)
+    return Block(octets, positions - read_starts[reads] + places[reads], sizes)
+
+
+def _read_into(descriptor: int, segment: Segment, target: memoryview, position: int) -> None:
     while len(target):
         count = os.preadv(descriptor, [target], position)
         if count == 0:

@@ -22,6 +22,7 @@ WORKER_MODULES: Final = (
     "engine/store/format.py",
     "engine/store/headers.py",
     "engine/store/reader.py",
+    "engine/store/runs.py",
     "spark_bridge/__init__.py",
     "spark_bridge/arrays.py",
     "spark_bridge/columns.py",

@@ -7,7 +7,6 @@ The system queue lists those below the checkpoint's consume-queue offset, the lo
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,7 +15,7 @@ from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
-from engine.store.reader import DestinationInfo, Segment, StoreReader, entry_files
+from engine.store.reader import DestinationInfo, OpenSegment, Segment, StoreReader, entry_files, open_segment
 
 ENTRIES_AT_ONCE: Final = 1 << 17
 TYPE_AT: Final = 14  # of the record's type in an entry
@@ -95,22 +94,22 @@ def _listed(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, d
     """Yield (type, payload) of the records of metadata from ``start`` to ``stop`` that the system queue lists."""
     segments = iter(reader.segments)
     segment = next(segments)
-    descriptor = -1
+    file: OpenSegment | None = None
     try:
         for offset, size, record_type in _entries(reader, start, stop):
-            while offset >= segment.limit or descriptor < 0:
+            while file is None or offset >= segment.limit:
                 if offset >= segment.limit:
                     segment = next(segments)
-                if descriptor >= 0:
-                    os.close(descriptor)
-                descriptor = os.open(segment.path, os.O_RDONLY)
-            octets = os.pread(descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - segment.base)
+                if file is not None:
+                    file.close()
+                file = open_segment(segment)
+            octets = file.pread(size, offset)
             if len(octets) < size or crc32c(octets[8:]) != int.from_bytes(octets[4:8], "little"):
                 raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} is damaged")
             yield record_type, _payload(octets, offset)
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        if file is not None:
+            file.close()
 
 
 def _entries(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, int, int]]:

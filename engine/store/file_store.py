@@ -22,6 +22,7 @@ from engine.ports import (
 from engine.store import format as layout
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
+from engine.store.compaction import Compaction
 from engine.store.consume_queue import ConsumeQueueFiles, ConsumeQueues
 from engine.store.entry_span import EntrySpan, entry_columns, written_end
 from engine.store.files import File, Files, describe
@@ -66,6 +67,7 @@ class FileStore(Store):
         "_lanes",
         "_commit",
         "_retention",
+        "_compaction",
         "_release",
         "_index",
         "_open_files",
@@ -195,6 +197,18 @@ class FileStore(Store):
             timers,
             clock,
             settings,
+        )
+        self._compaction = Compaction(
+            log,
+            self._commit,
+            checkpoint,
+            self._open_files,
+            files,
+            self._workers,
+            timers,
+            clock,
+            settings,
+            self._store_id,
         )
         self._release = Release(
             self,
@@ -405,7 +419,7 @@ class FileStore(Store):
         return self._health.is_good()
 
     def retention_reason(self) -> str:
-        return self._retention.reason or self._release.reason
+        return self._retention.reason or self._release.reason or self._compaction.reason
 
     def request(
         self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
@@ -455,6 +469,7 @@ class FileStore(Store):
     def wind_down(self) -> None:
         """Give workers no more of what can be left to the next start, so that waiting for them does not take long."""
         self._retention.close()
+        self._compaction.close()
         self._release.close()
         self._queues.close()
         if self._index is not None:

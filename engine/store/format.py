@@ -68,8 +68,8 @@ docs/log-format.md.
 Segment file: 4096 octets of header, then the log; log offset o stands at 4096 + (o - base):
 
      0     8  magic        ``PENSTKLG``
-     8     4  version
-    12     4  flags        CONTINUATION
+     8     4  version      SPARSE_VERSION with the flag SPARSE
+    12     4  flags        CONTINUATION, SPARSE
     16     8  base         log offset of the first record
     24     8  capacity     octets of log that the file can hold
     32     8  created      wall clock, ms
@@ -78,6 +78,17 @@ Segment file: 4096 octets of header, then the log; log offset o stands at 4096 +
    512     8  end          seal: the segment holds no record at or above this offset; all zero: not sealed
    520     8  sequence     seal: number of the next record
    528     4  crc          CRC-32C of octets 512 to 528
+
+A sparse segment holds some of the records that were in it, one after the other from 4096 on, each padded; the sorted
+table tells which log offsets are where:
+
+  1024     8  position of the table
+  1032     8  runs in the table
+  1040     8  messages among the records
+  1048     4  crc          CRC-32C of the table
+  1052     4  crc          CRC-32C of octets 1024 to 1052
+
+A run is 24 octets: log offset (8), position in the file (8), octets (8).
 
 Checkpoint: two slots of 512 octets, written alternately; the valid one with the higher generation counts:
 
@@ -122,7 +133,10 @@ from typing import Final
 
 from crc32c import crc32c
 
+# What a file says is the lowest version whose readers understand it.
 FORMAT_VERSION: Final = 1
+SPARSE_VERSION: Final = 2  # of a sparse segment
+NEWEST_VERSION: Final = 2  # up to which everything is understood here
 
 # Record types.
 MESSAGE: Final = 1
@@ -174,8 +188,12 @@ SEGMENT_MAGIC: Final = b"PENSTKLG"
 SEGMENT_HEADER: Final = Struct("<8sIIQQq16s")  # crc apart
 SEGMENT_HEADER_BYTES: Final = 4096  # where the log begins in the file
 CONTINUATION: Final = 1  # flag: made after a failed sync, opens without a snapshot
+SPARSE: Final = 2  # flag: records were taken out
 SEAL: Final = Struct("<QQ")  # crc apart
 SEAL_POSITION: Final = 512
+SPARSE_HEAD: Final = Struct("<QQQI")  # crc apart
+SPARSE_HEAD_POSITION: Final = 1024
+RUN: Final = Struct("<QQQ")
 CHECKPOINT_MAGIC: Final = b"PENSTKCP"
 CHECKPOINT: Final = Struct("<8sIIQQqQQQQ")  # crc apart
 CHECKPOINT_SLOT_BYTES: Final = 512

@@ -27,7 +27,8 @@ from engine.store.key_index import (
     file_begin,
     unpack_header,
 )
-from engine.store.segment import Segment, records_limit
+from engine.store.runs import NOT_THERE, Runs
+from engine.store.segment import Segment, read_runs, records_limit
 
 READ_BYTES: Final = 64 << 10  # of the log at a time, unless a record is larger; the engine's thread runs in between
 JOB_BYTES: Final = 16 << 20  # of the log in one job: other work of the same worker gets its turn
@@ -80,6 +81,7 @@ class KeyIndexFiles:
         "_noted",
         "_file",
         "_file_path",
+        "_file_runs",
     )
 
     def __init__(self, files: Files, directory: str, store_id: str, slots: int, room: int, keys: Keys) -> None:
@@ -93,6 +95,7 @@ class KeyIndexFiles:
         self._writer: IndexWriter | None = None
         self._file: File | None = None  # the segment that was read last
         self._file_path = ""
+        self._file_runs: Runs | None = None
         self._noted = -1  # log offset of the last message that was added: a second attempt leaves it out
 
     def open(self, first: int, durable: int) -> None:
@@ -164,7 +167,12 @@ class KeyIndexFiles:
             self._close_file()
             self._file = self._files.open_to_read(log.paths[place])
             self._file_path = log.paths[place]
+            self._file_runs = read_runs(self._file, self._file_path)
         position = layout.SEGMENT_HEADER_BYTES + offset - log.bases[place]
+        if self._file_runs is not None:
+            position = self._file_runs.position(offset)
+            if position == NOT_THERE:
+                return
         octets = read_fully(self._file, HEAD_READ_BYTES, position)
         _, _, encoding, own, time_ms, before, headers = UNPACK_HEAD(octets.ljust(HEAD_BYTES, b"\0"))
         if own != offset:
@@ -200,22 +208,42 @@ class KeyIndexFiles:
     def _follow_segment(self, log: LogMap, place: int, limit: int, enough: int) -> None:
         file = self._files.open_to_read(log.paths[place])
         try:
-            position = layout.SEGMENT_HEADER_BYTES - log.bases[place]
-            wanted = READ_BYTES
+            runs = read_runs(file, log.paths[place])
+            if runs is None:
+                dense = layout.SEGMENT_HEADER_BYTES - log.bases[place]
+                self._follow_run(log, place, file, dense, limit, enough)
+                return
             while self.end < min(limit, enough):
-                size = min(wanted, limit - self.end)
-                octets = read_fully(file, size, position + self.end)
-                is_all = self.end + size == limit
-                taken = self._take(octets, log.bases[0])
-                if taken == DAMAGED:
-                    self._leave_out(log.next_base(place))
-                    return
-                if taken == SEGMENT_ENDS or is_all:
+                start = runs.next_from(self.end)
+                if start == NOT_THERE or start >= limit:
                     self.end = limit
                     return
-                wanted = READ_BYTES if taken else 2 * wanted
+                self.end = start
+                end = min(runs.end_of(start), limit)
+                if not self._follow_run(log, place, file, runs.position(start) - start, end, enough):
+                    return
         finally:
             file.close()
+
+    def _follow_run(self, log: LogMap, place: int, file: File, to_position: int, limit: int, enough: int) -> bool:
+        """Go through records that follow each other up to ``limit``; return False after damage.
+
+        to_position: what to add to a log offset.
+        """
+        wanted = READ_BYTES
+        while self.end < min(limit, enough):
+            size = min(wanted, limit - self.end)
+            octets = read_fully(file, size, to_position + self.end)
+            is_all = self.end + size == limit
+            taken = self._take(octets, log.bases[0])
+            if taken == DAMAGED:
+                self._leave_out(log.next_base(place))
+                return False
+            if taken == SEGMENT_ENDS or is_all:
+                self.end = limit
+                return True
+            wanted = READ_BYTES if taken else 2 * wanted
+        return True
 
     def _take(self, octets: bytes, first: int) -> int:
         """Add the keys of the whole records in ``octets``, go on behind them; return how many octets these are."""

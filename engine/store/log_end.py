@@ -73,7 +73,7 @@ class LogEnd:
         """
         file = self._files.open(segment.path())
         try:
-            offset = max(segment.base, self._durable)
+            offset = end if segment.is_sparse else max(segment.base, self._durable)  # that was synced before its name
             while offset < end:
                 position = HEADER_BYTES + offset - segment.base
                 octets = read_fully(file, min(READ_BYTES, end - offset), position)
@@ -86,7 +86,9 @@ class LogEnd:
             file.close()
 
     def _end_segment(self, segment: Segment, end: int) -> None:
-        """Seal a segment at ``end`` and give back the room after it."""
+        """Seal a segment at ``end`` and give back the room after it; a sparse one has a seal and no such room."""
+        if segment.is_sparse:
+            return
         position = HEADER_BYTES + end - segment.base
         file = self._files.open(segment.path())
         try:

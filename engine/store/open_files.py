@@ -6,6 +6,8 @@ from collections import OrderedDict
 
 from engine.ports import Job
 from engine.store.files import File, Files
+from engine.store.runs import Runs
+from engine.store.segment import read_runs
 
 
 class OpenFiles:
@@ -14,13 +16,14 @@ class OpenFiles:
     dropped: paths that retention has removed; any thread may add to it.
     """
 
-    __slots__ = ("dropped", "_files", "_limit", "_open")
+    __slots__ = ("dropped", "_files", "_limit", "_open", "_runs")
 
     def __init__(self, files: Files, limit: int) -> None:
         self.dropped: set[str] = set()
         self._files = files
         self._limit = limit
         self._open: OrderedDict[str, tuple[File, int]] = OrderedDict()
+        self._runs: dict[str, Runs | None] = {}  # of segments, where they were asked for
 
     def get(self, path: str, edition: int) -> File:
         """Return the file, opened anew if it is not the edition that is open."""
@@ -33,13 +36,24 @@ class OpenFiles:
         file = self._files.open_to_read(path)
         self._open[path] = (file, edition)
         if len(self._open) > self._limit:
-            _, (oldest, _) = self._open.popitem(last=False)
+            oldest_path, (oldest, _) = self._open.popitem(last=False)
+            self._runs.pop(oldest_path, None)
             oldest.close()
         return file
+
+    def runs(self, path: str, edition: int) -> Runs | None:
+        """Return where the records of a segment stand, None if at their places: of the very file that ``get`` gives."""
+        file = self.get(path, edition)
+        try:
+            return self._runs[path]
+        except KeyError:
+            runs = self._runs[path] = read_runs(file, path)
+            return runs
 
     def forget(self, path: str) -> None:
         """Close a file, so that the room of one that was dropped is free."""
         known = self._open.pop(path, None)
+        self._runs.pop(path, None)
         if known is not None:
             known[0].close()
 
@@ -48,6 +62,7 @@ class OpenFiles:
         for file, _ in self._open.values():
             file.close()
         self._open.clear()
+        self._runs.clear()
 
 
 class ForgetJob(Job):

@@ -19,6 +19,7 @@ from engine.store.entry_span import EntrySpan
 from engine.store.files import describe, read_fully
 from engine.store.open_files import OpenFiles
 from engine.store.recovery_report import LogRange, RecoveryReport
+from engine.store.runs import NOT_THERE
 from engine.store.segment import Segment
 
 READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
@@ -153,7 +154,11 @@ class PageJob(Job):
                 at += 1
                 self._next = self._first + at
                 continue
-            limit = self._map.limits[place]
+            limit = self._limit(place, offset)
+            if limit == NOT_THERE:
+                at += 1
+                self._next = self._first + at
+                continue
             until = 0
             if is_ascending and together == count:
                 until = dense_end(entries, at, limit, left)
@@ -174,19 +179,29 @@ class PageJob(Job):
                 together = 1  # what can be read before the place that cannot is not to wait for it
             at = self._next - self._first
 
+    def _limit(self, place: int, offset: int) -> int:
+        """Return up to where records follow each other in the file from ``offset`` on; NOT_THERE if it is gone."""
+        path = self._map.paths[place]
+        try:
+            runs = self._open_files.runs(path, self._map.editions[place])
+        except FileNotFoundError:
+            if path not in self._open_files.dropped:
+                raise
+            return NOT_THERE  # retention was faster
+        return self._map.limits[place] if runs is None else runs.end_of(offset)
+
     def _read_records(
         self, place: int, offset: int, end: int, entries: list[tuple[int, int]], at: int, until: int, left: int
     ) -> int:
         """Read the records of entries ``at`` to ``until`` in one go; return the octets of their messages."""
         path = self._map.paths[place]
-        try:
-            file = self._open_files.get(path, self._map.editions[place])
-        except FileNotFoundError:
-            if path not in self._open_files.dropped:
-                raise
-            self._next = self._first + until
-            return 0  # retention was faster
-        position = layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
+        edition = self._map.editions[place]
+        file = self._open_files.get(path, edition)
+        runs = self._open_files.runs(path, edition)
+        if runs is None:
+            position = layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
+        else:
+            position = runs.position(offset)
         if end > self._map.limits[place]:
             what = "its entry says that it reaches past the end of its segment"
             raise DamagedRecord(self._next, path, position, offset, end - offset, what)

@@ -22,7 +22,18 @@ from crc32c import crc32c
 from engine.errors import RangeGone, StoreCorrupt, StoreError
 from engine.message import IN_TRANSACTION
 from engine.store import format as layout
-from engine.store.headers import Checkpoint, NotWhole, unpack_checkpoint, unpack_seal, unpack_segment_header
+from engine.store.headers import (
+    HEADS_BYTES,
+    Checkpoint,
+    NotWhole,
+    is_known_version,
+    other_version,
+    unpack_checkpoint,
+    unpack_seal,
+    unpack_segment_header,
+    unpack_sparse_head,
+)
+from engine.store.runs import NOT_THERE, Runs, unpack_runs
 
 CHECKPOINT_TRIES: Final = 20
 CHECKPOINT_WAIT_S: Final = 0.005
@@ -35,6 +46,7 @@ class Segment:
     """One file of the log; it holds records from ``base`` up to at most ``limit``.
 
     span_end: where the next segment begins; above ``limit`` if this one was sealed early.
+    is_sparse: retention took records out.  It may become so at any time: ``open_segment`` says what is.
     """
 
     path: Path
@@ -42,6 +54,7 @@ class Segment:
     limit: int
     span_end: int
     is_continuation: bool
+    is_sparse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +84,53 @@ class EntryFile:
     count: int
 
 
-class Record:
-    """One record; ``data`` is all of it, header included, without padding."""
+class OpenSegment:
+    """The file of a segment, to be closed; ``runs``: where its records stand if it is sparse."""
 
-    __slots__ = ("offset", "type", "encoding", "flags", "destination_id", "sequence", "store_time_ms", "data")
+    __slots__ = ("segment", "descriptor", "runs")
+
+    def __init__(self, segment: Segment, descriptor: int, runs: Runs | None) -> None:
+        self.segment = segment
+        self.descriptor = descriptor
+        self.runs = runs
+
+    def position(self, offset: int) -> int:
+        """Return where a log offset stands in the file, NOT_THERE if its record was taken out."""
+        if self.runs is not None:
+            return self.runs.position(offset)
+        return layout.SEGMENT_HEADER_BYTES + offset - self.segment.base
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return ``size`` octets of the log from ``offset`` on, fewer where the file ends or the next were taken out."""
+        if self.runs is None:
+            return os.pread(self.descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
+        position = self.runs.position(offset)
+        if position == NOT_THERE:
+            return b""
+        return os.pread(self.descriptor, min(size, self.runs.end_of(offset) - offset), position)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self.descriptor)
+
+
+class Record:
+    """One record; ``data`` is all of it, header included, without padding.
+
+    is_followed: the record after it in the log is the next one here too; not in a sparse segment.
+    """
+
+    __slots__ = (
+        "offset",
+        "type",
+        "encoding",
+        "flags",
+        "destination_id",
+        "sequence",
+        "store_time_ms",
+        "data",
+        "is_followed",
+    )
 
     def __init__(
         self,
@@ -95,6 +151,7 @@ class Record:
         self.sequence = sequence
         self.store_time_ms = store_time_ms
         self.data = data
+        self.is_followed = True
 
     def end(self) -> int:
         """Return the offset at which the next record starts, unless the segment ends here."""
@@ -229,14 +286,14 @@ class StoreReader:
             offset = max(offset, segment.base)
             limit = segment.limit if stop is None else min(segment.limit, stop)
             for record in _scan_segment(segment, offset, limit, start, verify, is_tail):
-                if sequence and record.sequence != sequence:
+                if sequence and record.is_followed and record.sequence != sequence:
                     if is_tail:
                         return
                     raise StoreCorrupt(
                         f"{segment.path.name}: record at log offset {record.offset} has sequence number "
                         f"{record.sequence} where {sequence} follows"
                     )
-                sequence = record.sequence + 1
+                sequence = record.sequence + 1 if record.is_followed else 0
                 if record.offset >= start:
                     yield record
             offset = segment.limit
@@ -299,7 +356,75 @@ def scan_piece(segment: Segment, start: int, stop: int) -> Iterator[Record]:
 def _scan_segment(
     segment: Segment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
 ) -> Iterator[Record]:
-    """Yield the records of one file from ``start``, which begins one, up to ``limit``."""
+    """Yield the records of one file from ``start`` up to ``limit``; each record of a sparse one by itself.
+
+    start: begins a record, or lies where records were taken out.
+    """
+    file = open_segment(segment)
+    try:
+        runs = file.runs
+        if runs is None:
+            yield from _scan_run(file, start, limit, wanted, verify, is_tail)
+            return
+        offset = runs.next_from(start)
+        while NOT_THERE < offset < limit:
+            end = runs.end_of(offset)
+            # Nothing here was ever torn: it was whole on the disk before it got its name.
+            for record in _scan_run(file, offset, min(end, limit), wanted, verify, False):
+                record.is_followed = False
+                yield record
+            offset = runs.next_from(end)
+    finally:
+        file.close()
+
+
+def _scan_run(
+    file: OpenSegment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
+) -> Iterator[Record]:
+    """Yield the records that follow each other from ``start``, which begins one, up to ``limit``."""
+    segment = file.segment
+    unpack = layout.RECORD_HEADER.unpack_from
+    chunk = memoryview(b"")
+    chunk_offset = offset = start
+    while offset < limit:
+        at = offset - chunk_offset
+        if at + layout.RECORD_HEADER_BYTES > len(chunk):
+            chunk, chunk_offset, at = _read(file, offset, CHUNK_BYTES), offset, 0
+            if len(chunk) < layout.RECORD_HEADER_BYTES:
+                return  # the file was cut to what it holds
+        size, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = unpack(chunk, at)
+        if size == 0:
+            return
+        flaw = ""
+        if own != offset:
+            flaw = f"names log offset {own}"
+        elif size < layout.RECORD_HEADER_BYTES or offset + size > segment.limit:
+            flaw = f"gives a size of {size} octets, {segment.limit - offset} are left in its segment"
+        else:
+            if at + size > len(chunk):
+                chunk, chunk_offset, at = _read(file, offset, max(CHUNK_BYTES, size)), offset, 0
+            data = chunk[at : at + size]
+            if len(data) < size:
+                flaw = f"is cut after {len(data)} of {size} octets"
+            elif verify and offset >= wanted and crc32c(data[8:]) != crc:
+                flaw = "fails its checksum"
+        if flaw:
+            if is_tail:
+                return
+            raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} {flaw}")
+        yield Record(offset, kind, encoding, flags, destination_id, sequence, time_ms, data)
+        offset += layout.padded(size)
+
+
+def _read(file: OpenSegment, offset: int, size: int) -> memoryview:
+    return memoryview(file.pread(min(size, file.segment.limit - offset), offset))
+
+
+def open_segment(segment: Segment) -> OpenSegment:
+    """Open a segment's file and look where its records stand.
+
+    Raises: RangeGone if the file is gone, StoreCorrupt.
+    """
     try:
         descriptor = os.open(segment.path, os.O_RDONLY)
     except FileNotFoundError:
@@ -307,44 +432,17 @@ def _scan_segment(
             f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
         ) from None
     try:
-        unpack = layout.RECORD_HEADER.unpack_from
-        chunk = memoryview(b"")
-        chunk_offset = offset = start
-        while offset < limit:
-            at = offset - chunk_offset
-            if at + layout.RECORD_HEADER_BYTES > len(chunk):
-                chunk, chunk_offset, at = _read(descriptor, segment, offset, CHUNK_BYTES), offset, 0
-                if len(chunk) < layout.RECORD_HEADER_BYTES:
-                    return  # the file was cut to what it holds
-            size, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = unpack(chunk, at)
-            if size == 0:
-                return
-            flaw = ""
-            if own != offset:
-                flaw = f"names log offset {own}"
-            elif size < layout.RECORD_HEADER_BYTES or offset + size > segment.limit:
-                flaw = f"gives a size of {size} octets, {segment.limit - offset} are left in its segment"
-            else:
-                if at + size > len(chunk):
-                    chunk, chunk_offset, at = _read(descriptor, segment, offset, max(CHUNK_BYTES, size)), offset, 0
-                data = chunk[at : at + size]
-                if len(data) < size:
-                    flaw = f"is cut after {len(data)} of {size} octets"
-                elif verify and offset >= wanted and crc32c(data[8:]) != crc:
-                    flaw = "fails its checksum"
-            if flaw:
-                if is_tail:
-                    return
-                raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} {flaw}")
-            yield Record(offset, kind, encoding, flags, destination_id, sequence, time_ms, data)
-            offset += layout.padded(size)
-    finally:
+        octets = os.pread(descriptor, HEADS_BYTES, 0)
+        unpack_segment_header(octets, str(segment.path))
+        head = unpack_sparse_head(octets, str(segment.path))
+        runs = None
+        if head is not None:
+            table = os.pread(descriptor, head.table_bytes, head.table_position)
+            runs = unpack_runs(table, head, str(segment.path))
+    except BaseException:
         os.close(descriptor)
-
-
-def _read(descriptor: int, segment: Segment, offset: int, size: int) -> memoryview:
-    size = min(size, segment.limit - offset)
-    return memoryview(os.pread(descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - segment.base))
+        raise
+    return OpenSegment(segment, descriptor, runs)
 
 
 def _store_id(directory: Path) -> str:
@@ -354,11 +452,8 @@ def _store_id(directory: Path) -> str:
         raise StoreError(f"{directory} is not a store: it has no store.json") from None
     except ValueError as error:
         raise StoreCorrupt(f"{directory / 'store.json'}: {error}") from None
-    if described.get("format") != layout.FORMAT_VERSION:
-        raise StoreCorrupt(
-            f"{directory / 'store.json'}: version {described.get('format')} of the format, "
-            f"version {layout.FORMAT_VERSION} is the only one known here"
-        )
+    if not is_known_version(described.get("format")):
+        raise other_version(str(directory / "store.json"), -1, described.get("format"))
     return str(described["store_id"])
 
 
@@ -385,7 +480,7 @@ def list_segments(folder: Path, store_id: str) -> list[Segment]:
 
     Raises: StoreCorrupt for a file of another store, version or name.
     """
-    heads: list[tuple[int, int, int, bool, Path]] = []
+    heads: list[tuple[int, int, int, bool, bool, Path]] = []
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
     except FileNotFoundError:
@@ -406,16 +501,17 @@ def list_segments(folder: Path, store_id: str) -> list[Segment]:
             raise StoreCorrupt(f"{path}: its header names base {base} of store {header.store_id!r}")
         limit = base + header.capacity
         try:
-            end = unpack_seal(octets, str(path))
+            seal = unpack_seal(octets, str(path))
         except NotWhole:
-            end = None  # the gateway is at it
-        heads.append((base, limit if end is None else end, limit, header.is_continuation, path))
+            seal = None  # the gateway is at it
+        end = limit if seal is None else seal.end
+        heads.append((base, end, limit, header.is_continuation, header.is_sparse, path))
     segments: list[Segment] = []
-    for number, (base, limit, span_end, is_continuation, path) in enumerate(heads):
+    for number, (base, limit, span_end, is_continuation, is_sparse, path) in enumerate(heads):
         if number + 1 < len(heads):
             next_base = heads[number + 1][0]
             limit, span_end = min(limit, next_base), min(span_end, next_base)
-        segments.append(Segment(path, base, limit, span_end, is_continuation))
+        segments.append(Segment(path, base, limit, span_end, is_continuation, is_sparse))
     return segments
 
 

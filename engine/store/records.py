@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from typing import Final
 
@@ -10,7 +9,7 @@ from crc32c import crc32c
 
 from engine.errors import RangeGone, StoreError
 from engine.store import format as layout
-from engine.store.reader import Record, StoreReader
+from engine.store.reader import OpenSegment, Record, StoreReader, open_segment
 
 FIRST_READ_BYTES: Final = 4096  # of a record, before its size is known
 
@@ -35,12 +34,12 @@ def offset_of(message_id: str, store_id: str) -> int:
 class Records:
     """Reads records of one reader by their log offsets; keeps the files open that it has used until ``close``."""
 
-    __slots__ = ("_reader", "_bases", "_descriptors")
+    __slots__ = ("_reader", "_bases", "_files")
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader
         self._bases = [segment.base for segment in reader.segments]
-        self._descriptors: dict[int, int] = {}
+        self._files: dict[int, OpenSegment] = {}
 
     def __enter__(self) -> Records:
         return self
@@ -50,9 +49,9 @@ class Records:
 
     def close(self) -> None:
         """Let go of the files."""
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        self._descriptors.clear()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
 
     def message(self, offset: int) -> Record:
         """Return the message at a log offset.  Raises: UnknownMessage, RangeGone."""
@@ -66,6 +65,8 @@ class Records:
                 "are left"
             )
         record = self.at(offset)
+        if record is None and self._is_taken_out(offset):
+            raise RangeGone(f"the message at log offset {offset} is gone: retention has taken it out of its segment")
         if record is None or record.type != layout.MESSAGE:
             raise UnknownMessage(f"no message stands at log offset {offset}")
         return record
@@ -80,23 +81,26 @@ class Records:
         if place < 0 or offset % layout.ALIGNMENT or offset >= self._reader.segments[place].limit:
             return None
         segment = self._reader.segments[place]
-        descriptor = self._descriptors.get(place)
-        if descriptor is None:
+        file = self._files.get(place)
+        if file is None:
             try:
-                descriptor = os.open(segment.path, os.O_RDONLY)
-            except FileNotFoundError:  # retention was faster
+                file = self._files[place] = open_segment(segment)
+            except RangeGone:  # retention was faster
                 return None
-            self._descriptors[place] = descriptor
-        position = layout.SEGMENT_HEADER_BYTES + offset - segment.base
-        octets = os.pread(descriptor, FIRST_READ_BYTES, position)
+        octets = file.pread(FIRST_READ_BYTES, offset)
         if len(octets) < layout.RECORD_HEADER_BYTES:
             return None
         size, crc, kind, encoding, flags, number, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
         if own != offset or not layout.RECORD_HEADER_BYTES <= size <= segment.limit - offset:
             return None
         if size > len(octets):
-            octets += os.pread(descriptor, size - len(octets), position + len(octets))
+            octets += file.pread(size - len(octets), offset + len(octets))
         data = memoryview(octets)[:size]
         if crc32c(data[8:]) != crc:
             return None
         return Record(offset, kind, encoding, flags, number, sequence, time_ms, data)
+
+    def _is_taken_out(self, offset: int) -> bool:
+        """Return whether an offset lies where a sparse segment holds nothing any more."""
+        file = self._files.get(bisect_right(self._bases, offset) - 1)
+        return file is not None and file.runs is not None and file.runs.position(offset) < 0

@@ -25,6 +25,7 @@ from engine.store.segment import (
     NEW_SUFFIX,
     NOT_SEALED,
     PREPARED_SUFFIX,
+    SPARSE_SUFFIX,
     SUFFIX,
     Segment,
     load_segment,
@@ -159,8 +160,8 @@ class Recovery:
         first = self._checkpoint.first_offset if self._checkpoint is not None else 0
         is_first_there = segment_name(first) + SUFFIX in names
         for name in names:
-            if name.endswith(NEW_SUFFIX):
-                self._files.unlink(f"{self._directory}/{name}")  # nothing was ever written to it
+            if name.endswith((NEW_SUFFIX, SPARSE_SUFFIX)):
+                self._files.unlink(f"{self._directory}/{name}")  # nothing, or nothing else, was ever written to it
             elif name.endswith(SUFFIX):
                 segment, store_id = load_segment(self._files, self._directory, name)
                 if store_id != self._store_id:

@@ -22,7 +22,8 @@ from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import File, Files, read_fully
 from engine.store.headers import Checkpoint
 from engine.store.recovery_report import LogRange, RecoveryReport
-from engine.store.segment import Segment, records_limit
+from engine.store.runs import NOT_THERE, Runs
+from engine.store.segment import Segment, read_runs, records_limit
 from engine.store.snapshot import load_snapshot
 from engine.store.state import Lane, StoreState, compact_json
 
@@ -94,6 +95,8 @@ class Replay:
         "_report",
         "_pending",
         "_has_skipped",
+        "_has_gaps",
+        "_runs",
         "_is_sequence_open",
         "_closing_bytes",
     )
@@ -127,6 +130,8 @@ class Replay:
         self._pending: list[Pending] = []
         # A segment may be missing already.
         self._has_skipped = bool(report.skipped)  # queue offsets may jump, records may name what is lost
+        self._has_gaps = False  # the same in a sparse segment, and until the next snapshot
+        self._runs: Runs | None = None  # of the segment that is replayed, if it is sparse
         self._is_sequence_open = self._has_skipped  # the next record may have any higher sequence
         self._closing_bytes = 0
 
@@ -155,7 +160,7 @@ class Replay:
             segment = self._segments[last]
             reason = f"the log ends here, but was durable up to log offset {self._durable}"
             if not self._is_skipping:
-                raise _corrupt(segment, InvalidRecord(self.end, reason))
+                raise self._corrupt(segment, InvalidRecord(self.end, reason))
             self._skip(segment, self.end, self._durable, reason)
 
     def _replay_segment(self, file: File, place: int, is_first: bool, is_last: bool) -> InvalidRecord | None:
@@ -163,8 +168,12 @@ class Replay:
         segment = self._segments[place]
         upper = records_limit(self._segments, place)
         offset = self.end = segment.base
+        self._runs = read_runs(file, segment.path()) if segment.is_sparse else None
         while True:
             try:
+                if self._runs is not None:
+                    self._walk_runs(file, segment, self._runs, offset, upper, is_first)
+                    return None
                 self._walk(file, segment, offset, upper, is_first)
                 if self._pending:
                     raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record")
@@ -182,7 +191,7 @@ class Replay:
                 if not invalid.is_whole and self._may_cut(file, place, upper, invalid.offset):
                     return invalid
                 if not self._is_skipping:
-                    raise _corrupt(segment, invalid) from None
+                    raise self._corrupt(segment, invalid) from None
                 self.end = invalid.offset
                 offset = self._find_record(file, segment, invalid.offset + layout.ALIGNMENT, upper)
                 self._skip(segment, invalid.offset, offset, invalid.reason)
@@ -191,6 +200,8 @@ class Replay:
 
     def _may_cut(self, file: File, place: int, upper: int, offset: int) -> bool:
         """Return whether nothing that was ever confirmed stands at ``offset`` or above."""
+        if self._segments[place].is_sparse:
+            return False  # it was whole on the disk before it got its name
         if self._is_durable_known:
             return offset >= self._durable
         # Nobody knows what was durable: only what is followed by nothing whole is taken for a torn tail.
@@ -199,12 +210,17 @@ class Replay:
         return not any(segment.opens_with_snapshot() for segment in self._segments[place + 1 :])
 
     def _skip(self, segment: Segment, offset: int, end: int, reason: str) -> None:
-        self._report.skipped.append(LogRange(offset, end, segment.path(), segment.position(offset), reason))
+        self._report.skipped.append(LogRange(offset, end, segment.path(), self._position(segment, offset), reason))
         self._has_skipped = True
         self._is_sequence_open = True
 
     def _find_record(self, file: File, segment: Segment, offset: int, upper: int) -> int:
         """Return the offset of the first whole record from ``offset`` on, ``upper`` if there is none."""
+        if self._runs is not None:
+            offset = self._runs.next_from(offset)
+            while NOT_THERE < offset < upper and not self._is_record(file, segment, offset, self._runs.end_of(offset)):
+                offset = self._runs.next_from(offset + layout.ALIGNMENT)
+            return upper if offset == NOT_THERE else offset
         while offset + RECORD_HEADER_BYTES <= upper:
             octets = read_fully(file, min(READ_BYTES, upper - offset), HEADER_BYTES + offset - segment.base)
             octets = octets[: len(octets) & ~7]
@@ -221,7 +237,7 @@ class Replay:
         return upper
 
     def _is_record(self, file: File, segment: Segment, offset: int, upper: int) -> bool:
-        position = HEADER_BYTES + offset - segment.base
+        position = self._position(segment, offset)
         head = read_fully(file, RECORD_HEADER_BYTES, position)
         if len(head) < RECORD_HEADER_BYTES:
             return False
@@ -231,6 +247,35 @@ class Replay:
         octets = read_fully(file, size, position)
         return len(octets) == size and bool(crc32c(octets[8:]) == crc)
 
+    def _position(self, segment: Segment, offset: int) -> int:
+        """Return where a log offset is in the file that is replayed."""
+        return segment.position(offset) if self._runs is None else self._runs.position(offset)
+
+    def _corrupt(self, segment: Segment, invalid: InvalidRecord) -> StoreCorrupt:
+        position = self._position(segment, invalid.offset)
+        return StoreCorrupt(f"{segment.path()}, position {position}, log offset {invalid.offset}: {invalid.reason}")
+
+    def _walk_runs(
+        self, file: File, segment: Segment, runs: Runs, offset: int, upper: int, is_first: bool
+    ) -> None:
+        """Replay what is left of a sparse segment from ``offset`` on.
+
+        Its records and those behind it may name messages that are gone; the next snapshot then says how things stand.
+        """
+        self._has_gaps = True
+        while NOT_THERE < (offset := runs.next_from(offset)) < upper:
+            end = runs.end_of(offset)
+            self._is_sequence_open = True
+            self._walk(file, segment, offset, end, is_first)
+            if self._pending:
+                raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", True)
+            if self.end < end:
+                raise InvalidRecord(self.end, "no record, where the segment's table says that one is")
+            offset = end
+        self._is_sequence_open = False
+        self.sequence = segment.next_sequence
+        self.end = upper
+
     def _walk(self, file: File, segment: Segment, offset: int, upper: int, is_first: bool) -> None:
         """Replay records from ``offset`` on until there is room or the segment's end; ``_end`` follows."""
         buffer = b""
@@ -239,9 +284,10 @@ class Replay:
         length = 0
         lanes = self.state.lanes
         count = 0
+        to_position = self._position(segment, offset) - offset
         while offset < upper:
             if at + RECORD_HEADER_BYTES > length:
-                buffer = read_fully(file, min(READ_BYTES, upper - offset), HEADER_BYTES + offset - segment.base)
+                buffer = read_fully(file, min(READ_BYTES, upper - offset), to_position + offset)
                 view = memoryview(buffer)
                 at = 0
                 length = len(buffer)
@@ -254,7 +300,7 @@ class Replay:
                 raise InvalidRecord(offset, f"a record of {size} octets, there is room for {upper - offset}")
             if at + size > length:
                 wanted = min(max(READ_BYTES, size), upper - offset)
-                buffer = read_fully(file, wanted, HEADER_BYTES + offset - segment.base)
+                buffer = read_fully(file, wanted, to_position + offset)
                 view = memoryview(buffer)
                 at = 0
                 length = len(buffer)
@@ -291,8 +337,8 @@ class Replay:
                     self._apply_transaction(offset, sequence, payload)
                 elif self._pending:
                     raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", True)
-                elif record_type == layout.SNAPSHOT and not is_first:
-                    self._close_entries(offset)
+                elif record_type == layout.SNAPSHOT:
+                    self._meet_snapshot(offset, payload, is_first)
                 self._apply(record_type, destination_id, offset, size, flags, time_ms, payload)
                 lanes = self.state.lanes
             self._is_sequence_open = False
@@ -305,15 +351,19 @@ class Replay:
             self.end = offset
         self._report.replayed_records += count
 
+    def _is_lenient(self) -> bool:
+        """Return whether records may name what is not there."""
+        return self._has_skipped or self._has_gaps
+
     def _lane_at(self, offset: int, destination_id: int, priority: int, queue_offset: int) -> Lane:
         """Return the lane that a message's entry is to be the next of."""
         if destination_id not in self.state.destinations:
-            if not self._has_skipped:
+            if not self._is_lenient():
                 raise InvalidRecord(offset, f"destination {destination_id} is not known", True)
             self.state.add_destination(destination_id, QUEUE, f"recovered.{destination_id}")
         lane = self.state.open_lane(destination_id, priority)
         if lane.tail != queue_offset:
-            if not self._has_skipped or queue_offset < lane.tail:
+            if not self._is_lenient() or queue_offset < lane.tail:
                 reason = f"entry {queue_offset} of queue {destination_id}/{priority}, {lane.tail} should follow"
                 raise InvalidRecord(offset, reason, True)
             self._leave_out(lane, queue_offset)
@@ -325,7 +375,7 @@ class Replay:
         if len(payload) != layout.COMMIT_FIXED.size:
             raise InvalidRecord(offset, f"a commit record with {len(payload)} octets", True)
         first, count, _ = layout.COMMIT_FIXED.unpack(payload)
-        if count != len(pending) or first != sequence - count:
+        if self._runs is None and (count != len(pending) or first != sequence - count):
             if self._has_skipped:
                 return  # its beginning is lost, so all of it is
             start = pending[0].offset if pending else offset
@@ -392,18 +442,26 @@ class Replay:
                 state.add_subscription(int(described["id"]), int(described["topic"]), name, description, starts)
             elif record_type == layout.CLOSE:
                 state.close(int(json.loads(payload)["id"]))
-            elif record_type == layout.SNAPSHOT:
-                if self._has_skipped:
-                    self._take_over(load_snapshot(payload))
-            elif record_type != layout.COMMIT:
+            elif record_type not in (layout.COMMIT, layout.SNAPSHOT):
                 raise InvalidRecord(offset, f"a record of type {record_type}, which is not known here", True)
         except (KeyError, TypeError, ValueError, struct.error) as error:
-            if not self._has_skipped:
+            if not self._is_lenient():
                 reason = f"a record of type {record_type} that cannot be read: {error!r}"
                 raise InvalidRecord(offset, reason, True) from None
         system = state.system
         system.entries += PACK_ENTRY(offset, size, flags & 255, 0, record_type, 0, destination_id, 0, 0, time_ms)
         system.tail += 1
+
+    def _meet_snapshot(self, offset: int, payload: bytes, is_first: bool) -> None:
+        """Begin a segment; ``is_first``: the state is from this very snapshot."""
+        if self._is_lenient() and not is_first:
+            try:
+                self._take_over(load_snapshot(payload))
+            except (KeyError, TypeError, ValueError) as error:
+                raise InvalidRecord(offset, f"a snapshot that cannot be read: {error!r}", True) from None
+            self._has_gaps = self._runs is not None
+        if not is_first:
+            self._close_entries(offset)
 
     def _take_over(self, snapshot: StoreState) -> None:
         """After a loss, believe the next snapshot, which knows everything that happened before it."""
@@ -450,8 +508,3 @@ class Replay:
             self.closings.clear()
             self._closing_bytes = 0
             self.consume_queue_offset = base
-
-
-def _corrupt(segment: Segment, invalid: InvalidRecord) -> StoreCorrupt:
-    position = HEADER_BYTES + invalid.offset - segment.base
-    return StoreCorrupt(f"{segment.path()}, position {position}, log offset {invalid.offset}: {invalid.reason}")

@@ -13,13 +13,16 @@ from crc32c import crc32c
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.files import File, Files, read_fully, write_fully
-from engine.store.headers import unpack_seal, unpack_segment_header
+from engine.store.headers import HEADS_BYTES, unpack_seal, unpack_segment_header, unpack_sparse_head
+from engine.store.runs import Runs, unpack_runs
 
 SUFFIX: Final = ".log"
 # Made ahead of need.  Its rename may be lost in a power cut, so recovery treats it as a segment that was in use.
 PREPARED_SUFFIX: Final = ".log.prepared"
 # Made at the moment of need, and renamed and synced before anything is written to it.
 NEW_SUFFIX: Final = ".log.new"
+# The few records that are left of a segment; renamed over it once it is whole and synced.
+SPARSE_SUFFIX: Final = ".log.sparse"
 
 NOT_SEALED: Final = -1
 
@@ -33,7 +36,10 @@ class Segment:
     """A segment's place in the log.  ``file`` is None while nothing has to be written to it.
 
     is_on_disk: the file bears its name; is_name_durable: it would also after a power cut.
-    sealed_end: its records end here, before its capacity; NOT_SEALED for most.
+    sealed_end: its records end here; NOT_SEALED for most, which end where their room does.
+    next_sequence: where there is a seal: of the record that follows in the log.
+    is_sparse: records were taken out; the file's table says where the others are, so ``position`` does not.
+    message_count: of a sparse one: messages that are left.
     edition: grows when another file takes the same name, so that a reader opens the new one.
     """
 
@@ -46,6 +52,9 @@ class Segment:
         "is_on_disk",
         "is_name_durable",
         "sealed_end",
+        "next_sequence",
+        "is_sparse",
+        "message_count",
         "edition",
     )
 
@@ -58,6 +67,9 @@ class Segment:
         self.is_on_disk = False
         self.is_name_durable = False
         self.sealed_end = NOT_SEALED
+        self.next_sequence = 0
+        self.is_sparse = False
+        self.message_count = 0
         self.edition = 0
 
     def path(self) -> str:
@@ -132,16 +144,36 @@ def make_segment_file(files: Files, path: str, segment: Segment, created_ms: int
 
 def pack_header(flags: int, base: int, capacity: int, created_ms: int, store_id: str) -> bytes:
     """Return the first octets of a segment file."""
+    version = layout.SPARSE_VERSION if flags & layout.SPARSE else layout.FORMAT_VERSION
     octets = layout.SEGMENT_HEADER.pack(
-        layout.SEGMENT_MAGIC, layout.FORMAT_VERSION, flags, base, capacity, created_ms, store_id.encode("ascii")
+        layout.SEGMENT_MAGIC, version, flags, base, capacity, created_ms, store_id.encode("ascii")
     )
+    return octets + layout.CRC.pack(crc32c(octets))
+
+
+def pack_seal(end: int, next_sequence: int) -> bytes:
+    """Return what stands at SEAL_POSITION of a segment whose records end at ``end``."""
+    octets = layout.SEAL.pack(end, next_sequence)
     return octets + layout.CRC.pack(crc32c(octets))
 
 
 def seal(file: File, end: int, next_sequence: int) -> None:
     """Note in a segment's header that its records end at ``end``; not synced."""
-    octets = layout.SEAL.pack(end, next_sequence)
-    write_fully(file, octets + layout.CRC.pack(crc32c(octets)), layout.SEAL_POSITION)
+    write_fully(file, pack_seal(end, next_sequence), layout.SEAL_POSITION)
+
+
+def read_runs(file: File, path: str) -> Runs | None:
+    """Return where the records of a segment's file stand; None if all of them do at their places.
+
+    What counts is the file that is open: another one may take its name at any time.
+    Raises: StoreCorrupt, OSError.
+    """
+    octets = read_fully(file, HEADS_BYTES, 0)
+    unpack_segment_header(octets, path)
+    head = unpack_sparse_head(octets, path)
+    if head is None:
+        return None
+    return unpack_runs(read_fully(file, head.table_bytes, head.table_position), head, path)
 
 
 def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]:
@@ -162,7 +194,13 @@ def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]
         raise StoreCorrupt(f"{path}, position 16: the header says base {header.base}, the name of the file another one")
     segment = Segment(directory, header.base, header.capacity, header.is_continuation)
     segment.is_on_disk = segment.is_name_durable = True
-    end = unpack_seal(octets, path)
-    if end is not None:
-        segment.sealed_end = end
+    sparse = unpack_sparse_head(octets, path)
+    if sparse is not None:
+        segment.is_sparse = True
+        segment.message_count = sparse.message_count
+    found = unpack_seal(octets, path)
+    if found is not None:
+        segment.sealed_end, segment.next_sequence = found.end, found.next_sequence
+    elif header.is_sparse:
+        raise StoreCorrupt(f"{path}, position {layout.SEAL_POSITION}: a sparse segment has a seal, this one has none")
     return segment, header.store_id

@@ -28,6 +28,10 @@ class StoreSettings:
     retention_time_ms: int = 72 * HOUR_MS
     retention_bytes: int = 10 << 30
     retention_interval_ms: int = 30_000
+    compaction_live_percent: int = 25  # of its octets, at most, where a segment is thinned; 0: none ever is
+    compaction_min_age_ms: int = 600_000  # of what stands last in it
+    compaction_bytes_per_second: int = 16 << 20  # of the log that are read for it
+    compaction_interval_ms: int = 60_000  # between looks at all segments
     waiting_entries_bytes: int = 256 << 20  # of closed segments, in memory, behind those on their way to the disk
     index_slots: int = 0  # of one file of the key index; 0: no index, a query by key reads the log
     index_entries: int = 262_144  # of one file: a key of a message each
@@ -49,9 +53,19 @@ class StoreSettings:
             "page_open_files",
             "index_entries",
             "index_interval_ms",
+            "compaction_bytes_per_second",
+            "compaction_interval_ms",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
-        for name in ("retention_time_ms", "retention_bytes", "waiting_entries_bytes", "index_slots"):
+        if not 0 <= self.compaction_live_percent <= 100:
+            raise ValueError(f"compaction_live_percent is {self.compaction_live_percent}, accepted are 0 to 100")
+        for name in (
+            "retention_time_ms",
+            "retention_bytes",
+            "waiting_entries_bytes",
+            "index_slots",
+            "compaction_min_age_ms",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must not be negative")

@@ -94,6 +94,18 @@ class SettledEntries:
         """Return whether ``entry`` is in the set."""
         return entry < self.cursor or bool(self.pages.get(entry >> PAGE_SHIFT, 0) >> (entry & PAGE_MASK) & 1)
 
+    def bits(self, first: int, end: int) -> int:
+        """Return the entries ``first`` to ``end`` (excluded) as bits, the lowest for ``first``; 1: in the set."""
+        passed = max(min(self.cursor, end) - first, 0)
+        bits = (1 << passed) - 1
+        if self.pages and first + passed < end:
+            for page in range((first + passed) >> PAGE_SHIFT, ((end - 1) >> PAGE_SHIFT) + 1):
+                known = self.pages.get(page)
+                if known is not None:
+                    place = (page << PAGE_SHIFT) - first
+                    bits |= known << place if place >= 0 else known >> -place
+        return bits & ((1 << (end - first)) - 1)
+
     def runs(self) -> list[tuple[int, int]]:
         """Return (first, count) of everything above the cursor, ascending, with gaps in between."""
         runs: list[tuple[int, int]] = []

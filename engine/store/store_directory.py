@@ -7,6 +7,7 @@ import json
 from engine.errors import StoreCorrupt, StoreLocked
 from engine.store import format as layout
 from engine.store.files import File, Files, read_fully, write_fully
+from engine.store.headers import is_known_version, other_version
 from engine.store.segment import SUFFIX, load_segment
 
 LOCK_FILE = "lock"
@@ -82,10 +83,8 @@ def read_store_id(files: Files, directory: str) -> str:
         store_id = str(described["store_id"])
     except (KeyError, TypeError, ValueError) as error:
         raise StoreCorrupt(f"{path}: {error!r}") from None
-    if version != layout.FORMAT_VERSION:
-        raise StoreCorrupt(
-            f"{path}: version {version} of the format, version {layout.FORMAT_VERSION} is the only one known here"
-        )
+    if not is_known_version(version):
+        raise other_version(path, -1, version)
     return store_id
 
 

@@ -23,12 +23,14 @@ from engine.store.checkpoint import FILE_NAME as CHECKPOINT_FILE
 from engine.store.consume_queue import file_name, lane_directory
 from engine.store.files import File, Files, read_fully
 from engine.store.headers import Checkpoint, unpack_checkpoint
-from engine.store.segment import SUFFIX, Segment, load_segment, records_limit
+from engine.store.runs import NOT_THERE, Runs
+from engine.store.segment import SUFFIX, Segment, load_segment, read_runs, records_limit
 from engine.store.snapshot import encode_snapshot, load_snapshot
 from engine.store.state import EntryBlock, Lane, StoreState, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, read_store_id
 
 READ_BYTES: Final = 4 << 20
+GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
 FINDINGS_MAX: Final = 100  # after so many the rest is not looked at
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
@@ -104,6 +106,8 @@ class _Verifier:
     """One look at one store.
 
     _sizes: the messages of each lane: first entry that is known, and sizes from there on.
+    _runs: of the segment that is looked at, if it is sparse.  _has_gaps: from there to the next snapshot, which has
+    to be believed, records may name messages that were taken out.
     """
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -119,6 +123,8 @@ class _Verifier:
         self._durable = 0
         self._buffer = b""
         self._buffer_offset = 0
+        self._runs: Runs | None = None
+        self._has_gaps = False
 
     def run(self) -> Verification:
         try:
@@ -200,17 +206,23 @@ class _Verifier:
             try:
                 self._walk(segment, records_limit(segments, place))
             except Broken as broken:
-                if self._checkpoint is not None and broken.offset >= self._durable:
+                if self._checkpoint is not None and broken.offset >= self._durable and not segment.is_sparse:
                     self._found.is_torn = True
                     return
-                self._note(segment.path(), segment.position(broken.offset), str(broken))
+                self._note(segment.path(), self._position(segment, broken.offset), str(broken))
                 raise TooMany from None  # without this record nothing that follows makes sense
             self._check_entries(segments[place + 1].base if place + 1 < len(segments) else None)
 
     def _walk(self, segment: Segment, upper: int) -> None:
         file = self._files.open_to_read(segment.path())
         self._buffer = b""
+        self._runs = None
         try:
+            if segment.is_sparse:
+                self._runs = read_runs(file, segment.path())
+            if self._runs is not None:
+                self._walk_runs(file, segment, self._runs, upper)
+                return
             offset = segment.base
             while offset + 8 <= upper:
                 record = self._record(file, segment, offset, upper)
@@ -226,6 +238,35 @@ class _Verifier:
             file.close()
         if self._pending:
             raise Broken(self._pending[0].offset, "a transaction lacks its commit record")
+
+    def _walk_runs(self, file: File, segment: Segment, runs: Runs, upper: int) -> None:
+        self._has_gaps = True
+        before = self._found.message_count
+        offset = runs.next_from(segment.base)
+        if offset != segment.base and not segment.is_continuation:
+            raise Broken(segment.base, "the segment does not begin with a snapshot")
+        while NOT_THERE < offset < upper:
+            end = runs.end_of(offset)
+            self._sequence = 0
+            while offset < end:
+                record = self._record(file, segment, offset, min(end, upper))
+                if record is None:
+                    raise Broken(offset, "no record, where the segment's table says that one is")
+                if offset == segment.base and record.record_type != layout.SNAPSHOT and not segment.is_continuation:
+                    raise Broken(offset, "the segment does not begin with a snapshot")
+                self._take(record)
+                offset = record.end()
+            offset = runs.next_from(end)
+        if self._pending:
+            raise Broken(self._pending[0].offset, "a transaction lacks its commit record")
+        if self._found.message_count - before != runs.message_count:
+            raise Broken(segment.base, f"its head says that it holds {runs.message_count} messages")
+        self._found.end_offset = upper
+        self._sequence = segment.next_sequence
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        """Return where a log offset is in the file of the segment that is looked at."""
+        return segment.position(offset) if self._runs is None else self._runs.position(offset)
 
     def _record(self, file: File, segment: Segment, offset: int, upper: int) -> Record | None:
         head = self._octets(file, segment, offset, RECORD_HEADER_BYTES)
@@ -255,7 +296,10 @@ class _Verifier:
         """Return what stands at a log offset, less where the file ends; large pieces are read at a time."""
         at = offset - self._buffer_offset
         if not 0 <= at <= len(self._buffer) - size:
-            self._buffer = read_fully(file, max(READ_BYTES, size), segment.position(offset))
+            wanted = max(READ_BYTES, size)
+            if self._runs is not None:
+                wanted = min(wanted, self._runs.end_of(offset) - offset)
+            self._buffer = read_fully(file, wanted, self._position(segment, offset))
             self._buffer_offset = offset
             at = 0
         return self._buffer[at : at + size]
@@ -268,7 +312,7 @@ class _Verifier:
         pending, self._pending = self._pending, []
         if record.record_type == layout.COMMIT:
             first, count, _ = layout.COMMIT_FIXED.unpack(record.payload)
-            if count != len(pending) or first != record.sequence - count:
+            if self._runs is None and (count != len(pending) or first != record.sequence - count):
                 raise Broken(record.offset, f"a transaction of {len(pending)} records, its commit record says {count}")
         elif pending:
             raise Broken(pending[0].offset, "a transaction lacks its commit record")
@@ -299,6 +343,8 @@ class _Verifier:
         if record.destination_id not in self._state.destinations:
             raise ValueError(f"destination {record.destination_id} is not known")
         lane = self._state.open_lane(record.destination_id, priority)
+        if self._runs is not None and queue_offset > lane.tail:
+            self._leave_out(lane, queue_offset)
         if queue_offset != lane.tail:
             raise ValueError(f"entry {queue_offset} of a lane of {lane.tail}")
         key = (record.destination_id << layout.LANE_SHIFT) | priority
@@ -339,6 +385,8 @@ class _Verifier:
         for each in ranges:
             lane = self._state.open_lane(owner, each.priority)
             progress = lane if subscription is None else subscription.lane(each.priority)
+            if self._has_gaps:
+                continue
             if not each.count or each.first + each.count > lane.tail:
                 raise ValueError(f"entries {each.first} to {each.first + each.count} of a lane of {lane.tail}")
             if any(progress.settled.contains(entry) for entry in range(each.first, each.first + each.count)):
@@ -367,7 +415,8 @@ class _Verifier:
         else:
             starts = [(int(priority), int(first), int(tail)) for priority, first, tail in described["starts"]]
             for priority, first, tail in starts:
-                if not first <= tail == state.open_lane(int(described["topic"]), priority).tail:
+                is_tail = self._has_gaps or tail == state.open_lane(int(described["topic"]), priority).tail
+                if not (first <= tail and is_tail):
                     raise ValueError(f"it begins at entry {first} of {tail}")
             name, description = str(described["name"]), dict(described["description"])
             state.add_subscription(number, int(described["topic"]), name, description, starts)
@@ -379,9 +428,33 @@ class _Verifier:
         if self._found.record_count == 1:
             self._state = told
             return
+        if self._has_gaps:
+            self._believe(told)
+            return
         self._state.consumers = told.consumers  # which of them are still connected stands in no record
         if _comparable(told) != _comparable(self._state):
             raise ValueError("it does not say what the records before it come to")
+
+    def _believe(self, told: StoreState) -> None:
+        """Go on from a snapshot that follows a sparse segment."""
+        for key, lane in told.lanes.items():
+            known = self._state.lanes.get(key)
+            if known is None:
+                self._sizes.setdefault(key, (lane.tail, array("I")))
+            elif known.tail > lane.tail:
+                raise ValueError(f"lane {lane.destination_id}/{lane.priority} ends at {lane.tail}, not {known.tail}")
+            else:
+                self._leave_out(known, lane.tail)
+        self._state = told
+        self._has_gaps = self._runs is not None
+
+    def _leave_out(self, lane: Lane, tail: int) -> None:
+        """Go on at entry ``tail``: what stands before it was taken out."""
+        key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
+        first, sizes = self._sizes.setdefault(key, (lane.tail, array("I")))
+        sizes.extend([GONE] * (tail - first - len(sizes)))
+        lane.entries += bytes((tail - lane.tail) * layout.ENTRY_BYTES)
+        lane.tail = tail
 
     # Consume queues.
 
@@ -394,7 +467,9 @@ class _Verifier:
         if next_base is None or next_base > complete:
             return
         for block in blocks:
-            self._check_block(block)
+            # In a sparse segment some of the records are missing that the system queue lists.
+            if self._runs is None or block.destination_id != layout.SYSTEM_QUEUE:
+                self._check_block(block)
 
     def _check_block(self, block: EntryBlock) -> None:
         directory = lane_directory(f"{self._directory}/{QUEUE_DIRECTORY}", block.destination_id, block.priority)
@@ -407,6 +482,9 @@ class _Verifier:
             path = f"{directory}/{file_name(first)}"
             position = (entry - first) * layout.ENTRY_BYTES
             found = self._read(path, position, len(expected)) if self._files.exists(path) else b""
+            if self._runs is not None:
+                # What was taken out has its entry still, or none where the queue was made again.
+                found = _where_named(found, expected)
             if found != expected:
                 wrong = next((n for n in range(0, len(expected), 40) if found[n : n + 40] != expected[n : n + 40]), 0)
                 self._note(path, position + wrong, f"entry {entry + wrong // layout.ENTRY_BYTES} is not its record's")
@@ -450,7 +528,9 @@ class _Verifier:
                         is_live = any(member.lane(lane.priority).keeps(entry) for member in members)
                     else:
                         is_live = not lane.settled.contains(entry)
-                    if is_live:
+                    if is_live and sizes[entry - known] == GONE:
+                        self._note(self._directory, -1, f"entry {entry} of {destination.name} is needed, it was taken out")
+                    elif is_live:
                         total += sizes[entry - known]
             if total != destination.live_bytes():
                 text = f"{destination.name} has {destination.live_bytes()} live bytes, its messages come to {total}"
@@ -462,6 +542,13 @@ class _Verifier:
             return read_fully(file, size, position)
         finally:
             file.close()
+
+
+def _where_named(found: bytes, expected: bytes) -> bytes:
+    """Return the entries of ``found``, zeros where ``expected`` has zeros."""
+    size = layout.ENTRY_BYTES
+    parts = [found[at : at + size] if any(expected[at : at + size]) else bytes(size) for at in range(0, len(expected), size)]
+    return b"".join(parts)
 
 
 def _comparable(state: StoreState) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, 
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 VERSIONS = (1,)
-NEWER = layout.FORMAT_VERSION + 1
+NEWER = layout.NEWEST_VERSION + 1
 
 
 def unpacked(version: int, directory: Path) -> Path:
@@ -119,7 +119,7 @@ def test_a_newer_version_is_refused_with_its_number(
     data = unpacked(layout.FORMAT_VERSION, tmp_path)
     change(data)
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
-    expected = f"version {NEWER} of the format, version {layout.FORMAT_VERSION} is the only one known here"
+    expected = f"version {NEWER} of the format, versions 1 to {layout.NEWEST_VERSION} are known here"
     for open_it in (opened, StoreReader):
         with pytest.raises(StoreCorrupt, match=expected):
             open_it(data)

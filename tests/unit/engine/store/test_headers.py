@@ -11,6 +11,7 @@ from engine.store.checkpoint import pack_checkpoint
 from engine.store.headers import (
     Checkpoint,
     NotWhole,
+    Seal,
     unpack_checkpoint,
     unpack_seal,
     unpack_segment_header,
@@ -48,8 +49,8 @@ def test_a_header_that_is_not_whole_is_told_from_one_of_another_version() -> Non
     for damaged in (b"", octets[:-1], octets[:20] + b"x" + octets[21:]):
         with pytest.raises(NotWhole):
             unpack_segment_header(damaged, "x.log")
-    body = octets[:8] + b"\2" + octets[9 : layout.SEGMENT_HEADER.size]
-    with pytest.raises(StoreCorrupt, match="x.log, position 8: version 2") as caught:
+    body = octets[:8] + b"\3" + octets[9 : layout.SEGMENT_HEADER.size]
+    with pytest.raises(StoreCorrupt, match="x.log, position 8: version 3") as caught:
         unpack_segment_header(body + layout.CRC.pack(crc32c(body)), "x.log")
     assert not isinstance(caught.value, NotWhole)
 
@@ -60,7 +61,7 @@ def test_a_seal() -> None:
     whole = head + body + layout.CRC.pack(crc32c(body))
     assert unpack_seal(head, "x.log") is None
     assert unpack_seal(head + bytes(20), "x.log") is None
-    assert unpack_seal(whole, "x.log") == 9000
+    assert unpack_seal(whole, "x.log") == Seal(9000, 17)
     for damaged in (whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
         with pytest.raises(NotWhole, match="position 512"):
             unpack_seal(damaged, "x.log")

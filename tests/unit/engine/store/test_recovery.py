@@ -512,8 +512,8 @@ def test_a_store_of_the_future_is_refused() -> None:
     home = FileHome()
     home.stop()
     octets = home.files.octets("data/store.json")
-    octets[:] = bytes(octets).replace(b'"format": 1', b'"format": 2')
-    with pytest.raises(StoreCorrupt, match=r"data/store.json: version 2 of the format, version 1 is the only one"):
+    octets[:] = bytes(octets).replace(b'"format": 1', b'"format": 3')
+    with pytest.raises(StoreCorrupt, match=r"data/store.json: version 3 of the format, versions 1 to 2 are known here"):
         home.begin()
 
 

@@ -1,0 +1,453 @@
+"""Space behind a live message: full segments that retention would drop, had they not a few live messages, are thinned.
+
+Segments go whole and from the oldest on, so that one message that nobody takes would keep everything behind it.  Past
+its retention a segment is therefore replaced by a sparse one of the same name that holds what is still needed; what
+stays keeps its log offset.  Workers do it, some octets at a time, and nobody waits for it: a stop at any moment leaves
+either file, and either will do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.destination import TOPIC
+from engine.errors import StoreError
+from engine.ports import FILE_LANE, READ_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.store import format as layout
+from engine.store.checkpoint import CheckpointFile
+from engine.store.commit_log import CommitLog
+from engine.store.files import Files, describe
+from engine.store.group_commit import GroupCommit
+from engine.store.open_files import ForgetJob, OpenFiles
+from engine.store.retention import read_snapshot
+from engine.store.segment import Segment, records_limit
+from engine.store.settings import StoreSettings
+from engine.store.state import Destination, Lane, StoreState
+from engine.store.thinning import Choice, Kept, Thinning
+
+STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn between
+LANES_AT_ONCE: Final = 512  # queues looked at in one turn of the engine
+DURABLE_WAIT_MS: Final = 50
+SECOND_MS: Final = 1_000
+
+PASS: Final = 0
+GO_ON: Final = 1
+
+
+class Compaction(TimerTarget):
+    """Goes through the segments from the oldest on, at an interval, one at a time.
+
+    reason: why the disk refused the last attempt, "" if it did not; space is then not freed, nothing else suffers.
+    saved_bytes: by how much files have become smaller since the start.
+    _after: base of the segment that was looked at last.  _closed_ms: when segments ended, by base, where it is known.
+    _tried: live messages of segments that were not worth it or are damaged; until half of them are settled it is not
+    tried again.
+    """
+
+    __slots__ = (
+        "reason",
+        "saved_bytes",
+        "_log",
+        "_commit",
+        "_checkpoint",
+        "_open_files",
+        "_files",
+        "_workers",
+        "_timers",
+        "_clock",
+        "_settings",
+        "_store_id",
+        "_after",
+        "_closed_ms",
+        "_tried",
+        "_kept_from",
+        "_kept_from_base",
+        "_look",
+        "_choice",
+        "_lanes_done",
+        "_live_count",
+        "_thinning",
+        "_agreed_offset",
+        "_is_closed",
+    )
+
+    def __init__(
+        self,
+        log: CommitLog,
+        commit: GroupCommit,
+        checkpoint: CheckpointFile,
+        open_files: OpenFiles,
+        files: Files,
+        workers: Workers,
+        timers: Timers,
+        clock: Clock,
+        settings: StoreSettings,
+        store_id: str,
+    ) -> None:
+        self.reason = ""
+        self.saved_bytes = 0
+        self._log = log
+        self._commit = commit
+        self._checkpoint = checkpoint
+        self._open_files = open_files
+        self._files = files
+        self._workers = workers
+        self._timers = timers
+        self._clock = clock
+        self._settings = settings
+        self._store_id = store_id
+        self._after = -1
+        self._closed_ms: dict[int, int] = {}
+        self._tried: dict[int, int] = {}
+        self._kept_from: dict[int, int] = {}
+        self._kept_from_base = -1
+        self._look: LookJob | None = None
+        self._choice: Choice | None = None
+        self._lanes_done = 0
+        self._live_count = 0
+        self._thinning: Thinning | None = None
+        self._agreed_offset = 0
+        self._is_closed = False
+        if settings.compaction_live_percent:
+            self._call_later(settings.compaction_interval_ms, PASS)
+
+    def _call_later(self, wait_ms: int, key: int) -> None:
+        self._timers.call_at(self._clock.monotonic_ms() + wait_ms, self, key)
+
+    def timer_fired(self, key: int) -> None:
+        if self._is_closed:
+            return
+        if key == PASS:
+            self._after = -1
+            self._forget_gone()
+            self._next()
+        elif self._thinning is not None:
+            self._go_on(self._thinning)
+        elif self._look is not None:
+            self._choose(self._look)
+
+    def _forget_gone(self) -> None:
+        first = self._log.segments[0].base
+        for known in (self._closed_ms, self._tried):
+            for base in [base for base in known if base < first]:
+                del known[base]
+
+    # Which segment.
+
+    def _next(self) -> None:
+        """Have the next segment looked at that may be worth it; the pass ends with the last one."""
+        segments = self._log.segments
+        for place, segment in enumerate(segments):
+            if segment.base <= self._after:
+                continue
+            following = self._following(place)
+            if following is None:
+                break
+            self._after = segment.base
+            if self._is_candidate(segment):
+                self._look = LookJob(self, self._files, segment, following, segments[0], self._kept_from_base)
+                self._workers.submit(self._look, FILE_LANE)
+                return
+        self._call_later(self._settings.compaction_interval_ms, PASS)
+
+    def _following(self, place: int) -> Segment | None:
+        """Return the segment whose snapshot tells how things were when the one at ``place`` ended.
+
+        None where recovery may start before it: from there on everything stays as it is.
+        """
+        for segment in self._log.segments[place + 1 :]:
+            if segment.base > self._checkpoint.consume_queue_offset:
+                return None
+            if segment.opens_with_snapshot():
+                return segment
+        return None
+
+    def _is_candidate(self, segment: Segment) -> bool:
+        segments = self._log.segments
+        place = segments.index(segment)
+        # Files of failed syncs, and what they continue, stay: such are few.
+        is_continued = place + 1 < len(segments) and segments[place + 1].is_continuation
+        if not segment.opens_with_snapshot() or is_continued or segment.file is not None:
+            return False
+        if segment.is_sparse and not segment.message_count:
+            return False
+        closed_ms = self._closed_ms.get(segment.base)
+        return closed_ms is None or self._is_past(segment, closed_ms)
+
+    def _is_past(self, segment: Segment, closed_ms: int) -> bool:
+        """Return whether retention would drop a segment that ended at ``closed_ms``, if nothing in it were live."""
+        age_ms = self._clock.wall_ms() - closed_ms
+        if age_ms < self._settings.compaction_min_age_ms:
+            return False
+        is_old = age_ms > self._settings.retention_time_ms
+        return is_old or self._log.end - segment.base > self._settings.retention_bytes
+
+    def looked(self, look: LookJob) -> None:
+        """Take what the snapshots around a segment say."""
+        if self._is_closed:
+            return
+        self.reason = look.reason
+        if look.reason:
+            self._give_up(look.segment)
+            return
+        self._closed_ms[look.segment.base] = look.closed_ms
+        if look.kept_from is not None:
+            self._kept_from, self._kept_from_base = look.kept_from, look.oldest.base
+        if look.segment not in self._log.segments or not self._is_past(look.segment, look.closed_ms):
+            self._look = None
+            self._next()
+            return
+        # What is settled now must be durable before what it settled goes.
+        self._agreed_offset = self._log.end
+        self._choice = Choice(self._kept_from, look.topics)
+        self._lanes_done = self._live_count = 0
+        self._choose(look)
+
+    def _choose(self, look: LookJob) -> None:
+        """Note of some more lanes what has to stay; then begin if that is little."""
+        choice = self._choice
+        assert choice is not None
+        lanes = look.lanes
+        done = self._lanes_done
+        self._lanes_done = min(done + LANES_AT_ONCE, len(lanes))
+        for key, first, end in lanes[done : self._lanes_done]:
+            bits = needed_bits(self._log.state, key, first, end)
+            self._live_count += bits.bit_count()
+            choice.lanes[key] = Kept(first, end, bits)
+        if self._lanes_done < len(lanes):
+            self._call_later(0, GO_ON)
+            return
+        self._look = self._choice = None
+        segment = look.segment
+        percent = self._settings.compaction_live_percent
+        count = segment.message_count if segment.is_sparse else sum([end - first for _, first, end in lanes])
+        tried = self._tried.get(segment.base)
+        if self._live_count * 100 > count * percent or (tried is not None and self._live_count * 2 > tried):
+            self._next()
+            return
+        place = self._log.segments.index(segment)
+        limit = records_limit(self._log.segments, place)
+        limit_bytes = (limit - segment.base) * percent // 100
+        self._thinning = Thinning(self._files, segment, choice, limit, limit_bytes)
+        self._go_on(self._thinning)
+
+    # Making the new file.
+
+    def _go_on(self, thinning: Thinning) -> None:
+        if thinning.segment not in self._log.segments:
+            self._give_up(thinning.segment)  # retention was faster
+        elif not thinning.is_read:
+            self._workers.submit(StepJob(self, thinning), FILE_LANE)
+        elif self._commit.durable < self._agreed_offset:
+            self._call_later(DURABLE_WAIT_MS, GO_ON)
+        else:
+            self._workers.submit(PlaceJob(self, thinning, self._clock.wall_ms(), self._store_id), FILE_LANE)
+
+    def stepped(self, thinning: Thinning, count: int, reason: str) -> None:
+        """Take the outcome of a step that read ``count`` octets."""
+        if self._is_closed:
+            return
+        is_there = thinning.segment in self._log.segments  # else retention was faster
+        self.reason = reason if is_there else ""
+        if reason or not is_there or not thinning.is_worth_it:
+            self._give_up(thinning.segment)
+        elif thinning.is_read:
+            self._go_on(thinning)
+        else:
+            self._call_later(count * SECOND_MS // self._settings.compaction_bytes_per_second, GO_ON)
+
+    def placed(self, thinning: Thinning, reason: str) -> None:
+        """Take a segment that is sparse now."""
+        if self._is_closed:
+            return
+        self.reason = reason
+        segment = thinning.segment
+        if reason:
+            self._give_up(segment)
+            return
+        self._thinning = None
+        before_bytes = segment.capacity
+        thinning.take_over()
+        self.saved_bytes += before_bytes - thinning.kept_bytes
+        self._log.edition += 1
+        self._tried.pop(segment.base, None)
+        self._workers.submit(ForgetJob(self._open_files, [segment.path()]), READ_LANE)
+        self._next()
+
+    def _give_up(self, segment: Segment) -> None:
+        """Leave a segment as it is, and go on with the others unless the disk refuses."""
+        if self._thinning is not None:
+            self._workers.submit(GiveUpJob(self._thinning), FILE_LANE)
+        self._tried[segment.base] = self._live_count
+        self._look = self._choice = self._thinning = None
+        if self.reason:
+            self._call_later(self._settings.compaction_interval_ms, PASS)
+        else:
+            self._next()
+
+    def close(self) -> None:
+        """Begin nothing more; what is left of a new file goes with the next start."""
+        self._is_closed = True
+
+
+def needed_bits(state: StoreState, key: int, first: int, end: int) -> int:
+    """Return which entries of a lane from ``first`` to ``end`` (excluded) somebody may still ask for, as bits."""
+    lane = state.lanes.get(key)
+    destination = state.destinations.get(key >> layout.LANE_SHIFT)
+    if lane is None or destination is None:  # closed meanwhile
+        return 0
+    if destination.kind != TOPIC:
+        return _unsettled(lane, first, end)
+    return _needed_by_subscriptions(destination, lane, first, end)
+
+
+def _unsettled(lane: Lane, first: int, end: int) -> int:
+    return ((1 << (end - first)) - 1) & ~lane.settled.bits(first, end)
+
+
+def _needed_by_subscriptions(topic: Destination, lane: Lane, first: int, end: int) -> int:
+    bits = 0
+    for member in topic.holders.members:
+        own = member.lanes.get(lane.priority)
+        if own is None:
+            until = first if member.is_closing else end
+            bits |= (1 << (until - first)) - 1
+        else:
+            until = end if own.end < 0 else max(min(own.end, end), first)
+            bits |= ((1 << (until - first)) - 1) & ~own.settled.bits(first, end)
+    return bits
+
+
+class LookJob(Job):
+    """Reads the snapshots that a segment, and the one after it, open with: what was sent in between.
+
+    closed_ms: when the segment ended.  lanes: (lane, first entry, end) of those that have any in it, ascending.
+    kept_from: how long each lane was at ``oldest``, None if that is known already.
+    """
+
+    __slots__ = (
+        "segment",
+        "oldest",
+        "closed_ms",
+        "lanes",
+        "topics",
+        "kept_from",
+        "reason",
+        "_compaction",
+        "_files",
+        "_following",
+        "_known_base",
+    )
+
+    def __init__(
+        self,
+        compaction: Compaction,
+        files: Files,
+        segment: Segment,
+        following: Segment,
+        oldest: Segment,
+        known_base: int,
+    ) -> None:
+        self.segment = segment
+        self.oldest = oldest
+        self.closed_ms = 0
+        self.lanes: list[tuple[int, int, int]] = []
+        self.topics: dict[int, int] = {}
+        self.kept_from: dict[int, int] | None = None
+        self.reason = ""
+        self._compaction = compaction
+        self._files = files
+        self._following = following
+        self._known_base = known_base
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except OSError as error:
+            self.reason = describe(error, self.segment.path())
+        except StoreError as error:
+            self.reason = str(error)
+
+    def _run(self) -> None:
+        before, _ = self._snapshot(self.segment)
+        after, self.closed_ms = self._snapshot(self._following)
+        for key, lane in sorted(after.lanes.items()):
+            known = before.lanes.get(key)
+            first = 0 if known is None else known.tail
+            if first < lane.tail:
+                self.lanes.append((key, first, lane.tail))
+        for state in (before, after):
+            self.topics.update({number: each.topic_id for number, each in state.subscriptions.items()})
+        if self.oldest.base != self._known_base:
+            oldest = before if self.oldest is self.segment else self._snapshot(self.oldest)[0]
+            self.kept_from = {key: lane.tail for key, lane in oldest.lanes.items()}
+
+    def _snapshot(self, segment: Segment) -> tuple[StoreState, int]:
+        found = read_snapshot(self._files, segment)
+        if found is None:
+            raise StoreError(f"{segment.path()}: its snapshot is damaged")
+        return found
+
+    def finish(self) -> None:
+        self._compaction.looked(self)
+
+
+class StepJob(Job):
+    """Goes through some octets of a segment."""
+
+    __slots__ = ("_compaction", "_thinning", "_count", "_reason")
+
+    def __init__(self, compaction: Compaction, thinning: Thinning) -> None:
+        self._compaction = compaction
+        self._thinning = thinning
+        self._count = 0
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._count = self._thinning.step(STEP_BYTES)
+        except OSError as error:
+            self._reason = describe(error, self._thinning.segment.path())
+        except StoreError as error:
+            self._reason = str(error)
+
+    def finish(self) -> None:
+        self._compaction.stepped(self._thinning, self._count, self._reason)
+
+
+class PlaceJob(Job):
+    """Ends a new file, brings it to the disk and lets it take the segment's name."""
+
+    __slots__ = ("_compaction", "_thinning", "_created_ms", "_store_id", "_reason")
+
+    def __init__(self, compaction: Compaction, thinning: Thinning, created_ms: int, store_id: str) -> None:
+        self._compaction = compaction
+        self._thinning = thinning
+        self._created_ms = created_ms
+        self._store_id = store_id
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._thinning.finish(self._created_ms, self._store_id)
+            self._thinning.put_in_place()
+        except OSError as error:
+            self._reason = describe(error, self._thinning.segment.path())
+
+    def finish(self) -> None:
+        self._compaction.placed(self._thinning, self._reason)
+
+
+class GiveUpJob(Job):
+    """Removes what there is of a new file."""
+
+    __slots__ = ("_thinning",)
+
+    def __init__(self, thinning: Thinning) -> None:
+        self._thinning = thinning
+
+    def run(self) -> None:
+        self._thinning.give_up()
+
+    def finish(self) -> None:
+        pass
