@@ -95,6 +95,15 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """When a full segment that retention would drop is thinned to the few live messages that keep it."""
+
+    live_percent: int = 25  # of its octets, at most; 0: never
+    min_age_ms: int = 600 * SECOND_MS  # of what stands last in it
+    bytes_per_second: int = 16 * MIB  # that are read for it
+
+
+@dataclass(frozen=True, slots=True)
 class KeyIndexConfig:
     """The index from keys to messages: sizes of each of its files."""
 
@@ -108,6 +117,7 @@ class StoreConfig:
     flush_interval_ms: int = 500  # of flush async: what a power cut may take, at most
     segment_bytes: int = 64 * MIB
     retention: Retention = field(default_factory=Retention)
+    compaction: Compaction = field(default_factory=Compaction)
     index: KeyIndexConfig = field(default_factory=KeyIndexConfig)
 
 

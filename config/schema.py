@@ -203,6 +203,11 @@ SERVER: Final[Tree] = {
             "time": Leaf("store.retention.time_ms", Duration(0, 100 * YEAR_MS)),
             "bytes": Leaf("store.retention.bytes", Bytes(0, 1024 * TIB)),
         },
+        "compaction": {
+            "live-percent": Leaf("store.compaction.live_percent", Integer(0, 100)),
+            "min-age": Leaf("store.compaction.min_age_ms", Duration(0, YEAR_MS)),
+            "bytes-per-second": Leaf("store.compaction.bytes_per_second", Bytes(64 * KIB, 1 * TIB)),
+        },
         "index": {
             "slots": Leaf("store.index.slots", Integer(0, 100_000_000)),
             "entries": Leaf("store.index.entries", Integer(1, 100_000_000)),

@@ -267,6 +267,9 @@ def store_settings(config: ServerConfig) -> StoreSettings:
         flush_interval_ms=config.store.flush_interval_ms,
         retention_time_ms=config.store.retention.time_ms,
         retention_bytes=config.store.retention.bytes,
+        compaction_live_percent=config.store.compaction.live_percent,
+        compaction_min_age_ms=config.store.compaction.min_age_ms,
+        compaction_bytes_per_second=config.store.compaction.bytes_per_second,
         index_slots=config.store.index.slots,
         index_entries=config.store.index.entries,
     )

@@ -1,7 +1,8 @@
 """A copy of a store as it is at one durable offset, made while a gateway writes to it, and without asking that gateway.
 
 Segments that are full and durable never change again: they are linked where the file system can, so that they cost no
-space until retention drops them here.  The one in use is copied up to the durable offset.  Consume-queue files that
+space until retention drops them here; one that becomes sparse meanwhile may lack what was pending at the backup's
+offset, and then it begins anew.  The one in use is copied up to the durable offset.  Consume-queue files that
 are full are linked, others copied: what they hold too much is cut when the copy is opened.  The key index is left out;
 the gateway makes it again.
 """
@@ -24,7 +25,7 @@ from engine.store.reader import Segment, StoreReader
 
 COPY_BYTES: Final = 4 << 20
 NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
-TRIES: Final = 3  # retention may drop a file between looking and linking
+TRIES: Final = 3  # retention may drop a file between looking and linking, or thin it
 FULL_QUEUE_BYTES: Final = layout.ENTRIES_PER_FILE * layout.ENTRY_BYTES
 
 
@@ -34,6 +35,9 @@ class BackupRefused(StoreError):
 
 class _Dropped(Exception):
     """Internal: retention was faster."""
+
+
+Identity = tuple[int, int]  # of a file: inode and length
 
 
 @dataclass(slots=True)
@@ -61,7 +65,8 @@ def back_up(source: Path, target: Path) -> Backup:
         raise BackupRefused(f"{making} is there: a backup is being made, or one was broken off; then remove it")
     for _ in range(TRIES):
         try:
-            found = _Copy(StoreReader(source), making).run()
+            identities = _identities(source / "commitlog")
+            found = _Copy(StoreReader(source), making, identities).run()
         except _Dropped:
             shutil.rmtree(making, ignore_errors=True)
             continue
@@ -78,9 +83,12 @@ def back_up(source: Path, target: Path) -> Backup:
 
 
 class _Copy:
-    def __init__(self, reader: StoreReader, target: Path) -> None:
+    """identities: of the segments that were there before the offset of the backup was looked up."""
+
+    def __init__(self, reader: StoreReader, target: Path, identities: dict[str, Identity]) -> None:
         self._reader = reader
         self._target = target
+        self._identities = identities
         self._made = Backup(str(target))
 
     def run(self) -> Backup:
@@ -95,6 +103,7 @@ class _Copy:
         self._make_directory("commitlog")
         for segment in used[:-1]:
             self._link(segment.path, f"commitlog/{segment.path.name}")
+        self._check_identities([segment.path for segment in used[:-1]])
         # What a crash has left above the published offset is the next start's to judge.
         self._copy_segment(used[-1], end.offset if end.is_published else used[-1].limit)
         self._sync("commitlog")
@@ -103,6 +112,16 @@ class _Copy:
         self._write_checkpoint(checkpoint, end.is_published)
         self._sync("")
         return self._made
+
+    def _check_identities(self, paths: list[Path]) -> None:
+        """Raise _Dropped if another file has taken the name of one that was there at the beginning."""
+        for path in paths:
+            known = self._identities.get(path.name)
+            try:
+                if known is not None and known != _identity(os.stat(path)):
+                    raise _Dropped
+            except FileNotFoundError:
+                pass  # dropped since it was linked
 
     def _make_directory(self, name: str) -> None:
         (self._target / name).mkdir(parents=True, exist_ok=True)
@@ -181,6 +200,20 @@ class _Copy:
 
     def _sync(self, name: str) -> None:
         _sync_directory(self._target / name)
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_ino, status.st_size
+
+
+def _identities(folder: Path) -> dict[str, Identity]:
+    found: dict[str, Identity] = {}
+    for path in folder.glob("*.log"):
+        try:
+            found[path.name] = _identity(os.stat(path))
+        except FileNotFoundError:  # retention was faster
+            continue
+    return found
 
 
 def _sync_directory(path: Path) -> None:

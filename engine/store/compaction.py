@@ -19,7 +19,7 @@ from engine.store.commit_log import CommitLog
 from engine.store.files import Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.open_files import ForgetJob, OpenFiles
-from engine.store.retention import read_snapshot
+from engine.store.retention import Snapshot, read_snapshot
 from engine.store.segment import Segment, records_limit
 from engine.store.settings import StoreSettings
 from engine.store.state import Destination, Lane, StoreState
@@ -188,7 +188,7 @@ class Compaction(TimerTarget):
             return
         self.reason = look.reason
         if look.reason:
-            self._give_up(look.segment)
+            self._give_up(look.segment, look.is_damaged)
             return
         self._closed_ms[look.segment.base] = look.closed_ms
         if look.kept_from is not None:
@@ -228,14 +228,14 @@ class Compaction(TimerTarget):
         place = self._log.segments.index(segment)
         limit = records_limit(self._log.segments, place)
         limit_bytes = (limit - segment.base) * percent // 100
-        self._thinning = Thinning(self._files, segment, choice, limit, limit_bytes)
+        self._thinning = Thinning(self._files, segment, choice, limit, limit_bytes, look.next_sequence)
         self._go_on(self._thinning)
 
     # Making the new file.
 
     def _go_on(self, thinning: Thinning) -> None:
         if thinning.segment not in self._log.segments:
-            self._give_up(thinning.segment)  # retention was faster
+            self._give_up(thinning.segment, False)  # retention was faster
         elif not thinning.is_read:
             self._workers.submit(StepJob(self, thinning), FILE_LANE)
         elif self._commit.durable < self._agreed_offset:
@@ -243,14 +243,14 @@ class Compaction(TimerTarget):
         else:
             self._workers.submit(PlaceJob(self, thinning, self._clock.wall_ms(), self._store_id), FILE_LANE)
 
-    def stepped(self, thinning: Thinning, count: int, reason: str) -> None:
+    def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
         """Take the outcome of a step that read ``count`` octets."""
         if self._is_closed:
             return
         is_there = thinning.segment in self._log.segments  # else retention was faster
         self.reason = reason if is_there else ""
         if reason or not is_there or not thinning.is_worth_it:
-            self._give_up(thinning.segment)
+            self._give_up(thinning.segment, is_damaged or not thinning.is_worth_it)
         elif thinning.is_read:
             self._go_on(thinning)
         else:
@@ -263,7 +263,7 @@ class Compaction(TimerTarget):
         self.reason = reason
         segment = thinning.segment
         if reason:
-            self._give_up(segment)
+            self._give_up(segment, False)
             return
         self._thinning = None
         before_bytes = segment.capacity
@@ -274,13 +274,17 @@ class Compaction(TimerTarget):
         self._workers.submit(ForgetJob(self._open_files, [segment.path()]), READ_LANE)
         self._next()
 
-    def _give_up(self, segment: Segment) -> None:
-        """Leave a segment as it is, and go on with the others unless the disk refuses."""
+    def _give_up(self, segment: Segment, is_hopeless: bool) -> None:
+        """Leave a segment as it is, and go on with the others unless the disk refuses.
+
+        is_hopeless: another attempt would come to the same as long as so much of it is live.
+        """
         if self._thinning is not None:
             self._workers.submit(GiveUpJob(self._thinning), FILE_LANE)
-        self._tried[segment.base] = self._live_count
+        if is_hopeless:
+            self._tried[segment.base] = self._live_count
         self._look = self._choice = self._thinning = None
-        if self.reason:
+        if self.reason and not is_hopeless:
             self._call_later(self._settings.compaction_interval_ms, PASS)
         else:
             self._next()
@@ -321,7 +325,8 @@ def _needed_by_subscriptions(topic: Destination, lane: Lane, first: int, end: in
 class LookJob(Job):
     """Reads the snapshots that a segment, and the one after it, open with: what was sent in between.
 
-    closed_ms: when the segment ended.  lanes: (lane, first entry, end) of those that have any in it, ascending.
+    closed_ms: when the segment ended.  next_sequence: of the record that follows it.
+    lanes: (lane, first entry, end) of those that have any in it, ascending.
     kept_from: how long each lane was at ``oldest``, None if that is known already.
     """
 
@@ -329,10 +334,12 @@ class LookJob(Job):
         "segment",
         "oldest",
         "closed_ms",
+        "next_sequence",
         "lanes",
         "topics",
         "kept_from",
         "reason",
+        "is_damaged",
         "_compaction",
         "_files",
         "_following",
@@ -351,10 +358,12 @@ class LookJob(Job):
         self.segment = segment
         self.oldest = oldest
         self.closed_ms = 0
+        self.next_sequence = 0
         self.lanes: list[tuple[int, int, int]] = []
         self.topics: dict[int, int] = {}
         self.kept_from: dict[int, int] | None = None
         self.reason = ""
+        self.is_damaged = False
         self._compaction = compaction
         self._files = files
         self._following = following
@@ -367,10 +376,12 @@ class LookJob(Job):
             self.reason = describe(error, self.segment.path())
         except StoreError as error:
             self.reason = str(error)
+            self.is_damaged = True
 
     def _run(self) -> None:
-        before, _ = self._snapshot(self.segment)
-        after, self.closed_ms = self._snapshot(self._following)
+        before = self._snapshot(self.segment).state
+        following = self._snapshot(self._following)
+        after, self.closed_ms, self.next_sequence = following.state, following.time_ms, following.sequence
         for key, lane in sorted(after.lanes.items()):
             known = before.lanes.get(key)
             first = 0 if known is None else known.tail
@@ -379,10 +390,10 @@ class LookJob(Job):
         for state in (before, after):
             self.topics.update({number: each.topic_id for number, each in state.subscriptions.items()})
         if self.oldest.base != self._known_base:
-            oldest = before if self.oldest is self.segment else self._snapshot(self.oldest)[0]
+            oldest = before if self.oldest is self.segment else self._snapshot(self.oldest).state
             self.kept_from = {key: lane.tail for key, lane in oldest.lanes.items()}
 
-    def _snapshot(self, segment: Segment) -> tuple[StoreState, int]:
+    def _snapshot(self, segment: Segment) -> Snapshot:
         found = read_snapshot(self._files, segment)
         if found is None:
             raise StoreError(f"{segment.path()}: its snapshot is damaged")
@@ -395,13 +406,14 @@ class LookJob(Job):
 class StepJob(Job):
     """Goes through some octets of a segment."""
 
-    __slots__ = ("_compaction", "_thinning", "_count", "_reason")
+    __slots__ = ("_compaction", "_thinning", "_count", "_reason", "_is_damaged")
 
     def __init__(self, compaction: Compaction, thinning: Thinning) -> None:
         self._compaction = compaction
         self._thinning = thinning
         self._count = 0
         self._reason = ""
+        self._is_damaged = False
 
     def run(self) -> None:
         try:
@@ -410,9 +422,10 @@ class StepJob(Job):
             self._reason = describe(error, self._thinning.segment.path())
         except StoreError as error:
             self._reason = str(error)
+            self._is_damaged = True
 
     def finish(self) -> None:
-        self._compaction.stepped(self._thinning, self._count, self._reason)
+        self._compaction.stepped(self._thinning, self._count, self._reason, self._is_damaged)
 
 
 class PlaceJob(Job):

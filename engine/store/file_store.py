@@ -292,7 +292,7 @@ class FileStore(Store):
             raise StoreError(describe(error, segment.path())) from error
         if found is None:
             raise StoreError(f"{segment.path()}: its snapshot is damaged")
-        return {key: lane.tail for key, lane in found[0].lanes.items()}
+        return {key: lane.tail for key, lane in found.state.lanes.items()}
 
     def close_destination(self, number: int) -> None:
         self._log.append_record(layout.CLOSE, number, compact_json({"id": number}).encode())

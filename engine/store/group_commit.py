@@ -59,6 +59,7 @@ class GroupCommit(TimerTarget):
         "_heal_offset",
         "_told",
         "_broken",
+        "_synced_segment",
         "_is_closed",
         "index",
     )
@@ -102,6 +103,7 @@ class GroupCommit(TimerTarget):
         self._heal_offset = 0
         self._told = log.end  # the durable offset as listeners know it
         self._broken: Segment | None = None  # its sync failed, it is not replaced yet
+        self._synced_segment: Segment | None = None  # of the last chunk that a sync has covered
         self._is_closed = False
         self.index: KeyIndex | None = None  # follows what is durable
         if is_async:
@@ -181,11 +183,13 @@ class GroupCommit(TimerTarget):
         """Let go of what a sync has covered, and publish it."""
         unsynced = self._unsynced
         last: Chunk | None = None
+        segment = self._synced_segment
         while unsynced and unsynced[0].end <= target:
-            chunk = unsynced.popleft()
-            if last is not None and last.segment is not chunk.segment:
-                last.segment.close()  # full and durable: only readers need it now, and they open their own
-            last = chunk
+            last = unsynced.popleft()
+            if segment is not last.segment:
+                if segment is not None:
+                    segment.close()  # full and durable: only readers need it now, and they open their own
+                segment = self._synced_segment = last.segment
         if last is not None:
             if last.segment is not self._log.current and not (unsynced and unsynced[0].segment is last.segment):
                 last.segment.close()

@@ -306,6 +306,8 @@ def dense_end(entries: list[tuple[int, int]], at: int, limit: int, left: int) ->
     """
     offset = entries[at][0]
     most = min(offset + READ_BYTES, limit)
+    if most <= offset:  # a damaged entry
+        return 0
     until = bisect_right(entries, (most, 0), at)
     if until > at and sum(entries[until - 1]) > most:  # only its beginning would be in it
         until -= 1

@@ -101,7 +101,7 @@ class OpenSegment:
         return layout.SEGMENT_HEADER_BYTES + offset - self.segment.base
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Return ``size`` octets of the log from ``offset`` on, fewer where the file ends or the next were taken out."""
+        """Return ``size`` octets of the log from ``offset`` on; fewer where the file, or what is left there, ends."""
         if self.runs is None:
             return os.pread(self.descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
         position = self.runs.position(offset)
@@ -378,9 +378,7 @@ def _scan_segment(
         file.close()
 
 
-def _scan_run(
-    file: OpenSegment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
-) -> Iterator[Record]:
+def _scan_run(file: OpenSegment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool) -> Iterator[Record]:
     """Yield the records that follow each other from ``start``, which begins one, up to ``limit``."""
     segment = file.segment
     unpack = layout.RECORD_HEADER.unpack_from

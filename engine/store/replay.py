@@ -255,9 +255,7 @@ class Replay:
         position = self._position(segment, invalid.offset)
         return StoreCorrupt(f"{segment.path()}, position {position}, log offset {invalid.offset}: {invalid.reason}")
 
-    def _walk_runs(
-        self, file: File, segment: Segment, runs: Runs, offset: int, upper: int, is_first: bool
-    ) -> None:
+    def _walk_runs(self, file: File, segment: Segment, runs: Runs, offset: int, upper: int, is_first: bool) -> None:
         """Replay what is left of a sparse segment from ``offset`` on.
 
         Its records and those behind it may name messages that are gone; the next snapshot then says how things stand.
@@ -267,11 +265,11 @@ class Replay:
             end = runs.end_of(offset)
             self._is_sequence_open = True
             self._walk(file, segment, offset, end, is_first)
-            if self._pending:
-                raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", True)
             if self.end < end:
                 raise InvalidRecord(self.end, "no record, where the segment's table says that one is")
             offset = end
+        if self._pending:
+            raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", True)
         self._is_sequence_open = False
         self.sequence = segment.next_sequence
         self.end = upper

@@ -6,6 +6,7 @@ disk, says so for recovery.  How long the queues were when it ended stands in th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
@@ -27,14 +28,23 @@ from engine.store.state import StoreState
 NOT_AGREED: Final = -1
 
 
-def read_snapshot(files: Files, segment: Segment) -> tuple[StoreState, int] | None:
-    """Return the state that ``segment`` opens with, and its store time; None if there is no whole snapshot."""
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a segment opens with: the state, store time and sequence of that record."""
+
+    state: StoreState
+    time_ms: int
+    sequence: int
+
+
+def read_snapshot(files: Files, segment: Segment) -> Snapshot | None:
+    """Return what ``segment`` opens with; None if there is no whole snapshot."""
     file = files.open_to_read(segment.path())
     try:
         head = read_fully(file, layout.RECORD_HEADER_BYTES, layout.SEGMENT_HEADER_BYTES)
         if len(head) < layout.RECORD_HEADER_BYTES:
             return None
-        size, crc, record_type, _, _, _, offset, _, time_ms = layout.RECORD_HEADER.unpack(head)
+        size, crc, record_type, _, _, _, offset, sequence, time_ms = layout.RECORD_HEADER.unpack(head)
         if record_type != layout.SNAPSHOT or offset != segment.base or size > segment.capacity:
             return None
         octets = read_fully(file, size, layout.SEGMENT_HEADER_BYTES)
@@ -43,7 +53,7 @@ def read_snapshot(files: Files, segment: Segment) -> tuple[StoreState, int] | No
     if len(octets) < size or crc32c(octets[8:]) != crc:
         return None
     try:
-        return load_snapshot(octets[layout.RECORD_HEADER_BYTES :]), time_ms
+        return Snapshot(load_snapshot(octets[layout.RECORD_HEADER_BYTES :]), time_ms, sequence)
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{segment.path()}, position {layout.SEGMENT_HEADER_BYTES}: {error!r} in a snapshot") from None
 
@@ -220,7 +230,7 @@ class LookJob(Job):
             if found is None:
                 self._reason = f"{self._segment.path()}: its snapshot is damaged"
             else:
-                self._tails, self._time_ms = found
+                self._tails, self._time_ms = found.state, found.time_ms
 
     def finish(self) -> None:
         self._retention.looked(self._segment, self._tails, self._time_ms, self._reason)

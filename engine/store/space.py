@@ -40,13 +40,17 @@ class Pin:
 
 @dataclass(slots=True)
 class SegmentSpace:
-    """One segment.  disk_bytes: of the file; log_bytes: from its base to where its records end at the latest."""
+    """One segment.  disk_bytes: of the file; log_bytes: from its base to where its records end at the latest.
+
+    is_sparse: what nobody needs was taken out.
+    """
 
     name: str
     base: int
     log_bytes: int
     disk_bytes: int
     is_current: bool = False
+    is_sparse: bool = False
     pins: list[Pin] = field(default_factory=list)
 
 
@@ -74,7 +78,8 @@ def space_of(reader: StoreReader, tells_why: bool) -> Space:
     segments: list[SegmentSpace] = []
     for segment in reader.segments:
         size = _disk_bytes(segment.path)
-        segments.append(SegmentSpace(segment.path.name, segment.base, segment.limit - segment.base, size))
+        length = segment.limit - segment.base
+        segments.append(SegmentSpace(segment.path.name, segment.base, length, size, is_sparse=segment.is_sparse))
     for each in reversed(segments):
         if each.base < max(end.offset, 1):
             each.is_current = True

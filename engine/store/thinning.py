@@ -84,7 +84,8 @@ class Choice:
 class Thinning:
     """One segment on its way to its sparse form, in ``step``s; nobody sees the new file before ``put_in_place``.
 
-    limit: where its records end at the latest.  limit_bytes: the new file is not worth it if it gets larger.
+    limit: where its records end at the latest.  next_sequence: of the record after them.
+    limit_bytes: the new file is not worth it if it gets larger.
     kept_bytes, message_count: of the new file so far.
     """
 
@@ -106,10 +107,13 @@ class Thinning:
         "_target",
         "_runs",
         "_next_sequence",
+        "_sequence",
         "_keeps_commit",
     )
 
-    def __init__(self, files: Files, segment: Segment, choice: Choice, limit: int, limit_bytes: int) -> None:
+    def __init__(
+        self, files: Files, segment: Segment, choice: Choice, limit: int, limit_bytes: int, next_sequence: int
+    ) -> None:
         self.segment = segment
         self.kept_bytes = 0
         self.message_count = 0
@@ -126,7 +130,8 @@ class Thinning:
         self._offset = segment.base
         self._target: File | None = None
         self._runs = Runs()
-        self._next_sequence = 0
+        self._next_sequence = next_sequence
+        self._sequence = 0
         self._keeps_commit = False
 
     def step(self, count: int) -> int:
@@ -139,6 +144,12 @@ class Thinning:
         source, runs = self._source, self._source_runs
         assert source is not None
         if self._run == len(runs.offsets):
+            # Zeros in the middle look like the end.
+            if not self.segment.is_sparse and self._sequence != self._next_sequence:
+                raise StoreCorrupt(
+                    f"{self._path}{SUFFIX}: the records end with sequence {self._sequence - 1}, the next segment "
+                    f"begins with {self._next_sequence}"
+                )
             self.is_read = True
             return 0
         end = runs.ends[self._run]
@@ -186,6 +197,9 @@ class Thinning:
                 raise StoreCorrupt(f"{self._path}{SUFFIX}: no record at log offset {start + at}")
             if end > length:
                 break
+            # Also of what goes: damage may make a record look like one that nobody needs.
+            if crc32c(view[at + 8 : at + size]) != crc:
+                raise StoreCorrupt(f"{self._path}{SUFFIX}: the record at log offset {offset} fails its checksum")
             if record_type == layout.MESSAGE:
                 priority, entry = UNPACK_PLACE(octets, at + PLACE_AT)
                 stays = choice.keeps_message(number, priority, entry)
@@ -198,15 +212,13 @@ class Thinning:
             else:
                 stays = True
             if stays:
-                if crc32c(view[at + 8 : at + size]) != crc:
-                    raise StoreCorrupt(f"{self._path}{SUFFIX}: the record at log offset {offset} fails its checksum")
                 if flags & IN_TRANSACTION:
                     self._keeps_commit = True
                 position = HEADER_BYTES + self.kept_bytes
                 kept.append(octets[at:end])
                 self._runs.add(offset, position, end - at)
                 self.kept_bytes += end - at
-            self._next_sequence = sequence + 1
+            self._sequence = sequence + 1
             at = end
         if kept:
             target = self._target
@@ -226,8 +238,6 @@ class Thinning:
         table_position = HEADER_BYTES + self.kept_bytes
         write_fully(target, table, table_position)
         flags = layout.SPARSE | (layout.CONTINUATION if segment.is_continuation else 0)
-        if segment.next_sequence:
-            self._next_sequence = segment.next_sequence
         head = layout.SPARSE_HEAD.pack(table_position, len(self._runs.offsets), self.message_count, crc32c(table))
         heads = pack_header(flags, segment.base, segment.capacity, created_ms, store_id)
         heads = heads.ljust(layout.SEAL_POSITION, b"\0") + pack_seal(self._limit, self._next_sequence)

@@ -529,7 +529,9 @@ class _Verifier:
                     else:
                         is_live = not lane.settled.contains(entry)
                     if is_live and sizes[entry - known] == GONE:
-                        self._note(self._directory, -1, f"entry {entry} of {destination.name} is needed, it was taken out")
+                        self._note(
+                            self._directory, -1, f"entry {entry} of {destination.name} is needed, it was taken out"
+                        )
                     elif is_live:
                         total += sizes[entry - known]
             if total != destination.live_bytes():
@@ -547,7 +549,9 @@ class _Verifier:
 def _where_named(found: bytes, expected: bytes) -> bytes:
     """Return the entries of ``found``, zeros where ``expected`` has zeros."""
     size = layout.ENTRY_BYTES
-    parts = [found[at : at + size] if any(expected[at : at + size]) else bytes(size) for at in range(0, len(expected), size)]
+    parts = [
+        found[at : at + size] if any(expected[at : at + size]) else bytes(size) for at in range(0, len(expected), size)
+    ]
     return b"".join(parts)
 
 

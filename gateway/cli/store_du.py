@@ -65,7 +65,7 @@ def _space(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _line(segment: dict[str, Any], is_told: bool) -> str:
-    line = f"{segment['name']}  {_size(segment['disk_bytes'])} on the disk"
+    line = f"{segment['name']}  {_size(segment['disk_bytes'])} on the disk{', sparse' if segment['is_sparse'] else ''}"
     if segment["is_current"]:
         return f"{line}, in use"
     if is_told and not segment["pins"]:

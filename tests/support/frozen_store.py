@@ -1,7 +1,7 @@
-"""Makes the sample store of the present format that tests keep for ever: ``python -m tests.support.frozen_store FILE``.
+"""Makes a sample store that tests keep for ever: ``python -m tests.support.frozen_store VERSION FILE``.
 
-It was run once for each version of the format.  A file that is there is never made anew: it stands for stores that
-users have.
+Each was made once, when its version of the format came.  A file that is there is never made anew: it stands for stores
+that users have.
 """
 
 from __future__ import annotations
@@ -74,8 +74,58 @@ def frozen() -> FileHome:
     return home
 
 
-def main(path: str) -> None:
-    home = frozen()
+def frozen_sparse() -> FileHome:
+    """Return a stopped store whose full segments are sparse: three messages are left, one of a transaction."""
+    home = FileHome(
+        StoreSettings(
+            segment_bytes=8192,
+            retention_bytes=0,
+            compaction_live_percent=60,
+            compaction_min_age_ms=0,
+            compaction_interval_ms=1_000,
+            index_slots=16,
+            index_entries=100,
+        )
+    )
+    store = home.store
+    orders = store.open_destination(QUEUE, "orders.eu")
+    news = store.open_destination(TOPIC, "news")
+    store.open_subscription(news, "mail", {"client_id": "m"})
+    sent: list[Message] = []
+    for number in range(60):
+        headers = f"keys:k{number % 4}\n".encode()
+        body = f"order {number} ".ljust(300, ".").encode()
+        sent.append(Message(orders, STOMP, PERSISTENT | PLAIN | TEXT | KEYED, 4, 0, 0, 0, b"", headers, body))
+        if number % 10 == 1:  # together with the one before
+            store.begin(2_000)
+            store.append(sent[-2])
+            store.append(sent[-1])
+            store.commit()
+        elif number % 10:
+            store.append(sent[-1])
+        home.flush()
+    store.append(Message(news, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"news"))
+    store.fail_attempts(orders, 0, CAUSE_NACK, 0, [Range(4, 3, 1, 2)])
+    for entry, each in enumerate(sent):
+        if entry not in (3, 31):
+            store.settle_range(orders, 0, ACKNOWLEDGED, CAUSE_NONE, 4, entry, 1, each.size)
+    home.flush()
+    for _ in range(60):  # so that nothing of this is in the last segments
+        store.append(Message(orders, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", bytes(300)))
+        home.flush()
+    store.settle(orders, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 60, 60, 0, 60 * 300)])
+    home.flush()
+    for _ in range(50):
+        home.pass_time(100)
+    home.stop()
+    return home
+
+
+SAMPLES = {"1": frozen, "2": frozen_sparse}
+
+
+def main(version: str, path: str) -> None:
+    home = SAMPLES[version]()
     with tarfile.open(path, "x:gz") as archive:
         for name in home.files.paths():
             octets = bytes(home.files.octets(name))
@@ -85,4 +135,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

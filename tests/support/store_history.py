@@ -99,6 +99,10 @@ class History:
             index_slots=self.chance.choice((0, 0, 5)),
             index_entries=20,
             page_open_files=2,
+            compaction_live_percent=self.chance.choice((0, 50, 100)),
+            compaction_min_age_ms=0,
+            compaction_bytes_per_second=1 << 30,
+            compaction_interval_ms=100,
         )
 
     def run(self, step_count: int = 40) -> None:
@@ -120,15 +124,19 @@ class History:
 
     def start(self) -> None:
         """Open the store, against power cuts, a failing disk and changed octets, and check what it has found."""
+        has_queues = True
         while True:
             self.timers = ManualTimers(self.clock)
             self.workers = ManualWorkers()
             self.listener = RecordingListener()
             self.files.crash_at = 0
             self.bug.disk_found(self.files)
-            if self.starts and self.verifies and self.rot is None and not self.files.is_faulty():
+            if self.starts and self.verifies and has_queues and self.rot is None and not self.files.is_faulty():
                 findings = verify(self.files, "data").findings
                 assert findings == [], f"the store is not sound: {findings[0]}"
+                has_queues = self.chance.random() > 0.1
+                if not has_queues:
+                    self._delete_queues()
             self._endanger_start()
             is_faulty = self.files.is_faulty()
             try:
@@ -177,6 +185,12 @@ class History:
             skip = chance.randint(0, 30)
             self.files.fail("pread", errno.EIO, count=chance.choice((1, 1_000)), skip=skip)
             self.note(f"reads fail after {skip}")
+
+    def _delete_queues(self) -> None:
+        """Consume queues are made from the log: without them a start takes longer, that is all."""
+        for path in self.files.paths(".cq"):
+            self.files.unlink(path)
+        self.note("consume queues deleted")
 
     def _mend_rot(self) -> None:
         if self.rot is not None:

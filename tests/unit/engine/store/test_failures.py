@@ -346,12 +346,13 @@ def test_a_failed_read_is_the_answer_and_may_be_asked_again() -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     home.send(queue, 5)
     home.flush()
-    home.files.fail("pread", errno.EIO, ".log", count=2)
-    home.store.request(queue, 4, 0, 5, UNLIMITED)
-    home.workers.run_all(READ_LANE)
-    assert len(home.listener.page_failures) == 1
-    assert home.listener.pages == []
-    home.listener.page_failures.clear()
+    for skip, count in ((0, 1), (1, 2)):  # the head of the segment, the records
+        home.files.fail("pread", errno.EIO, ".log", count=count, skip=skip)
+        home.store.request(queue, 4, 0, 5, UNLIMITED)
+        home.workers.run_all(READ_LANE)
+        assert len(home.listener.page_failures) == 1
+        assert home.listener.pages == []
+        home.listener.page_failures.clear()
     assert len(bodies(home, queue, 0, 5)) == 5
 
 
@@ -432,8 +433,8 @@ def test_what_can_be_read_does_not_wait_for_a_place_that_cannot() -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     sent = home.send(queue, 5)
     home.flush()
-    home.files.fail("pread", errno.EIO, ".log", count=1)  # of all five together
-    home.files.fail("pread", errno.EIO, ".log", count=9, skip=2)  # of the third and what follows
+    home.files.fail("pread", errno.EIO, ".log", count=1, skip=1)  # of all five together, behind the segment's head
+    home.files.fail("pread", errno.EIO, ".log", count=9, skip=3)  # of the third and what follows
     page = home.page(queue, 4, 0, 5)
     assert [each.body for each in page.messages] == [each.body for each in sent[:2]]
     home.store.request(queue, 4, page.next_offset, 3, UNLIMITED)
@@ -487,3 +488,14 @@ def test_settlements_go_on_while_the_disk_refuses() -> None:
     home.pass_time(RETRY_MS)
     home.restart()
     assert lane(home.store.recovered(), "orders").cursor == 5
+
+
+def test_files_of_full_segments_are_let_go_of() -> None:
+    home = FileHome(StoreSettings(segment_bytes=4096))
+    queue = home.store.open_destination(QUEUE, "orders")
+    for _ in range(100):  # one at a time, so that no batch reaches from one segment into the next
+        home.send(queue, 1)
+        home.flush()
+    segments = home.file_store._log.segments
+    assert len(segments) > 5
+    assert [segment.file is not None for segment in segments[:-1]] == [False] * (len(segments) - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ from gateway.cli import exit_codes
 from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, RecordingListener
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
-VERSIONS = (1,)
+VERSIONS = (1,)  # samples with the same content
 NEWER = layout.NEWEST_VERSION + 1
 
 
@@ -47,7 +48,8 @@ def lanes(states: list[DestinationState], name: str) -> dict[int, LaneState]:
 
 
 def test_there_is_a_sample_of_the_present_version() -> None:
-    assert VERSIONS[-1] == layout.FORMAT_VERSION, "make one: python -m tests.support.frozen_store FILE"
+    names = [f"store_v{version}.tar.gz" for version in range(1, layout.NEWEST_VERSION + 1)]
+    assert all((VECTORS / name).exists() for name in names), "make one: tests/support/frozen_store.py"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -89,6 +91,45 @@ def test_a_reader_finds_everything_in_it(tmp_path: Path, version: int) -> None:
         assert gone.body == b"nobody's"
         (letter,) = query.by_destination("queue://ActiveMQ.DLQ", Bounds()).messages
         assert letter.is_dead_letter
+
+
+def test_a_gateway_goes_on_with_sparse_segments(tmp_path: Path) -> None:
+    data = unpacked(layout.SPARSE_VERSION, tmp_path)
+    assert verify(RealFiles(), str(data)).findings == []
+    for is_rebuilt in (False, True):
+        if is_rebuilt:
+            shutil.rmtree(data / "consumequeue")
+            (data / "checkpoint").unlink()
+        store = opened(data)
+        states = store.recovered()
+        assert [state.name for state in states] == ["orders.eu", "news", "mail"]
+        orders = lanes(states, "orders.eu")[4]
+        assert (orders.tail, orders.cursor, orders.settled) == (120, 3, [(4, 27), (32, 88)])
+        assert orders.attempts[3].count == 2
+        assert (lanes(states, "mail")[4].tail, lanes(states, "mail")[4].cursor) == (1, 0)
+        assert states[0].live_bytes == 2 * 308
+        listener = RecordingListener()
+        store.attach(listener)
+        workers = store._workers
+        assert isinstance(workers, ManualWorkers)
+        for number, name in ((states[0].destination_id, b"order 3 "), (states[1].destination_id, b"news")):
+            store.request(number, 4, 3 if name != b"news" else 0, 1, 1 << 20)
+            workers.run_all()
+            assert listener.pages.pop().messages[0].body.startswith(name)
+        workers.run_all()
+        store.close()
+        assert verify(RealFiles(), str(data)).findings == []
+
+
+def test_a_reader_finds_what_is_left_in_sparse_segments(tmp_path: Path) -> None:
+    reader = StoreReader(unpacked(layout.SPARSE_VERSION, tmp_path))
+    assert reader.segments[0].is_sparse
+    with StoreQuery(reader) as query:
+        page = query.by_key("k3", Bounds())
+        assert [message.body[:9] for message in page.messages][-2:] == [b"order 31 ", b"order 3 ."]
+        assert [message.body for message in query.by_destination("news", Bounds()).messages] == [b"news"]
+    types = [record.type for record in reader.scan(0, reader.end().offset)]
+    assert layout.COMMIT in types
 
 
 def newer_store_file(data: Path) -> None:
