@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.store.settled import FULL_PAGE, PAGE_ENTRIES, SettledEntries
@@ -22,6 +22,7 @@ def runs_of(entries: set[int], cursor: int) -> list[tuple[int, int]]:
     return runs
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(ranges=st.one_of(RANGES, NEAR), start=st.integers(0, 20))
 def test_it_is_the_set_of_what_was_added(ranges: list[tuple[int, int]], start: int) -> None:
     settled = SettledEntries(start)
@@ -34,8 +35,12 @@ def test_it_is_the_set_of_what_was_added(ranges: list[tuple[int, int]], start: i
             cursor += 1
         assert settled.cursor == cursor
         assert settled.runs() == runs_of(expected, cursor)
-    for entry in range(max(expected, default=0) + 2):
+    end = max(expected, default=0) + 2
+    for entry in range(end):
         assert settled.contains(entry) == (entry in expected)
+    for first in {0, end // 3, end - 1}:
+        bits = settled.bits(first, end)
+        assert bits == sum(1 << (entry - first) for entry in expected if entry >= first)
 
 
 @given(batches=st.lists(st.one_of(RANGES, NEAR).filter(bool), max_size=4), start=st.integers(0, 20))
