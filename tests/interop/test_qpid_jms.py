@@ -10,6 +10,7 @@ import pytest
 
 from config.scram import hash_password
 from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.scenarios import run_scenarios
 
 PROJECT = Path(__file__).with_name("java")
 BUILD_LIMIT_S = 600
@@ -74,21 +75,7 @@ def command(java: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def run(command: list[str], gateway: GatewayProcess, *names: str, uri: str = "") -> dict[str, str]:
     """Return the outcome of each scenario, "" for one that went well."""
-    done = subprocess.run(
-        [*command, uri or f"amqp://127.0.0.1:{gateway.stomp_port}", *names],
-        capture_output=True,
-        text=True,
-        timeout=RUN_LIMIT_S,
-        check=False,
-    )
-    outcomes: dict[str, str] = {}
-    for line in done.stdout.splitlines():
-        word, _, rest = line.partition(" ")
-        if word in ("ok", "failed"):
-            name, _, why = rest.partition(": ")
-            outcomes[name] = why if word == "failed" else ""
-    assert len(outcomes) == len(names), done.stdout[-2000:] + done.stderr[-2000:]
-    return outcomes
+    return run_scenarios([*command, uri or f"amqp://127.0.0.1:{gateway.stomp_port}"], names, RUN_LIMIT_S)
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess
+from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.scenarios import run_scenarios
 
 PROJECT = Path(__file__).with_name("javascript")
+# ``reconnect``, which takes no client, is run by a test of its own.
 SCENARIOS = tuple(re.findall(r"^  async (\w+)\(client", (PROJECT / "scenarios.js").read_text(), re.MULTILINE))
 INSTALL_LIMIT_S = 300
 RUN_LIMIT_S = 200
 
 
 @pytest.fixture(scope="module")
-def outcomes(node: str, shared_gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The outcome of each scenario, "" for one that went well."""
+def home(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the scenarios and the library."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("needs npm on the PATH")
@@ -34,24 +36,32 @@ def outcomes(node: str, shared_gateway: GatewayProcess, tmp_path_factory: pytest
     )
     if installed.returncode != 0:
         pytest.skip("npm could not bring rhea")
-    done = subprocess.run(
-        [node, "scenarios.js", str(shared_gateway.stomp_port), *SCENARIOS],
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=RUN_LIMIT_S,
-        check=False,
-    )
-    outcomes: dict[str, str] = {}
-    for line in done.stdout.splitlines():
-        word, _, rest = line.partition(" ")
-        if word in ("ok", "failed"):
-            name, _, why = rest.partition(": ")
-            outcomes[name] = why if word == "failed" else ""
-    assert set(outcomes) == set(SCENARIOS), done.stdout[-2000:] + done.stderr[-2000:]
-    return outcomes
+    return home
+
+
+@pytest.fixture(scope="module")
+def outcomes(node: str, home: Path, shared_gateway: GatewayProcess) -> dict[str, str]:
+    return run_scenarios([node, "scenarios.js", str(shared_gateway.stomp_port)], SCENARIOS, RUN_LIMIT_S, home)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(name: str, outcomes: dict[str, str]) -> None:
     assert outcomes[name] == ""
+
+
+def test_reconnect_after_kill_9(node: str, home: Path, start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
+    port = gateway.stomp_port
+    process = subprocess.Popen(
+        [node, "scenarios.js", str(port), "reconnect"], cwd=home, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        gateway.kill9()
+        gateway.start(port)
+        out, _ = process.communicate(timeout=RUN_LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert out == "ok reconnect\n"

@@ -1,7 +1,6 @@
 """What an attach asks for, and what it is answered.
 
-A refusal takes two frames (transport 2.6.3): an attach without the terminus that we would have, then a detach with
-the error.
+A refusal takes two frames (transport 2.6.3): an attach without termini, then a detach with the error.
 """
 
 from __future__ import annotations
@@ -69,12 +68,8 @@ def refuse(session: AmqpSession, frame: Attach, handle: int, error: PenstockErro
     link = Link(session, frame.name, handle, frame.handle)
     link.is_detaching = True
     session.add_link(link)
-    answer = (
-        _answer(session, frame, handle, None, frame.target)
-        if frame.role
-        else _answer(session, frame, handle, frame.source, None)
-    )
-    session.connection.send(encode_frame(session.channel, answer))
+    # Neither terminus: go-amqp waits for the detach only if both are null.
+    session.connection.send(encode_frame(session.channel, _answer(session, frame, handle, None, None)))
     session.connection.send(encode_frame(session.channel, Detach(handle, True, error_of(error))))
 
 

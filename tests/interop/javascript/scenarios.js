@@ -251,6 +251,78 @@ const scenarios = {
     expect(true, Date.now() >= due);
   },
 
+  async redelivery_to_dead_letter(client, name) {
+    const sender = await client.sender(queue(name));
+    await client.send(sender, { body: 'poison', durable: true, subject: 'rhea-poison' });
+    const receiver = client.receiver(queue(name), { autoaccept: false });
+    for (let count = 0; count < 7; count++) {
+      const { message, delivery } = await receiver.next();
+      expect(count, message.delivery_count || 0);
+      delivery.release({ delivery_failed: true, undeliverable_here: false });
+    }
+    const dead = client.receiver({ address: 'ActiveMQ.DLQ', filter: selector("JMSType = 'rhea-poison'") });
+    expect('poison', (await dead.next()).message.body);
+  },
+
+  async undeliverable_here_is_for_others(client, name, port) {
+    const sender = await client.sender(queue(name));
+    await client.send(sender, 'a', 'b');
+    const receiver = client.receiver(queue(name), { autoaccept: false });
+    const first = await receiver.next();
+    await receiver.next();
+    first.delivery.release({ delivery_failed: false, undeliverable_here: true });
+    expect(true, await receiver.is_quiet());
+    const other = new Client(port);
+    expect('a', (await other.receiver(queue(name)).next()).message.body);
+    other.close();
+  },
+
+  async shared_subscription(client, name, port) {
+    const source = { address: `topic://rhea.${name}`, capabilities: ['topic', 'shared', 'global'] };
+    const other = new Client(port);
+    const receivers = [
+      client.receiver(source, { name: 'shared|1', credit_window: 0 }),
+      other.receiver(source, { name: 'shared|2', credit_window: 0 }),
+    ];
+    await Promise.all(receivers.map((receiver) => once(receiver, 'receiver_open')));
+    const sender = await client.sender(source.address);
+    await client.send(sender, 'a', 'b', 'c', 'd');
+    const seen = [];
+    for (const receiver of receivers) {
+      receiver.add_credit(2);
+      for (let n = 0; n < 2; n++) seen.push((await receiver.next()).message.body);
+    }
+    expect(['a', 'b', 'c', 'd'], seen.sort());
+    other.close();
+  },
+
+  async prefetch_thousand(client, name, port) {
+    const sender = await client.sender(queue(name));
+    await client.send(sender, 'a', 'b', 'c');
+    const first = client.receiver(queue(name), { credit_window: 1000, autoaccept: false });
+    expect('a', (await first.next()).message.body);
+    const other = new Client(port);
+    expect(true, await other.receiver(queue(name)).is_quiet());
+    expect('b', (await first.next()).message.body);
+    expect('c', (await first.next()).message.body);
+    other.close();
+  },
+
+  // Prints when the first message is safe; the test kills and restarts the gateway then.
+  async reconnect(_, name, port) {
+    const client = new Client(port, { reconnect: true, initial_reconnect_delay: 100, max_reconnect_delay: 100 });
+    const sender = await client.sender(queue(name));
+    await client.send(sender, 'before');
+    console.log('ready');
+    await once(client.connection, 'disconnected');
+    await once(sender, 'sendable');
+    await client.send(sender, 'after');
+    const receiver = client.receiver(queue(name));
+    expect('before', (await receiver.next()).message.body);
+    expect('after', (await receiver.next()).message.body);
+    client.close();
+  },
+
   async more_than_a_session_window(client, name) {
     const sender = await client.sender(queue(name));
     const count = 5000;
