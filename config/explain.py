@@ -88,16 +88,20 @@ def explain(
     listener: tuple[str, ConnectionDefaults] | None = None,
     options: DestinationUri | None = None,
     above: Sequence[Layer] = (),
+    connection: tuple[int, ConnectionDefaults] | None = None,
 ) -> Explanation:
     """Return where each effective value of a destination comes from.
 
     kind: QUEUE or TOPIC.  listener: where a connection came in, as (key of the listener, its defaults).
+    connection: a running one, as (its number, what its listener's URI and it itself set), instead of a listener.
     above: what a running consumer set by itself, lowest first.
     """
     matcher = AddressMatcher(config.addresses)
     layers = [_entry_layer(entry) for entry in matcher.matching(kind, name)]
     if listener is not None:
         layers.append(_listener_layer(*listener, config.sources.get(f"listeners.{listener[0]}", BUILT_IN)))
+    if connection is not None:
+        layers.append(_connection_layer(*connection))
     if options is not None:
         layers.append(Layer(_own_values(kind, options)))
     layers.extend(above)
@@ -118,6 +122,15 @@ def _listener_layer(key: str, defaults: ConnectionDefaults, source: str) -> Laye
     return Layer(
         {
             path: Setting(value, f"{defaults.sources.get(path, path)} of listeners.{key}, {source}")
+            for path, value in defaults.values.items()
+        }
+    )
+
+
+def _connection_layer(number: int, defaults: ConnectionDefaults) -> Layer:
+    return Layer(
+        {
+            path: Setting(value, f"{defaults.sources.get(path, path)}, of connection {number}")
             for path, value in defaults.values.items()
         }
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.errors import EngineError
 from engine.message import Message
 
@@ -59,6 +60,10 @@ class Client(ABC):
     @abstractmethod
     def describe(self) -> dict[str, str]:
         """Return who this is (address, client id, login), for consumer records and ``why``."""
+
+    def connection_defaults(self) -> ConnectionDefaults:
+        """Return what its listener's URI and it itself set for all that it subscribes to, for ``explain``."""
+        return NO_DEFAULTS
 
     def browse_ended(self, consumer: Consumer) -> None:
         """A browser has shown all that waited when it began; nothing more comes."""

@@ -32,6 +32,7 @@ class Consumer:
     furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
     is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
     redelivery: its own policy, None for the address's.
+    remarks: what it asked for without effect, in words.
     selector: None takes everything.  priority: higher ones are served first.
     seat: what the queue's Selection knows of it, None where there is no Selection.
     siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
@@ -58,6 +59,7 @@ class Consumer:
         "selector",
         "priority",
         "is_exclusive",
+        "remarks",
         "seat",
     )
 
@@ -84,6 +86,7 @@ class Consumer:
         self.selector: Selector | None = None
         self.priority = 0
         self.is_exclusive = False
+        self.remarks: tuple[str, ...] = ()
         self.seat: Seat | None = None
 
     def take_held(self) -> list[Delivery]:

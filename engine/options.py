@@ -50,6 +50,7 @@ class SubscribeOptions:
     is_retroactive: a topic's recent messages come first.
     replay: None for a consumer; else it only reads, from there on, what a queue or topic was ever sent and still keeps.
     pending_limit: ActiveMQ maximumPendingMessageLimit of a topic consumer, below the address's; 0 is ignored.
+    remarks: what the adapter found without effect, in words, for ``why``.
     redelivery: field of RedeliveryPolicy -> value, above what address, listener and connection say.
     """
 
@@ -72,4 +73,5 @@ class SubscribeOptions:
     rate: int | None = None
     pending_limit: int = 0
     is_credited: bool = False
+    remarks: tuple[str, ...] = ()
     redelivery: Mapping[str, object] = field(default_factory=lambda: NO_OVERRIDES)

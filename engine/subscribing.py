@@ -112,6 +112,7 @@ class Subscribing(DestinationWatcher):
         number = self._next_consumer
         self._next_consumer += 1
         consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
+        consumer.remarks = options.remarks
         if options.redelivery:
             consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer

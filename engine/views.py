@@ -29,6 +29,7 @@ class ConsumerView:
 
     resume_at: a full window opens again at so many in flight.
     replay: how far a replay has come, "" for a consumer that is none.
+    remarks: what it asked for without effect.
     """
 
     own: Holder
@@ -39,6 +40,7 @@ class ConsumerView:
     in_flight: int
     delayed: int
     replay: str = ""
+    remarks: tuple[str, ...] = ()
     others: list[Holder] = field(default_factory=list)
 
 
@@ -83,6 +85,7 @@ def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
                 queue.in_flight_count,
                 queue.delayed_count,
                 "" if queue.feed is None or queue.feed.replay is None else queue.feed.replay.describe(),
+                consumer.remarks,
                 others,
             )
     return None

@@ -9,9 +9,9 @@ from typing import Any
 
 from config.destination_options import parse_destination
 from config.explain import Layer, explain, prefetch_values
-from config.matching import QUEUE, TOPIC, AddressMatcher, Setting
-from config.model import ServerConfig
-from config.policies import RedeliveryPolicy
+from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
+from config.model import ConnectionDefaults, ServerConfig
+from config.policies import AddressSettings, RedeliveryPolicy
 from config.values import Destination
 from engine.broker import Broker
 from engine.consumer import Consumer
@@ -55,17 +55,28 @@ class LiveWhy(WhySource):
             return None
         queue = found.queue
         kind = TOPIC if is_topic(queue.kind) else QUEUE
-        above = Layer(_own_values(found, kind))
+        defaults = found.client.connection_defaults()
+        above = Layer(_own_values(found, kind, with_values(queue.settings, defaults.values)))
         what = f"consumer {consumer_id} of {queue.uri()}: {consumer_words(found.description())}"
-        return explain(self._config, kind, queue.name, above=[above]).document(what)
+        connection = (found.client.client_number, defaults)
+        return explain(self._config, kind, queue.name, above=[above], connection=connection).document(what)
 
-    def explain_destination(self, text: str) -> dict[str, Any]:
+    def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
+        connection: tuple[int, ConnectionDefaults] | None = None
+        who = ""
+        if connection_id is not None:
+            client = self._broker.clients.get(connection_id)
+            if client is None:
+                return None
+            connection = (connection_id, client.connection_defaults())
+            who = f" for connection {connection_id}: {consumer_words(client.describe())}"
         parsed = parse_destination(text)
         try:
             kind, name = Destination().parse(parsed.name)
         except ValueError:
             raise ValueError(f"destination is {text[:200]!r}, allowed is {Destination().allowed}") from None
-        return explain(self._config, kind, name, None, parsed).document(Destination().show((kind, name)))
+        what = f"{Destination().show((kind, name))}{who}"
+        return explain(self._config, kind, name, None, parsed, connection=connection).document(what)
 
     def _locate(self, life: Biography) -> Whereabouts | None:
         kind, name, priority, queue_offset = entry_of(life)
@@ -84,10 +95,9 @@ def _read(directory: str, message_id: str) -> Biography:
     return biography(StoreReader(directory), message_id)
 
 
-def _own_values(consumer: Consumer, kind: int) -> dict[str, Setting]:
-    """Return what a consumer has that its address does not say; it, its connection or its listener asked for it."""
-    source = "the consumer, or the URI of its listener"
-    settings = consumer.queue.settings
+def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dict[str, Setting]:
+    """Return what a consumer has that its address and its connection (``settings``) do not say: it asked for it."""
+    source = "the consumer itself"
     values: dict[str, Setting] = {}
     expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.subscriber is not None, False)
     # Credit is granted link by link, and is no setting.

@@ -29,6 +29,7 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
     ]
     if view.replay:
         lines.append(f"  replay       {view.replay}; it only reads, and takes nothing from anybody")
+    lines += [f"  remark       {remark}" for remark in view.remarks]
     holders = [other for other in view.others if other.in_flight]
     if own.in_flight == 0 and holders:
         lines.append("  what others hold cannot be taken back from them:")

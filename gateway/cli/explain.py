@@ -42,7 +42,12 @@ def add_parser(subparsers: Subparsers) -> None:
         help="as in orders.eu, topic://prices, 'orders?consumer.prefetchSize=10'",
     )
     what.add_argument("--consumer", metavar="ID", type=int, help="of a running gateway, as in 'stat --json'")
-    parser.add_argument("--http", metavar="URL", help=f"ask the gateway there (with --consumer default: {DEFAULT_URL})")
+    parser.add_argument(
+        "--connection", metavar="ID", type=int, help="as for this connection of a running gateway, with DESTINATION"
+    )
+    parser.add_argument(
+        "--http", metavar="URL", help=f"ask the gateway there (with --consumer and --connection default: {DEFAULT_URL})"
+    )
     add_user_argument(parser)
     parser.add_argument("--config", metavar="FILE", action="append", default=[], help="as of 'penstock run'")
     parser.add_argument(
@@ -60,8 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
             return _show(arguments, _ask(arguments, f"consumer/{arguments.consumer}"))
         parsed = parse_destination(arguments.destination)
         kind, name = Destination().parse(parsed.name)
-        if arguments.http is not None:
-            return _show(arguments, _ask(arguments, f"destination/{quote(arguments.destination, safe='')}"))
+        if arguments.http is not None or arguments.connection is not None:
+            asked = f"destination/{quote(arguments.destination, safe='')}"
+            if arguments.connection is not None:
+                asked = f"{asked}?connection={arguments.connection}"
+            return _show(arguments, _ask(arguments, asked))
     except OptionError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return exit_codes.USAGE

@@ -37,8 +37,11 @@ class WhySource(ABC):
         """Return where each setting of a consumer comes from (config.explain)."""
 
     @abstractmethod
-    def explain_destination(self, text: str) -> dict[str, Any]:
-        """Return the same of a destination as a client would write it.  Raises: ValueError."""
+    def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
+        """Return the same of a destination as a client would write it, for one connection if that is given.
+
+        None: there is no such connection.  Raises: ValueError.
+        """
 
 
 class WhyRoutes:
@@ -74,14 +77,22 @@ class WhyRoutes:
         return web.json_response(document)
 
     async def _explain_destination(self, request: web.Request) -> web.Response:
+        text = request.query.get("connection")
+        number = None if text is None else _number_in(text, "connection")
         try:
-            return web.json_response(self._source.explain_destination(request.match_info["name"]))
+            document = self._source.explain_destination(request.match_info["name"], number)
         except ValueError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from None
+        if document is None:
+            return web.Response(status=404, text=f"no connection {number}; 'penstock stat --json' lists them\n")
+        return web.json_response(document)
 
 
 def _number(request: web.Request, what: str) -> int:
-    text = request.match_info["id"]
+    return _number_in(request.match_info["id"], what)
+
+
+def _number_in(text: str, what: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise web.HTTPBadRequest(text=f"{what} is {text[:80]!r}; allowed is its number\n")
     return int(text)

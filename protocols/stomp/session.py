@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import Delivery
@@ -329,6 +330,9 @@ class StompSession(ProtocolConnection):
 
     def describe(self) -> dict[str, str]:
         return {"address": self.link.peer(), "client_id": self.terms.client_id, "login": self.terms.login}
+
+    def connection_defaults(self) -> ConnectionDefaults:
+        return self.subscribing.defaults
 
     # -- frames
 

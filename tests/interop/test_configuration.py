@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from tests.support.gateway_process import ROOT, StartGateway
+from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.stomp_py import Client
 
 ACTIVEMQ = """\
@@ -68,3 +68,28 @@ def test_a_running_gateway_explains_a_consumer(start_gateway: StartGateway, uniq
     assert prefetch["value"] == "3"
     assert [lower["value"] for lower in prefetch["overrode"]] == ["20", "1000"]
     worker.close()
+
+
+def test_a_running_gateway_explains_a_connection(start_gateway: StartGateway) -> None:
+    gateway = start_gateway("addresses: [{match: '>', prefetch: {queue-prefetch: 20}}]")
+    wish = {"activemq.prefetchPolicy.queuePrefetch": "7"}
+    worker = Client(gateway, "1.2", heartbeats=(0, 0)).connect(**wish)
+    worker.subscribe("/queue/q", "client-individual", **{"activemq.prefechSize": "3"})
+    (consumer,) = gateway.get_json("/api/stat")["consumers"]
+    told = json.loads(_answer(gateway, "explain", "q", "--connection", str(consumer["connection_id"]), "--json"))
+    prefetch = told["settings"]["prefetch.queue-prefetch"]
+    assert prefetch["value"] == "7"
+    assert "header activemq.prefetchPolicy.queuePrefetch of CONNECT" in prefetch["source"]
+    why = _answer(gateway, "why", "consumer", str(consumer["consumer_id"]))
+    assert "remark" in why and "activemq.prefechSize" in why, "a misspelt header is told"
+    worker.close()
+
+
+def _answer(gateway: GatewayProcess, *command: str) -> str:
+    """Return what a command says of the running gateway."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", *command, "--http", gateway.http_url],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout

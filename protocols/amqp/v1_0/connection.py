@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import IN_FLIGHT, Delivery
@@ -271,6 +272,9 @@ class AmqpConnection(ProtocolConnection):
             self._fail(error)
         else:
             link.detach(error)
+
+    def connection_defaults(self) -> ConnectionDefaults:
+        return self.settings.defaults
 
     def describe(self) -> dict[str, str]:
         return {"address": self.socket.peer(), "client_id": self.container_id, "login": self.login_name}

@@ -69,10 +69,12 @@ class Knowing(WhySource):
     def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
         return {"what": "consumer 1", "settings": {}} if consumer_id == 1 else None
 
-    def explain_destination(self, text: str) -> dict[str, Any]:
+    def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
         if "*" in text:
             raise ValueError(f"{text}: no wildcards")
-        return {"what": text, "settings": {}}
+        if connection_id not in (None, 2):
+            return None
+        return {"what": text if connection_id is None else f"{text} for connection {connection_id}", "settings": {}}
 
 
 class Retrying(RetrySource):
@@ -403,6 +405,9 @@ async def test_a_foreign_page_cannot_start_a_retry() -> None:
         ("destination/a.b%3Fconsumer.priority=1", 200, "a.b?consumer.priority=1"),
         ("destination/topic%3A%2F%2Ft", 200, "topic://t"),
         ("destination/*", 400, "*: no wildcards"),
+        ("destination/a?connection=2", 200, "a for connection 2"),
+        ("destination/a?connection=3", 404, "no connection 3"),
+        ("destination/a?connection=x", 400, "connection is 'x'; allowed is its number"),
     ],
 )
 async def test_explain(path: str, status: int, expected: str) -> None:

@@ -44,6 +44,14 @@ def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
     assert "consumer 1 (hoarder, subscription sub): 45 of 1,000, the oldest for 5 s" in text
 
 
+def test_what_a_consumer_asked_for_in_vain_is_told() -> None:
+    world = EngineWorld()
+    consumer = world.consumer(world.client(), remarks=("SUBSCRIBE has a header x that has no effect here",))
+    view = view_consumer(world.broker, consumer.consumer_id)
+    assert view is not None
+    assert "  remark       SUBSCRIBE has a header x that has no effect here" in consumer_lines(view, 0)
+
+
 def test_a_full_consumer_is_told_its_window() -> None:
     world = EngineWorld()
     client = world.client()

@@ -277,7 +277,7 @@ def test_hints_without_effect_are_taken_without_a_word() -> None:
 )
 def test_headers_in_vain_are_warned_about_or_refused(name: str, warning: str) -> None:
     result = asked({name: "1"}, is_strict=False)
-    assert (result.options, result.warnings) == (SubscribeOptions(CLIENT, name="s1"), (warning,))
+    assert (result.options, result.warnings) == (SubscribeOptions(CLIENT, name="s1", remarks=(warning,)), (warning,))
     with pytest.raises(InvalidOption) as caught:
         asked({name: "1"}, is_strict=True)
     assert str(caught.value) == warning
