@@ -15,7 +15,7 @@ from engine.window import Window
 
 if TYPE_CHECKING:
     from engine.queue import Queue
-    from engine.selection import Seat
+    from engine.seat import Seat
     from engine.siblings import Siblings
 
 AUTO: Final = 0

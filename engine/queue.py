@@ -171,7 +171,7 @@ class Queue:
             if self.keeper is not None:
                 self.keeper.message_came(message, lane.newest(message))
             if self.selection is not None:
-                self.selection.arrived(lane, message)
+                self.selection.lookout.arrived(lane, message)
         if self.pending is not None and self.pending.is_exceeded(self.depth):
             self.pending.evict(self)
 
@@ -228,7 +228,7 @@ class Queue:
         if self.selection is None:
             self.rotation.append(consumer)
         else:
-            self.selection.list_consumer(consumer)
+            self.selection.turns.list_consumer(consumer)
         if not self.is_dirty:
             self.mark_dirty()
 
@@ -246,7 +246,7 @@ class Queue:
             if self.selection is None:
                 self.rotation.remove(consumer)
             else:
-                self.selection.unlist_consumer(consumer)
+                self.selection.turns.unlist_consumer(consumer)
 
 
 def is_watched(settings: AddressSettings) -> bool:

@@ -82,7 +82,9 @@ class SelectiveDispatcher(TimerTarget):
         if consumers:
             is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
             is_needed = is_needed or any(one.is_choosy() for one in consumers)
-            is_needed = is_needed or (selection.exclusions is not None and bool(selection.exclusions.by_order))
+            is_needed = is_needed or (
+                selection.lookout.exclusions is not None and bool(selection.lookout.exclusions.by_order)
+            )
         else:
             # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
             is_needed = selection.groups.has_unsettled() or queue.is_watched
@@ -129,14 +131,14 @@ class SelectiveDispatcher(TimerTarget):
             selection = self._begin(queue)
         selection.begin_turn(self.broker.clock.monotonic_ms())
         if selection.held_by() == gates.OPEN:
-            selection.feed_idle()
+            selection.lookout.feed_idle()
             self._hand_over(queue, selection)
         for lane in queue.used_lanes:
             lane.tidy()
         self.broker.dispatcher.ask_for_pages(queue)
         for lane in queue.used_lanes:
             self._read_ahead(queue, selection, lane)
-        if selection.budget <= 0:
+        if selection.lookout.budget <= 0:
             if not self.continuing:
                 self.broker.timers.call_at(self.broker.clock.monotonic_ms(), self, _CONTINUE)
             self.continuing.append(queue)
@@ -156,7 +158,7 @@ class SelectiveDispatcher(TimerTarget):
             if rotation[0] is not consumer:
                 continue  # looking has woken one of a higher priority
             if delivery is None:
-                selection.let_rest(consumer)
+                selection.turns.let_rest(consumer)
                 continue
             lane = delivery.lane
             message = delivery.message
@@ -192,7 +194,7 @@ class SelectiveDispatcher(TimerTarget):
                 dispatcher.settle_automatically(delivery, consumer, queue)
                 if queue.is_watched:
                     self.broker.advisories.consumed(queue, message)
-                selection.next_turn()
+                selection.turns.next_turn()
                 continue
             tag = dispatcher.next_tag
             dispatcher.next_tag = tag + 1
@@ -207,11 +209,11 @@ class SelectiveDispatcher(TimerTarget):
             client.deliver(consumer, delivery)
             if consumer.window.take():
                 consumer.is_listed = False
-                selection.take_turn_from(consumer)
+                selection.turns.take_turn_from(consumer)
                 if consumer.siblings is not None:
                     queue.unlist_consumer(consumer)  # their window is the same
             else:
-                selection.next_turn()
+                selection.turns.next_turn()
 
     # -- reading ahead
 
@@ -222,11 +224,11 @@ class SelectiveDispatcher(TimerTarget):
         lane.settle_ahead()
         if lane.ahead_bytes > AHEAD_BYTES:
             return
-        first = selection.scan_start(lane)
+        first = selection.lookout.scan_start(lane)
         if first < 0:
             return
         lane.is_scanning = True
-        count = max(16, min(PAGE_MESSAGES, SCAN_EVALUATIONS // len(selection.by_number)))
+        count = max(16, min(PAGE_MESSAGES, SCAN_EVALUATIONS // len(selection.lookout.by_number)))
         store = self.broker.store
         store.write()  # only what has been written can be read
         store.request(
@@ -246,7 +248,7 @@ class SelectiveDispatcher(TimerTarget):
             if message.group_hash:
                 queue.has_groups = True
         broker = self.broker
-        for delivery, known in selection.page_read(lane, first, next_offset, messages, broker.wall_ms):
+        for delivery, known in selection.lookout.page_read(lane, first, next_offset, messages, broker.wall_ms):
             delivery.history = restored(known, broker.store)
             if delivery.state == DELAYED:
                 broker.redelivery.restore_wait(delivery, known.due_ms)

@@ -127,7 +127,7 @@ class ExclusiveShared(Bug):
         def end_turn(self) -> int:
             for queue in self.destinations.queues.values():
                 if queue.selection is not None:
-                    queue.selection.active = None
+                    queue.selection.turns.active = None
             return super().end_turn()
 
     def broker_class(self) -> type[Broker]:

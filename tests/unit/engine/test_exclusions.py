@@ -151,5 +151,5 @@ def test_what_is_gone_is_forgotten() -> None:
             world.acknowledge(delivery)
     selection = world.broker.destinations.queue("q").selection
     assert selection is not None
-    assert selection.exclusions is not None
-    assert len(selection.exclusions.by_order) <= SWEEP_COUNT
+    assert selection.lookout.exclusions is not None
+    assert len(selection.lookout.exclusions.by_order) <= SWEEP_COUNT

@@ -8,8 +8,8 @@ from engine import gates
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.errors import InvalidSelector
 from engine.lane import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
+from engine.lookout import SCAN_MESSAGES
 from engine.ports import Attempts, LaneState
-from engine.selection import SCAN_MESSAGES
 from engine.transaction import Transaction, TransactionLimits
 from engine.view import VIEW_MESSAGES
 from tests.support.engine_world import EngineWorld, address
@@ -380,7 +380,7 @@ def test_a_selector_whose_consumers_are_full_keeps_a_bounded_number() -> None:
     send_colours(world, *["red"] * count)
     selection = world.broker.destinations.queue("q").selection
     assert selection is not None
-    assert len(selection.views["colour = 'red'"].waiting) <= VIEW_MESSAGES
+    assert len(selection.lookout.views["colour = 'red'"].waiting) <= VIEW_MESSAGES
     assert consume_all(world, client) == numbers(*range(count))
 
 
