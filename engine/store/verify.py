@@ -16,11 +16,12 @@ from typing import Any, Final
 from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
+from engine.keys import Keys
 from engine.message import IN_TRANSACTION
 from engine.ports import OUTCOME_NAMES, Range
 from engine.store import format as layout
 from engine.store.checkpoint import FILE_NAME as CHECKPOINT_FILE
-from engine.store.consume_queue import file_name, lane_directory
+from engine.store.consume_queue import ConsumeQueueFiles, file_name, lane_directory
 from engine.store.files import File, Files, read_fully
 from engine.store.headers import Checkpoint, unpack_checkpoint
 from engine.store.runs import NOT_THERE, Runs
@@ -28,6 +29,7 @@ from engine.store.segment import SUFFIX, Segment, load_segment, read_runs, recor
 from engine.store.snapshot import encode_snapshot, load_snapshot
 from engine.store.state import EntryBlock, Lane, StoreState, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, read_store_id
+from engine.store.verify_index import IndexCheck
 
 READ_BYTES: Final = 4 << 20
 GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
@@ -64,6 +66,7 @@ class Verification:
     record_count: int = 0
     message_count: int = 0
     entry_count: int = 0
+    index_entry_count: int = 0
     end_offset: int = 0
     is_torn: bool = False
 
@@ -85,6 +88,7 @@ class Record:
     """One record as it was read; ``payload`` follows the header."""
 
     record_type: int
+    encoding: int
     flags: int
     destination_id: int
     offset: int
@@ -97,9 +101,12 @@ class Record:
         return self.offset + layout.padded(self.size)
 
 
-def verify(files: Files, directory: str) -> Verification:
-    """Look at everything in a store that nobody has open."""
-    return _Verifier(files, directory).run()
+def verify(files: Files, directory: str, keys: Keys | None = None) -> Verification:
+    """Look at everything in a store that nobody has open.
+
+    keys: reads the keys of messages, for the key index; None: only its files are looked at.
+    """
+    return _Verifier(files, directory, keys).run()
 
 
 class _Verifier:
@@ -110,8 +117,10 @@ class _Verifier:
     to be believed, records may name messages that were taken out.
     """
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(self, files: Files, directory: str, keys: Keys | None) -> None:
         self._files = files
+        self._keys = keys
+        self._index: IndexCheck | None = None
         self._directory = directory
         self._found = Verification()
         self._state = StoreState()
@@ -134,8 +143,13 @@ class _Verifier:
                 self._durable = self._checkpoint.durable_offset
             segments = self._load_segments(store_id)
             if segments:
+                self._index = IndexCheck(self._files, self._directory, store_id, self._keys, self._note)
+                self._index.first = segments[0].base
                 self._walk_all(segments)
+                self._index.ended(self._found.end_offset)
+                self._found.index_entry_count = self._index.entry_count
                 self._check_end(segments)
+                self._check_queue_files()
                 self._check_sums()
             elif self._durable:
                 self._note(self._directory, -1, f"no segment is there, but the log was durable up to {self._durable}")
@@ -211,6 +225,8 @@ class _Verifier:
                     return
                 self._note(segment.path(), self._position(segment, broken.offset), str(broken))
                 raise TooMany from None  # without this record nothing that follows makes sense
+            if place + 1 < len(segments):
+                self._check_index_to(segments[place + 1].base)
             self._check_entries(segments[place + 1].base if place + 1 < len(segments) else None)
 
     def _walk(self, segment: Segment, upper: int) -> None:
@@ -220,6 +236,8 @@ class _Verifier:
         try:
             if segment.is_sparse:
                 self._runs = read_runs(file, segment.path())
+            if self._index is not None:
+                self._index.has_gaps = self._runs is not None
             if self._runs is not None:
                 self._walk_runs(file, segment, self._runs, upper)
                 return
@@ -278,7 +296,7 @@ class _Verifier:
         octets = self._octets(file, segment, offset, size)
         if len(octets) < size:
             raise Broken(offset, f"a record of {size} octets, the file ends after {len(octets)}")
-        _, crc, kind, _, flags, destination_id, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
+        _, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
         if crc32c(memoryview(octets)[8:]) != crc:
             raise Broken(offset, "the checksum of a record does not match")
         if own != offset:
@@ -290,7 +308,9 @@ class _Verifier:
         self._sequence = sequence + 1
         self._time_ms = time_ms
         self._found.record_count += 1
-        return Record(kind, flags, destination_id, offset, size, sequence, time_ms, octets[RECORD_HEADER_BYTES:])
+        return Record(
+            kind, encoding, flags, destination_id, offset, size, sequence, time_ms, octets[RECORD_HEADER_BYTES:]
+        )
 
     def _octets(self, file: File, segment: Segment, offset: int, size: int) -> bytes:
         """Return what stands at a log offset, less where the file ends; large pieces are read at a time."""
@@ -350,6 +370,11 @@ class _Verifier:
         key = (record.destination_id << layout.LANE_SHIFT) | priority
         self._sizes.setdefault(key, (queue_offset, array("I")))[1].append(size)
         self._add_entry(lane, record, priority, tag, group, expires_ms)
+        if self._index is not None:
+            at = layout.MESSAGE_HEAD_BYTES - RECORD_HEADER_BYTES + annotations
+            self._index.message(
+                record.offset, record.time_ms, record.encoding, record.flags, record.payload[at : at + headers]
+            )
         lane.live_bytes += size
         self._found.message_count += 1
 
@@ -456,7 +481,12 @@ class _Verifier:
         lane.entries += bytes((tail - lane.tail) * layout.ENTRY_BYTES)
         lane.tail = tail
 
-    # Consume queues.
+    # What is derived: key index and consume queues.
+
+    def _check_index_to(self, base: int) -> None:
+        """Go through the index up to the base of the next segment."""
+        if self._index is not None:
+            self._index.passed(base)
 
     def _check_entries(self, next_base: int | None) -> None:
         """Compare the entries of the last segment's records with the files, as far as these must be complete."""
@@ -490,6 +520,20 @@ class _Verifier:
                 self._note(path, position + wrong, f"entry {entry + wrong // layout.ENTRY_BYTES} is not its record's")
             self._found.entry_count += count
             entry += count
+
+    def _check_queue_files(self) -> None:
+        """Look for files of consume queues that are out of place, and for queues that nobody has."""
+        queues = ConsumeQueueFiles(self._files, f"{self._directory}/{QUEUE_DIRECTORY}")
+        for destination_id, priority in queues.queues():
+            try:
+                _, end = queues.found(destination_id, priority)
+            except StoreCorrupt as error:
+                self._note(self._directory, -1, str(error))
+                continue
+            # A queue of a destination that was closed stays until retention has dropped its messages.
+            if destination_id >= self._state.next_destination and end:
+                path = lane_directory(queues.root, destination_id, priority)
+                self._note(path, -1, f"no destination {destination_id} was ever made")
 
     # The end.
 
