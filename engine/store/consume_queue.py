@@ -59,6 +59,10 @@ class ConsumeQueueFiles:
         for start in range(0, len(blocks), BLOCKS_TOGETHER):
             self._store_together(blocks[start : start + BLOCKS_TOGETHER])
 
+    def look_again(self) -> None:
+        """Take no file for being there: somebody else may have removed it."""
+        self._named.clear()
+
     def _store_together(self, blocks: list[EntryBlock]) -> None:
         opened: dict[str, File] = {}
         directories: dict[str, None] = {}
@@ -96,6 +100,12 @@ class ConsumeQueueFiles:
                 file = opened[path] = self._files.open(path) if is_there else self._files.create(path)
             write_fully(file, octets, (entry - first) * ENTRY_BYTES)
             position += len(octets)
+
+    def paths_of(self, block: EntryBlock) -> list[str]:
+        """Return the files that a block of entries stands in."""
+        directory = lane_directory(self.root, block.destination_id, block.priority)
+        first = block.first - block.first % ENTRIES_PER_FILE
+        return [f"{directory}/{file_name(each)}" for each in range(first, block.end(), ENTRIES_PER_FILE)]
 
     def found(self, destination_id: int, priority: int) -> tuple[int, int]:
         """Return (first, end): which entries the files of one queue hold, (0, 0) if there are none.

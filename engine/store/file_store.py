@@ -29,6 +29,7 @@ from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
 from engine.store.index_builder import KeyIndex, KeyIndexFiles
+from engine.store.live_rebuild import LiveRebuild
 from engine.store.open_files import OpenFiles
 from engine.store.paging import PageJob, SegmentMap
 from engine.store.recovery import Recovery
@@ -465,6 +466,18 @@ class FileStore(Store):
             return entry_columns(first, span.read(self._open_files))
         except OSError as error:
             raise StoreError(describe(error, str(error.filename or self._directory))) from error
+
+    def rebuild_derived(self) -> LiveRebuild:
+        """Begin to make consume queues and key index again; workers do it beside all else."""
+        return LiveRebuild(
+            self._directory,
+            self._queues.files,
+            self._open_files,
+            self._index,
+            self._workers,
+            self._checkpoint.consume_queue_offset,
+            self._commit.durable,
+        )
 
     def wind_down(self) -> None:
         """Give workers no more of what can be left to the next start, so that waiting for them does not take long."""

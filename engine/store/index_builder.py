@@ -314,6 +314,18 @@ class KeyIndexFiles:
             if file_begin(following) <= first:
                 self._files.unlink(f"{self._directory}/{name}")
 
+    def begin_anew(self) -> None:
+        """Remove every file; what comes next opens the index again, and finds nothing."""
+        self._close_file()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        for name in self._files.list_directory(self._directory):
+            if file_begin(name) >= 0:
+                self._files.unlink(f"{self._directory}/{name}")
+        self.end = -1
+        self._noted = -1
+
     def close(self) -> None:
         """Bring everything to the disk, so that the next start goes on from here."""
         self._close_file()
@@ -416,6 +428,22 @@ class KeyIndex(TimerTarget):
         if not self._is_closed and self._index.end < self._durable:
             self._wait()
 
+    def begin_anew(self) -> None:
+        """Have all files removed and made again: all that was appended so far is walked through."""
+        self._noted = []
+        self._log.noted.clear()
+        self._known_from = self._log.end
+        self._workers.submit(AnewJob(self, self._index), FILE_LANE)
+
+    def began_anew(self, reason: str) -> None:
+        """Go on from the beginning."""
+        self.reason = reason
+        self.log_durable(self._durable)
+
+    def has_reached(self, offset: int) -> bool:
+        """Say whether messages up to a log offset are in the index, or the disk keeps them from it."""
+        return self._index.end >= offset or bool(self.reason)
+
     def wind_down(self) -> None:
         """Give workers no more to do."""
         self._is_closed = True
@@ -464,3 +492,23 @@ class IndexJob(Job):
 
     def finish(self) -> None:
         self._owner.followed(self._reason)
+
+
+class AnewJob(Job):
+    """Removes the files of the index."""
+
+    __slots__ = ("_owner", "_index", "_reason")
+
+    def __init__(self, owner: KeyIndex, index: KeyIndexFiles) -> None:
+        self._owner = owner
+        self._index = index
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._index.begin_anew()
+        except OSError as error:
+            self._reason = describe(error, str(error.filename or INDEX_DIRECTORY))
+
+    def finish(self) -> None:
+        self._owner.began_anew(self._reason)
