@@ -138,7 +138,7 @@ async def _serve(
     code = OK
     try:
         source = LiveStats(broker, engine_loop, counters)
-        web = await _listen(config, listener, source, engine_loop, security)
+        web = await _listen(config, listener, source, engine_loop, security, store)
         _tune_garbage_collection()
         endpoints = {**listener.endpoints, "http": web.endpoint}
         _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
@@ -158,7 +158,12 @@ async def _serve(
 
 
 async def _listen(
-    config: ServerConfig, listener: Listener, source: StatsSource, engine_loop: EngineLoop, security: Security
+    config: ServerConfig,
+    listener: Listener,
+    source: StatsSource,
+    engine_loop: EngineLoop,
+    security: Security,
+    store: FileStore,
 ) -> HttpServer:
     """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
     from gateway.live_retries import LiveRetries
@@ -177,7 +182,7 @@ async def _listen(
             await listener.bind(name)
         name, endpoint = "http", config.listeners.http
         sockets = SocketRoute(listener.new_connection)
-        stored = LiveStore(config.data_directory)
+        stored = LiveStore(config.data_directory, store.rebuild_derived)
         web = await HttpServer.start(endpoint, source, why, retries, stored, security, sockets)
         for name in names:
             endpoint = listener.endpoints[name]

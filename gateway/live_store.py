@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.store.backup import back_up
+from engine.store.live_rebuild import LiveRebuild
 from engine.store.reader import StoreReader
 from engine.store.space import space_of
+from gateway.store_dump import dump_page
+from gateway.store_tasks import StoreTasks
 from gateway.store_view import answer, question_of
 from gateway.web.store import StoreSource
 
@@ -18,9 +21,10 @@ from gateway.web.store import StoreSource
 class LiveStore(StoreSource):
     """One question at a time, so that many of them do not take the engine's processor."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, begin_rebuild: Callable[[], LiveRebuild]) -> None:
         self._directory = Path(directory)
         self._turn = asyncio.Lock()
+        self._tasks = StoreTasks(directory, begin_rebuild)
 
     async def query(self, asked: Mapping[str, str]) -> dict[str, Any]:
         question = question_of(asked)
@@ -30,6 +34,19 @@ class LiveStore(StoreSource):
     async def space(self, tells_why: bool) -> dict[str, Any]:
         async with self._turn:
             return await asyncio.to_thread(lambda: asdict(space_of(StoreReader(self._directory), tells_why)))
+
+    async def dump(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        async with self._turn:
+            return await asyncio.to_thread(lambda: dump_page(StoreReader(self._directory), asked))
+
+    def start(self, what: str) -> dict[str, Any]:
+        return self._tasks.start(what)
+
+    def status(self, number: int) -> dict[str, Any] | None:
+        return self._tasks.status(number)
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
 
     async def backup(self, directory: str) -> dict[str, Any]:
         async with self._turn:

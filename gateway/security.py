@@ -15,13 +15,16 @@ import threading
 from typing import Final
 
 from config.errors import ConfigError, Problem
+from config.matching import QUEUE, TOPIC
 from config.model import Endpoint, ServerConfig
+from config.permissions import Action, PermissionMap
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
 from gateway.tls import server_context
 from protocols.amqp.sasl import Credentials, ScramVerifier
 
 NONCE_BYTES: Final = 18
 REMEMBERED_MAX: Final = 1_000
+ANY_NAME: Final = "\0"  # of no destination: only an entry for all of them matches it
 
 # Longer ones are refused unread, so that nobody makes us hash megabytes.
 LOGIN_MAX_CHARACTERS: Final = 255
@@ -48,6 +51,8 @@ class Security(Credentials):
             for own in self._users.values()
         ]
         self.tls = server_context(config)
+        self._permissions = PermissionMap(config.permissions)
+        self._groups = config.groups
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
@@ -61,6 +66,11 @@ class Security(Credentials):
     def user_named(self, name: str) -> str:
         """Return the user whom a verified certificate names, "" for none."""
         return name if name in self._users or not self.is_required else ""
+
+    def may_everywhere(self, login: str, action: Action) -> bool:
+        """Say whether a user, "" for nobody, may do something with every destination, whatever its name."""
+        groups = self._groups.get(login, frozenset()) if self.is_required else frozenset()
+        return all(self._permissions.allows(action, kind, ANY_NAME, groups) for kind in (QUEUE, TOPIC))
 
     def check(self, login: str, passcode: str) -> bool:
         """Say whether ``login`` may connect with ``passcode``.  Blocks: for a worker thread.

@@ -11,9 +11,10 @@ from typing import Any, Final
 from config.moments import ALLOWED, moment_ms
 from engine.annotations import split_annotations
 from engine.message import AMQP_1_0, STOMP
-from engine.store.query import LIMIT_DEFAULT, NO_END, Bounds, FoundMessage, StoreQuery
+from engine.store.query import LIMIT_DEFAULT, LIMIT_MAX, NO_END, Bounds, FoundMessage, StoreQuery
 from engine.store.reader import StoreReader
 from gateway.message_keys import MESSAGE_KEYS
+from gateway.questions import WrongQuestion, number_in
 
 ENCODINGS: Final = {STOMP: "stomp", AMQP_1_0: "amqp-1.0"}
 SUBJECTS: Final = ("id", "key", "destination")
@@ -33,26 +34,29 @@ class Question:
 
 
 def question_of(asked: Mapping[str, str]) -> Question:
-    """Return what is asked for.  Raises: ValueError that names what was seen and what is allowed."""
+    """Return what is asked for.  Raises: WrongQuestion that names what was seen and what is allowed."""
     for name in asked:
         if name not in KNOWN:
-            raise ValueError(f"{name[:80]!r} is not known; allowed are {', '.join(KNOWN)}")
+            raise WrongQuestion(f"{name[:80]!r} is not known; allowed are {', '.join(KNOWN)}")
     subjects = [name for name in SUBJECTS if asked.get(name)]
     if subjects not in (["id"], ["key"], ["destination"], ["key", "destination"]):
-        raise ValueError(
+        raise WrongQuestion(
             f"asked for is {' and '.join(subjects) or 'nothing'}; allowed is an id, a key or a destination, "
             "or a key in a destination"
         )
     body = asked.get("body", "false")
     if body not in ("true", "false"):
-        raise ValueError(f"body is {body[:80]!r}; allowed is true or false")
+        raise WrongQuestion(f"body is {body[:80]!r}; allowed is true or false")
+    limit = number_in(asked, "limit", LIMIT_DEFAULT)
+    if not 1 <= limit <= LIMIT_MAX:
+        raise WrongQuestion(f"limit is {limit}; allowed is 1 to {LIMIT_MAX}")
     bounds = Bounds(
         _time_ms(asked, "from", 0),
         _time_ms(asked, "to", NO_END - 1),
-        _number(asked, "from-offset", 0),
-        _number(asked, "to-offset", NO_END),
-        _number(asked, "before", NO_END),
-        _number(asked, "limit", LIMIT_DEFAULT),
+        number_in(asked, "from-offset", 0),
+        number_in(asked, "to-offset", NO_END),
+        number_in(asked, "before", NO_END),
+        limit,
     )
     return Question(asked.get("id", ""), asked.get("key", ""), asked.get("destination", ""), bounds, body == "true")
 
@@ -127,15 +131,6 @@ def _base64(octets: bytes) -> str:
     return base64.b64encode(octets).decode("ascii")
 
 
-def _number(asked: Mapping[str, str], name: str, default: int) -> int:
-    text = asked.get(name, "")
-    if not text:
-        return default
-    if text.isascii() and text.isdigit() and len(text) < 20:
-        return int(text)
-    raise ValueError(f"{name} is {text[:80]!r}; allowed is a whole number")
-
-
 def _time_ms(asked: Mapping[str, str], name: str, default: int) -> int:
     text = asked.get(name, "")
     if not text:
@@ -143,4 +138,4 @@ def _time_ms(asked: Mapping[str, str], name: str, default: int) -> int:
     try:
         return moment_ms(text)
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} is {text[:80]!r}; allowed are {ALLOWED}") from None
+        raise WrongQuestion(f"{name} is {text[:80]!r}; allowed are {ALLOWED}") from None

@@ -25,7 +25,10 @@ UNKNOWN: Final = -1
 
 
 class LiveRebuild:
-    """record_count: gone through.  reason: why it ended early, "" if it did not."""
+    """record_count: gone through.  durable: log offset up to which it is to come.
+
+    reason: why it ended early, "" if it did not.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,7 @@ class LiveRebuild:
         self._index = index
         self._workers = workers
         self._stop = stop
-        self._durable = durable
+        self.durable = durable
         self._offset = 0
         self._system_entry = UNKNOWN
         if index is not None:
@@ -55,7 +58,7 @@ class LiveRebuild:
 
     def is_done(self) -> bool:
         """Say whether everything that was durable at the start is in files and index, or it ended early."""
-        return self.is_over and (bool(self.reason) or self._index is None or self._index.has_reached(self._durable))
+        return self.is_over and (bool(self.reason) or self._index is None or self._index.has_reached(self.durable))
 
     def _go_on(self) -> None:
         self._workers.submit(

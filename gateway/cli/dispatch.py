@@ -13,7 +13,11 @@ import sys
 from typing import Any, Final
 
 from config.errors import ConfigError
+from engine.errors import PenstockError, StoreCorrupt, StoreLocked
 from gateway.cli import exit_codes
+from gateway.cli.http_client import HttpError
+from gateway.cli.parsers import PasswordNeeded
+from gateway.questions import WrongQuestion
 
 # In the order of the help.
 MODULES: Final = {
@@ -53,6 +57,9 @@ def execute(argv: list[str]) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
+    except (PasswordNeeded, HttpError, PenstockError, WrongQuestion) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return exit_code_of(error)
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
@@ -61,6 +68,15 @@ def execute(argv: list[str]) -> int:
         return exit_codes.FAILED
     assert isinstance(code, int), f"{arguments.command} returned {type(code)}"
     return code
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return what a command ends with that has not met this error with words of its own."""
+    if isinstance(error, HttpError):
+        return error.exit_code()
+    if isinstance(error, StoreCorrupt | StoreLocked):
+        return exit_codes.STORE
+    return exit_codes.FAILED if isinstance(error, PenstockError) else exit_codes.USAGE
 
 
 class _Version(argparse.Action):

@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from config.destination_options import parse_destination
@@ -19,13 +19,11 @@ from config.model import Listeners
 from config.options import OptionError
 from config.values import Destination
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
-from gateway.cli.parsers import PasswordNeeded, add_user_argument
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.parsers import add_user_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
-
-NOT_FOUND: Final = 404
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -77,8 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
         text = f"DESTINATION is {arguments.destination!r}, allowed is {Destination().allowed}"
         print(f"penstock: {text}", file=sys.stderr)
         return exit_codes.USAGE
-    except (PasswordNeeded, HttpError) as error:
-        return tell(error, NOT_FOUND)
     config = load_config(arguments.config)
     listener = arguments.listener
     defaults = None

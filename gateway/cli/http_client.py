@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from typing import Any, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.parsers import PasswordNeeded, password_of
+from gateway.cli.parsers import password_of
 
 DEFAULT_URL: Final = "http://127.0.0.1:8161"
 ANSWER_TIME_S: Final = 10.0
+BAD_REQUEST: Final = 400
+REFUSALS: Final = (403, 404, 409)
 
 
 class HttpError(Exception):
@@ -20,6 +21,12 @@ class HttpError(Exception):
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
         self.status = status
+
+    def exit_code(self) -> int:
+        """Return what a command ends with: the gateway refuses, it does not understand, or it cannot be asked."""
+        if self.status == BAD_REQUEST:
+            return exit_codes.USAGE
+        return exit_codes.FAILED if self.status in REFUSALS else exit_codes.UNREACHABLE
 
 
 def fetch(
@@ -62,14 +69,3 @@ def authorization_of(user: str | None) -> str | None:
     if passcode is None:
         return None
     return "Basic " + base64.b64encode(f"{user}:{passcode}".encode()).decode("ascii")
-
-
-def tell(error: PasswordNeeded | HttpError, *refusals: int) -> int:
-    """Say what went wrong with asking a gateway; return the exit code.
-
-    refusals: statuses of HTTP by which a gateway says that it will not, or has no such thing.
-    """
-    print(f"penstock: {error}", file=sys.stderr)
-    if isinstance(error, PasswordNeeded):
-        return exit_codes.USAGE
-    return exit_codes.FAILED if error.status in refusals else exit_codes.UNREACHABLE

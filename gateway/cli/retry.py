@@ -9,15 +9,14 @@ from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
-from gateway.cli.parsers import PasswordNeeded, add_user_argument
+from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
+from gateway.cli.parsers import add_user_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
 
 DEFAULT_QUEUE: Final = "ActiveMQ.DLQ"
 POLL_INTERVAL_S: Final = 0.2
-BAD_REQUEST: Final = (400, 404)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -48,18 +47,15 @@ def run(arguments: argparse.Namespace) -> int:
         quoted = arguments.id.replace("'", "''")
         selector = f"JMSMessageID = '{quoted}'"
     asked = {"queue": arguments.queue, "filter": selector, "rate": arguments.rate, "limit": arguments.limit}
+    authorization = authorization_of(arguments.user)
+    status = fetch(arguments.http, "/api/retry", authorization, "POST", asked)
+    path = f"/api/retry/{status['retry']}"
     try:
-        authorization = authorization_of(arguments.user)
-        status = fetch(arguments.http, "/api/retry", authorization, "POST", asked)
-        path = f"/api/retry/{status['retry']}"
-        try:
-            while not status["done"]:
-                sleep(POLL_INTERVAL_S)
-                status = fetch(arguments.http, path, authorization)
-        except KeyboardInterrupt:
-            status = fetch(arguments.http, path, authorization, "DELETE")
-    except (PasswordNeeded, HttpError) as error:
-        return tell(error, *BAD_REQUEST)
+        while not status["done"]:
+            sleep(POLL_INTERVAL_S)
+            status = fetch(arguments.http, path, authorization)
+    except KeyboardInterrupt:
+        status = fetch(arguments.http, path, authorization, "DELETE")
     if arguments.json:
         print(json.dumps(status))
     else:

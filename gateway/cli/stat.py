@@ -9,8 +9,8 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
-from gateway.cli.parsers import PasswordNeeded, add_user_argument
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.parsers import add_user_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -50,20 +50,17 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        authorization = authorization_of(arguments.user)
-        while True:
-            document = fetch_stat(arguments.http, authorization)
-            if arguments.json:
-                print(json.dumps(document), flush=True)
-            else:
-                is_screen = arguments.watch and sys.stdout.isatty()
-                print((_CLEAR_SCREEN if is_screen else "") + table(document), flush=True)
-            if not arguments.watch:
-                return exit_codes.OK
-            sleep(WATCH_INTERVAL_S)
-    except (PasswordNeeded, HttpError) as error:
-        return tell(error)
+    authorization = authorization_of(arguments.user)
+    while True:
+        document = fetch_stat(arguments.http, authorization)
+        if arguments.json:
+            print(json.dumps(document), flush=True)
+        else:
+            is_screen = arguments.watch and sys.stdout.isatty()
+            print((_CLEAR_SCREEN if is_screen else "") + table(document), flush=True)
+        if not arguments.watch:
+            return exit_codes.OK
+        sleep(WATCH_INTERVAL_S)
 
 
 def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:

@@ -43,9 +43,8 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_user_argument(asking)
     commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    for name, module in MODULES.items():
-        asks = name in ("query", "du", "backup")
-        importlib.import_module(module).add_parser(commands, [asking if asks else directory])
+    for module in MODULES.values():
+        importlib.import_module(module).add_parser(commands, [asking])
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import HttpError, authorization_of, fetch, tell
-from gateway.cli.parsers import PasswordNeeded
+from gateway.cli.http_client import authorization_of, fetch
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
-
-CONFLICT: Final = 409
 
 
 def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
@@ -32,13 +28,7 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        made = _back_up(arguments)
-    except (PasswordNeeded, HttpError) as error:
-        return tell(error, CONFLICT)
-    except LookupError as error:
-        print(f"penstock: {error.args[0]}", file=sys.stderr)
-        return exit_codes.FAILED
+    made = _back_up(arguments)
     if arguments.json:
         print(json.dumps(made))
     else:
@@ -54,10 +44,10 @@ def _back_up(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.http is not None:
         asked = {"directory": target}
         return fetch(arguments.http, "/api/store/backup", authorization_of(arguments.user), "POST", asked)
-    from engine.errors import PenstockError
+    from engine.errors import StoreError
     from engine.store.backup import back_up
 
     try:
         return asdict(back_up(Path(arguments.data), Path(target)))
-    except (PenstockError, OSError) as error:
-        raise LookupError(str(error)) from error
+    except OSError as error:
+        raise StoreError(str(error)) from error

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import HttpError, authorization_of, fetch, tell
-from gateway.cli.parsers import PasswordNeeded
+from gateway.cli.http_client import authorization_of, fetch
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -27,13 +25,7 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        space = _space(arguments)
-    except (PasswordNeeded, HttpError) as error:
-        return tell(error)
-    except LookupError as error:
-        print(f"penstock: {error.args[0]}", file=sys.stderr)
-        return exit_codes.STORE
+    space = _space(arguments)
     if arguments.json:
         for segment in space.pop("segments"):
             print(json.dumps(segment))
@@ -54,14 +46,10 @@ def _space(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.http is not None:
         path = f"/api/store/du?why={'true' if arguments.why else 'false'}"
         return fetch(arguments.http, path, authorization_of(arguments.user))
-    from engine.errors import PenstockError
     from engine.store.reader import StoreReader
     from engine.store.space import space_of
 
-    try:
-        return asdict(space_of(StoreReader(arguments.data), arguments.why))
-    except PenstockError as error:
-        raise LookupError(str(error)) from error
+    return asdict(space_of(StoreReader(arguments.data), arguments.why))
 
 
 def _line(segment: dict[str, Any], is_told: bool) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from gateway.cli import exit_codes
+from gateway.cli.http_client import authorization_of, fetch
 
 if TYPE_CHECKING:
-    from engine.store.reader import Record
     from gateway.cli.parsers import Subparsers
 
 
@@ -21,80 +21,29 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
         help="print the records of the log",
         description="Print every record from one log offset to another, checksums checked.",
     )
-    parser.add_argument("--from", dest="start", metavar="LOG-OFFSET", type=int, help="default: the oldest that is kept")
-    parser.add_argument("--to", dest="stop", metavar="LOG-OFFSET", type=int, help="default: the durable end")
+    parser.add_argument("--from", metavar="LOG-OFFSET", help="default: the oldest that is kept")
+    parser.add_argument("--to", metavar="LOG-OFFSET", help="default: the durable end")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from engine.errors import RangeGone, StoreError
-    from engine.store.reader import StoreReader
-
-    try:
-        reader = StoreReader(arguments.data)
-        start = reader.first_offset if arguments.start is None else arguments.start
-        stop = reader.end().offset if arguments.stop is None else arguments.stop
-        for record in reader.scan(start, stop):
-            described = describe(record)
+    asked = {name: text for name in ("from", "to") if (text := getattr(arguments, name)) is not None}
+    while True:
+        page = _page(arguments, asked)
+        for described in page["records"]:
             print(json.dumps(described) if arguments.json else _line(described))
-    except (RangeGone, ValueError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.FAILED
-    except StoreError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.STORE
-    return exit_codes.OK
+        if not page["next_from"]:
+            return exit_codes.OK
+        # The end stays where it was at the first page, however much comes meanwhile.
+        asked = {"from": str(page["next_from"]), "to": str(page["until_offset"])}
 
 
-def describe(record: Record) -> dict[str, Any]:
-    """Return what a record says; of a message not the parts themselves, which ``store query`` shows."""
-    from engine.ports import CAUSE_NAMES, OUTCOME_NAMES
-    from engine.store import format as layout
+def _page(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
+    if arguments.http is not None:
+        return fetch(arguments.http, f"/api/store/dump?{urlencode(asked)}", authorization_of(arguments.user))
+    from engine.store.reader import StoreReader
+    from gateway.store_dump import dump_page
 
-    described: dict[str, Any] = {
-        "offset": record.offset,
-        "type": layout.RECORD_NAMES.get(record.type, str(record.type)),
-        "destination": record.destination_id,
-        "sequence": record.sequence,
-        "store_time_ms": record.store_time_ms,
-        "flags": record.flags,
-        "size": len(record.data),
-    }
-    payload = bytes(record.data[layout.RECORD_HEADER_BYTES :])
-    if record.type == layout.MESSAGE:
-        annotations, headers, body, priority, _, _, _, _, expires_ms, queue_offset = layout.MESSAGE_FIXED.unpack_from(
-            payload
-        )
-        described |= {
-            "encoding": record.encoding,
-            "priority": priority,
-            "queue_offset": queue_offset,
-            "expires_ms": expires_ms,
-            "annotation_bytes": annotations,
-            "header_bytes": headers,
-            "body_bytes": body,
-        }
-    elif record.type in (layout.SETTLEMENT, layout.ATTEMPTS):
-        _, consumer, outcome, cause, _, _, due_or_freed = layout.SETTLEMENT_FIXED.unpack_from(payload)
-        is_settlement = record.type == layout.SETTLEMENT
-        described |= {
-            "consumer": consumer,
-            "cause": CAUSE_NAMES.get(cause, str(cause)),
-            "freed_bytes" if is_settlement else "due_ms": due_or_freed,
-            "ranges": [
-                {"first": first, "count": count, "priority": priority, "delivery_count": attempts}
-                for first, count, priority, _, attempts in layout.RANGE.iter_unpack(
-                    payload[layout.SETTLEMENT_FIXED_BYTES :]
-                )
-            ],
-        }
-        if is_settlement:
-            described["outcome"] = OUTCOME_NAMES.get(outcome, str(outcome))
-    elif record.type == layout.COMMIT:
-        first, count, _ = layout.COMMIT_FIXED.unpack(payload)
-        described |= {"first_sequence": first, "count": count}
-    else:
-        described["described"] = json.loads(payload)
-    return described
+    return dump_page(StoreReader(arguments.data), asked)
 
 
 def _line(described: dict[str, Any]) -> str:

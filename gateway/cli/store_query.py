@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import HttpError, authorization_of, fetch
-from gateway.cli.parsers import PasswordNeeded
+from gateway.cli.http_client import authorization_of, fetch
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
 
-BAD_REQUEST: Final = 400
-NOT_FOUND: Final = 404
 OPTIONS: Final = ("id", "key", "destination", "from", "to", "from-offset", "to-offset", "before", "limit")
 
 
@@ -44,19 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = {name: text for name, text in asked.items() if text is not None} | (
         {"body": "true"} if arguments.body else {}
     )
-    try:
-        found = _ask(arguments, asked)
-    except (ValueError, PasswordNeeded) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except HttpError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        if error.status == BAD_REQUEST:
-            return exit_codes.USAGE
-        return exit_codes.FAILED if error.status == NOT_FOUND else exit_codes.UNREACHABLE
-    except LookupError as error:
-        print(f"penstock: {error.args[0]}", file=sys.stderr)
-        return exit_codes.FAILED
+    found = _ask(arguments, asked)
     for message in found["messages"]:
         print(json.dumps(message) if arguments.json else _line(message))
     if not arguments.json:
@@ -69,15 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
     if arguments.http is not None:
         return fetch(arguments.http, f"/api/store/query?{urlencode(asked)}", authorization_of(arguments.user))
-    from engine.errors import PenstockError
     from engine.store.reader import StoreReader
     from gateway.store_view import answer, question_of
 
     question = question_of(asked)
-    try:
-        return answer(StoreReader(arguments.data), question)
-    except PenstockError as error:
-        raise LookupError(str(error)) from error
+    return answer(StoreReader(arguments.data), question)
 
 
 def _line(message: dict[str, Any]) -> str:

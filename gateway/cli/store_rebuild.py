@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.cli import exit_codes
+from gateway.cli.store_task import run_task
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -17,15 +17,26 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
     parser = subparsers.add_parser(
         "rebuild",
         parents=parents,
-        help="make consume queues and key index of a stopped store again",
-        description="Remove everything that is derived from the log of a stopped store, and make it again.",
+        help="make consume queues and key index again",
+        description="Make everything that is derived from the log again: of a stopped store, or with --http of a "
+        "running gateway's, which goes on meanwhile.",
     )
     parser.add_argument("--config", metavar="FILE", action="append", default=[], help="for the sizes of the index")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    made = run_task(arguments, "rebuild")["result"] if arguments.http is not None else _rebuild(arguments)
+    if arguments.json:
+        print(json.dumps(made))
+    else:
+        where = arguments.data if arguments.http is None else arguments.http
+        print(f"{where}: consume queues and key index made again from {made['records']} records")
+    return exit_codes.OK
+
+
+def _rebuild(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Raises: StoreLocked while a gateway has the store; StoreError."""
     from config.loader import load_config
-    from engine.errors import StoreError
     from engine.store.files import RealFiles
     from engine.store.rebuild import rebuild
     from gateway.app import store_settings
@@ -33,13 +44,5 @@ def run(arguments: argparse.Namespace) -> int:
     from gateway.message_keys import MESSAGE_KEYS
 
     settings = store_settings(load_config(arguments.config))
-    try:
-        made = rebuild(arguments.data, RealFiles(), SystemClock(), settings, MESSAGE_KEYS)
-    except StoreError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return exit_codes.STORE
-    if arguments.json:
-        print(json.dumps({"records": made.records, "end": made.end}))
-    else:
-        print(f"{arguments.data}: consume queues and key index made again from {made.records} records")
-    return exit_codes.OK
+    made = rebuild(arguments.data, RealFiles(), SystemClock(), settings, MESSAGE_KEYS)
+    return {"records": made.records, "end": made.end}

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
-from gateway.cli.parsers import PasswordNeeded, add_user_argument
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.parsers import add_user_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
-
-NOT_FOUND = 404
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -51,13 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.data is not None and arguments.what != "message":
         print(f"penstock: --data tells of messages only; a {arguments.what} is known to a gateway", file=sys.stderr)
         return exit_codes.USAGE
-    try:
-        document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
-    except (PasswordNeeded, HttpError) as error:
-        return tell(error, NOT_FOUND)
-    except LookupError as error:
-        print(f"penstock: {error.args[0]}", file=sys.stderr)
-        return exit_codes.FAILED
+    document = _from_store(arguments) if arguments.data is not None else _from_gateway(arguments)
     print(json.dumps(document) if arguments.json else "\n".join(document["lines"]))
     return exit_codes.OK
 
@@ -72,20 +64,16 @@ def _from_gateway(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Raises: LookupError, ConfigError."""
+    """Raises: StoreError, ConfigError."""
     from config.loader import load_config
     from config.matching import AddressMatcher
-    from engine.errors import PenstockError
     from engine.store.biography import biography
     from engine.store.reader import StoreReader
     from gateway.live_why import policy_of
     from gateway.why import message_lines
 
     addresses = AddressMatcher(load_config(arguments.config).addresses)
-    try:
-        life = biography(StoreReader(arguments.data), arguments.id)
-    except PenstockError as error:
-        raise LookupError(str(error)) from error
+    life = biography(StoreReader(arguments.data), arguments.id)
     policy, settings = policy_of(addresses, life)
     lines = message_lines(life, None, policy, settings, int(time.time() * 1000))
     return {"lines": lines, **asdict(life)}

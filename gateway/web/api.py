@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from config.permissions import Action
 from engine.stats import BrokerStats
 from gateway.counters import GatewayCounters
 from gateway.security import Security
@@ -32,6 +33,8 @@ SAMPLE_INTERVAL_S: Final = 1.0
 SAMPLE_SHARE_MAX: Final = 0.01
 
 _HEALTH_PATH: Final = "/healthz"
+_MANAGED_PATHS: Final = ("/api/store/", "/api/retry")
+_SHOWN_PATHS: Final = ("/api/store/query", "/api/store/dump")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -53,7 +56,9 @@ def create_app(
     application.router.add_get("/api/stat", api.stat)
     WhyRoutes(why).add_to(application.router)
     RetryRoutes(retries).add_to(application.router)
-    StoreRoutes(store).add_to(application.router)
+    stored = StoreRoutes(store)
+    stored.add_to(application.router)
+    application.on_cleanup.append(stored.stop)
     application.cleanup_ctx.append(api.sampling)
     return application
 
@@ -114,6 +119,8 @@ class _Api:
             return await self._sockets.serve(request)  # its protocol asks for a login of its own
         if refusal is None and self._security.is_required and request.path != _HEALTH_PATH:
             refusal = await self._unauthorised(request)
+        if refusal is None:
+            refusal = self._forbidden(request)
         try:
             response = refusal if refusal is not None else await handler(request)
         except web.HTTPException as error:  # 404, 405: they are answers, too
@@ -151,6 +158,22 @@ class _Api:
         except ValueError:
             return False
         return True
+
+    def _forbidden(self, request: web.Request) -> web.Response | None:
+        """Refuse what needs a permission for all destinations, for it shows or changes any of them."""
+        action: Action
+        if request.path.startswith(_MANAGED_PATHS) and request.method != "GET":
+            action, word = "delete", "admin"
+        elif request.path.startswith(_SHOWN_PATHS):
+            action, word = "read", "read"
+        else:
+            return None
+        credentials = _basic_credentials(request.headers.get("Authorization", ""))
+        login = credentials[0] if credentials is not None else ""
+        if self._security.may_everywhere(login, action):
+            return None
+        text = f"{request.method} {request.path} needs the permission {word} for all destinations (match: '>')\n"
+        return web.Response(status=403, text=text)
 
     async def _unauthorised(self, request: web.Request) -> web.Response | None:
         credentials = _basic_credentials(request.headers.get("Authorization", ""))

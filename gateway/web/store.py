@@ -1,15 +1,21 @@
-"""``/api/store/query`` finds messages, ``/api/store/du`` tells of space, ``POST /api/store/backup`` makes a copy."""
+"""``/api/store``: ``query`` finds messages, ``dump`` pages through the log, ``du`` tells of space.
+
+``POST backup`` makes a copy.  ``POST verify`` and ``POST rebuild`` begin what takes a while; ``GET verify/N`` tells of
+it.
+"""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from aiohttp import web
 
 from engine.errors import PenstockError, StoreError
+from gateway.questions import WrongQuestion
+from gateway.store_tasks import TaskRefused
 
 
 class StoreSource(ABC):
@@ -17,7 +23,23 @@ class StoreSource(ABC):
 
     @abstractmethod
     async def query(self, asked: Mapping[str, str]) -> dict[str, Any]:
-        """Raises: ValueError for a question that cannot be; StoreError."""
+        """Raises: WrongQuestion; StoreError."""
+
+    @abstractmethod
+    async def dump(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """Raises: WrongQuestion; StoreError."""
+
+    @abstractmethod
+    def start(self, what: str) -> dict[str, Any]:
+        """Begin to verify or to rebuild.  Raises: TaskRefused."""
+
+    @abstractmethod
+    def status(self, number: int) -> dict[str, Any] | None:
+        """Return None if there is no such task."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Break off what is under way."""
 
     @abstractmethod
     async def space(self, tells_why: bool) -> dict[str, Any]:
@@ -35,15 +57,31 @@ class StoreRoutes:
     def add_to(self, router: web.UrlDispatcher) -> None:
         router.add_get("/api/store/query", self._query)
         router.add_get("/api/store/du", self._space)
+        router.add_get("/api/store/dump", self._dump)
         router.add_post("/api/store/backup", self._backup)
+        router.add_post("/api/store/{what:verify|rebuild}", self._start)
+        router.add_get("/api/store/{what:verify|rebuild}/{number:[0-9]{1,9}}", self._status)
+
+    async def stop(self, application: web.Application) -> None:
+        await self._source.stop()
 
     async def _query(self, request: web.Request) -> web.Response:
+        return await _answer(self._source.query(request.query))
+
+    async def _dump(self, request: web.Request) -> web.Response:
+        return await _answer(self._source.dump(request.query))
+
+    async def _start(self, request: web.Request) -> web.Response:
         try:
-            return web.json_response(await self._source.query(request.query))
-        except ValueError as error:
-            return web.Response(status=400, text=f"{error}\n")
-        except PenstockError as error:
-            return web.Response(status=404, text=f"{error}\n")
+            return web.json_response(self._source.start(request.match_info["what"]), status=201)
+        except TaskRefused as error:
+            return web.Response(status=409, text=f"{error}\n")
+
+    async def _status(self, request: web.Request) -> web.Response:
+        found = self._source.status(int(request.match_info["number"]))
+        if found is None:
+            return web.Response(status=404, text=f"no task {request.match_info['number']}\n")
+        return web.json_response(found)
 
     async def _space(self, request: web.Request) -> web.Response:
         why = request.query.get("why", "false")
@@ -62,3 +100,12 @@ class StoreRoutes:
             return web.json_response(await self._source.backup(asked["directory"]))
         except (StoreError, OSError) as error:
             return web.Response(status=409, text=f"{error}\n")
+
+
+async def _answer(asked: Awaitable[dict[str, Any]]) -> web.Response:
+    try:
+        return web.json_response(await asked)
+    except WrongQuestion as error:
+        return web.Response(status=400, text=f"{error}\n")
+    except PenstockError as error:
+        return web.Response(status=404, text=f"{error}\n")

@@ -13,14 +13,18 @@ from aiohttp import ClientResponse, ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
+from config.matching import BOTH, Pattern
 from config.model import Endpoint, ServerConfig
+from config.permissions import Permission
 from config.scram import hash_password
 from engine.errors import InvalidSelector
 from engine.stats import BrokerStats
 from engine.store.backup import BackupRefused
 from engine.store.records import UnknownMessage
 from gateway.counters import GatewayCounters
+from gateway.questions import WrongQuestion
 from gateway.security import Security
+from gateway.store_tasks import TaskRefused
 from gateway.store_view import question_of
 from gateway.web.api import create_app, stat_document
 from gateway.web.rates import Rates, RateSampler
@@ -110,6 +114,22 @@ class Storing(StoreSource):
 
     async def space(self, tells_why: bool) -> dict[str, Any]:
         return {"told_why": tells_why}
+
+    async def dump(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        if "x" in asked:
+            raise WrongQuestion("'x' is not known")
+        return {"records": [], "next_from": 0}
+
+    def start(self, what: str) -> dict[str, Any]:
+        if what == "rebuild":
+            raise TaskRefused("task 1 on the store is under way")
+        return {"task": 1, "done": False}
+
+    def status(self, number: int) -> dict[str, Any] | None:
+        return {"task": 1, "done": True} if number == 1 else None
+
+    async def stop(self) -> None:
+        return None
 
     async def backup(self, directory: str) -> dict[str, Any]:
         if directory == "full":
@@ -427,9 +447,13 @@ async def test_explain(path: str, status: int, expected: str) -> None:
         ("query?id=1&key=2", 400, "asked for is id and key"),
         ("query?ids=1", 400, "'ids' is not known; allowed are id, key"),
         ("query?key=1&limit=x", 400, "limit is 'x'; allowed is a whole number"),
-        ("query?key=1&limit=0", 400, "limit is 0, allowed is 1 to 10000"),
+        ("query?key=1&limit=0", 400, "limit is 0; allowed is 1 to 10000"),
         ("query?key=1&from=yesterday", 400, "from is 'yesterday'; allowed are milliseconds"),
         ("query?key=1&body=maybe", 400, "body is 'maybe'; allowed is true or false"),
+        ("dump", 200, '"next_from": 0'),
+        ("dump?x=1", 400, "'x' is not known"),
+        ("verify/1", 200, '"done": true'),
+        ("rebuild/2", 404, "no task 2"),
         ("du", 200, '"told_why": false'),
         ("du?why=true", 200, '"told_why": true'),
         ("du?why=x", 400, "why is 'x'; allowed is true or false"),
@@ -458,3 +482,59 @@ async def test_a_backup_is_asked_for(body: str, status: int, expected: str) -> N
         response = await client.post("/api/store/backup", data=body)
         assert response.status == status
         assert expected in await response.text()
+
+
+async def test_tasks_on_the_store_begin() -> None:
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        for what, status, expected in (("verify", 201, '"task": 1'), ("rebuild", 409, "under way"), ("other", 404, "")):
+            response = await client.post(f"/api/store/{what}", data="{}")
+            assert response.status == status
+            assert expected in await response.text()
+
+
+def _permitted(pattern: str, login: str) -> Security:
+    """Return a gateway with two users, of which one reads everything and the other manages everything."""
+    grants = {"read": frozenset({"readers"}), "delete": frozenset({"managers"})}
+    users = {name: tuple(hash_password("secret", 4096)) for name in ("alice", "bob")}
+    return Security(
+        ServerConfig(
+            users=users if login else {},
+            groups={"alice": frozenset({"readers"}), "bob": frozenset({"managers"})},
+            permissions=(Permission(Pattern.parse(pattern), BOTH, grants),),  # type: ignore[arg-type]
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("login", "pattern", "path", "is_post", "is_allowed"),
+    [
+        ("alice", ">", "/api/store/dump", False, True),
+        ("alice", "#", "/api/store/query?id=ID:s-8", False, True),
+        ("alice", "orders.>", "/api/store/dump", False, False),
+        ("bob", ">", "/api/store/dump", False, False),
+        ("bob", ">", "/api/store/backup", True, True),
+        ("bob", "*", "/api/store/backup", True, True),
+        ("bob", ">", "/api/store/verify", True, True),
+        ("bob", "orders.>", "/api/store/verify", True, False),
+        ("alice", ">", "/api/store/backup", True, False),
+        ("alice", ">", "/api/store/rebuild", True, False),
+        ("alice", ">", "/api/retry", True, False),
+        ("bob", "orders.>", "/api/store/du", False, True),
+        ("bob", "orders.>", "/api/stat", False, True),
+        ("", ">", "/api/store/dump", False, False),
+    ],
+)
+async def test_what_concerns_all_destinations_needs_a_permission_for_all(
+    login: str, pattern: str, path: str, is_post: bool, is_allowed: bool
+) -> None:
+    application = create_app(Fixed(broker()), Knowing(), Retrying(), Storing(), _permitted(pattern, login))
+    headers = basic(login, "secret") if login else {}
+    async with TestClient(TestServer(application, host="127.0.0.1")) as client:
+        if is_post:
+            response = await client.post(path, data='{"directory": "new"}', headers=headers)
+        else:
+            response = await client.get(path, headers=headers)
+        assert (response.status != 403) is is_allowed
+        if not is_allowed:
+            assert "for all destinations" in await response.text()

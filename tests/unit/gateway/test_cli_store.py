@@ -51,9 +51,18 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{tmp_path} is not a store" in capsys.readouterr().err
 
 
-def test_a_store_that_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_that_is_held_is_verified_as_a_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = a_store(tmp_path)
+    before = sorted(data.rglob("*"))
+    (data / "verifying-999999999").mkdir()  # of somebody who was killed
     with (data / "lock").open("r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["store", "verify", "--data", str(data)]) == exit_codes.OK
+        assert "10 of them messages" in capsys.readouterr().out
+        queue = next(data.glob("commitlog/*.log"))
+        octets = bytearray(queue.read_bytes())
+        octets[octets.index(b"3 ...")] ^= 1
+        queue.write_bytes(octets)
         assert main(["store", "verify", "--data", str(data)]) == exit_codes.STORE
-    assert "in use by a gateway" in capsys.readouterr().err
+    assert "the checksum of a record does not match" in capsys.readouterr().out
+    assert sorted(data.rglob("*")) == before, "nothing is left of the copy"

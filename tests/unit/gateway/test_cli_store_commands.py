@@ -12,9 +12,12 @@ import pytest
 
 from engine.destination import QUEUE
 from engine.message import KEYED, PERSISTENT, STOMP, TEXT, Message
+from engine.store.reader import StoreReader
 from engine.store.settings import StoreSettings
 from gateway.__main__ import main
 from gateway.cli import exit_codes
+from gateway.questions import WrongQuestion
+from gateway.store_dump import dump_page
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 from tests.support.store_world import START_WALL_MS
@@ -106,8 +109,29 @@ def test_dump(cli: Cli) -> None:
     assert [each["sequence"] for each in records] == list(range(1, len(records) + 1))
     assert cli.run("dump", "--from", str(records[2]["offset"]), "--to", str(records[4]["offset"])) == exit_codes.OK
     assert [line.split()[1] for line in cli.out.splitlines()] == ["message", "message"]
-    assert cli.run("dump", "--to", "99999999") == exit_codes.FAILED
+    assert cli.run("dump", "--to", "99999999") == exit_codes.USAGE
     assert "is not in store" in cli.err
+    assert cli.run("dump", "--from", "x") == exit_codes.USAGE
+    assert "from is 'x'; allowed is a whole number" in cli.err
+
+
+def test_a_dump_is_made_of_pages(cli: Cli) -> None:
+    records = cli.json("dump")
+    reader = StoreReader(cli.data)
+    found: list[dict[str, Any]] = []
+    asked = {"limit": "7"}
+    while True:
+        page = dump_page(reader, asked)
+        assert len(page["records"]) <= 7
+        found += page["records"]
+        if not page["next_from"]:
+            break
+        asked = {"limit": "7", "from": str(page["next_from"]), "to": str(page["until_offset"])}
+    assert found == records
+    with pytest.raises(WrongQuestion, match="limit is 0; allowed is 1 to"):
+        dump_page(reader, {"limit": "0"})
+    with pytest.raises(WrongQuestion, match="'until' is not known"):
+        dump_page(reader, {"until": "1"})
 
 
 def test_du(cli: Cli) -> None:

@@ -1,0 +1,54 @@
+"""Verification of a store that a gateway has open: of a copy as of one durable offset, which is removed afterwards.
+
+The copy is a backup beside the store: what never changes any more is linked, so it costs little more than the segment
+in use.  Of the key index the files that are full come along.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from engine.errors import StoreError
+from engine.keys import Keys
+from engine.store.backup import back_up
+from engine.store.files import RealFiles
+from engine.store.key_index import INDEX_DIRECTORY, list_index
+from engine.store.reader import StoreReader
+from engine.store.verify import Verification, verify
+
+COPY_PREFIX: Final = "verifying-"  # and the pid of who makes it
+
+
+def verify_open(directory: Path, keys: Keys | None) -> Verification:
+    """Raises: StoreError; OSError where the copy cannot be made."""
+    _remove_old(directory)
+    copy = directory / f"{COPY_PREFIX}{os.getpid()}"
+    try:
+        made = back_up(directory, copy)
+        _link_index(directory, copy, made.until_offset)
+        return verify(RealFiles(), str(copy), keys)
+    except OSError as error:
+        raise StoreError(f"no copy of {directory} can be made to be verified: {error}") from error
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
+
+def _link_index(directory: Path, copy: Path, end: int) -> None:
+    (copy / INDEX_DIRECTORY).mkdir()
+    for file in list_index(directory, StoreReader(directory).store_id, False, end):
+        if file.header.is_sealed and file.header.end <= end:
+            try:
+                os.link(file.path, copy / INDEX_DIRECTORY / file.path.name)
+            except FileNotFoundError:  # retention was faster
+                continue
+
+
+def _remove_old(directory: Path) -> None:
+    """Remove what somebody left behind who was killed."""
+    for path in directory.glob(f"{COPY_PREFIX}*"):
+        pid = path.name.removeprefix(COPY_PREFIX).removesuffix(".making")
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(path, ignore_errors=True)

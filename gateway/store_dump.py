@@ -1,0 +1,94 @@
+"""Records of the log as JSON: the same on the command line and over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine.ports import CAUSE_NAMES, OUTCOME_NAMES
+from engine.store import format as layout
+from engine.store.reader import Record, StoreReader
+from gateway.questions import WrongQuestion, number_in
+
+PAGE_RECORDS: Final = 1_000
+PAGE_RECORDS_MAX: Final = 10_000
+PAGE_BYTES: Final = 1 << 20  # of records in the log; one always fits
+KNOWN: Final = ("from", "to", "limit")
+
+
+def dump_page(reader: StoreReader, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return records from one log offset on, and where the next page begins, 0 after the last.
+
+    Raises: WrongQuestion for what cannot be asked, StoreError.
+    """
+    for name in asked:
+        if name not in KNOWN:
+            raise WrongQuestion(f"{name[:80]!r} is not known; allowed are {', '.join(KNOWN)}")
+    end = reader.end().offset
+    start = number_in(asked, "from", reader.first_offset)
+    stop = number_in(asked, "to", end)
+    limit = number_in(asked, "limit", PAGE_RECORDS)
+    if not 1 <= limit <= PAGE_RECORDS_MAX:
+        raise WrongQuestion(f"limit is {limit}; allowed is 1 to {PAGE_RECORDS_MAX}")
+    records: list[dict[str, Any]] = []
+    size = 0
+    try:
+        reader.check_range(start, stop)
+    except ValueError as error:
+        raise WrongQuestion(str(error)) from None
+    for record in reader.scan(start, stop):
+        if len(records) >= limit or size >= PAGE_BYTES:
+            return {"records": records, "next_from": record.offset, "until_offset": stop}
+        records.append(describe(record))
+        size += len(record.data)
+    return {"records": records, "next_from": 0, "until_offset": stop}
+
+
+def describe(record: Record) -> dict[str, Any]:
+    """Return what a record says; of a message not the parts themselves, which ``store query`` shows."""
+    described: dict[str, Any] = {
+        "offset": record.offset,
+        "type": layout.RECORD_NAMES.get(record.type, str(record.type)),
+        "destination": record.destination_id,
+        "sequence": record.sequence,
+        "store_time_ms": record.store_time_ms,
+        "flags": record.flags,
+        "size": len(record.data),
+    }
+    payload = bytes(record.data[layout.RECORD_HEADER_BYTES :])
+    if record.type == layout.MESSAGE:
+        annotations, headers, body, priority, _, _, _, _, expires_ms, queue_offset = layout.MESSAGE_FIXED.unpack_from(
+            payload
+        )
+        described |= {
+            "encoding": record.encoding,
+            "priority": priority,
+            "queue_offset": queue_offset,
+            "expires_ms": expires_ms,
+            "annotation_bytes": annotations,
+            "header_bytes": headers,
+            "body_bytes": body,
+        }
+    elif record.type in (layout.SETTLEMENT, layout.ATTEMPTS):
+        _, consumer, outcome, cause, _, _, due_or_freed = layout.SETTLEMENT_FIXED.unpack_from(payload)
+        is_settlement = record.type == layout.SETTLEMENT
+        described |= {
+            "consumer": consumer,
+            "cause": CAUSE_NAMES.get(cause, str(cause)),
+            "freed_bytes" if is_settlement else "due_ms": due_or_freed,
+            "ranges": [
+                {"first": first, "count": count, "priority": priority, "delivery_count": attempts}
+                for first, count, priority, _, attempts in layout.RANGE.iter_unpack(
+                    payload[layout.SETTLEMENT_FIXED_BYTES :]
+                )
+            ],
+        }
+        if is_settlement:
+            described["outcome"] = OUTCOME_NAMES.get(outcome, str(outcome))
+    elif record.type == layout.COMMIT:
+        first, count, _ = layout.COMMIT_FIXED.unpack(payload)
+        described |= {"first_sequence": first, "count": count}
+    else:
+        described["described"] = json.loads(payload)
+    return described

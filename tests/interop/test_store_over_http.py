@@ -1,0 +1,67 @@
+"""``penstock store`` over HTTP: each command on a running gateway, which goes on meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.stomp_py import Client
+
+CONFIG = "store:\n  segment-bytes: 64 KiB\n"
+COUNT = 300
+
+
+def _store(gateway: GatewayProcess, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gateway", "store", *words, "--http", gateway.http_url, "--json"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def _lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_every_command(start_gateway: StartGateway, unique: Callable[[str], str], tmp_path: Path) -> None:
+    gateway = start_gateway(CONFIG)
+    name = unique("q")
+    client = Client(gateway, "1.2").connect()
+    client.subscribe(f"/queue/{name}", "client-individual", **{"activemq.prefetchSize": "1000"})
+    for number in range(COUNT):
+        client.send(f"/queue/{name}", f"{number:03}" + "x" * 1000, keys=f"k{number % 10}")
+    for _ in range(100):
+        client.ack(client.message())
+
+    *segments, total = _lines(_store(gateway, "du", "--why"))
+    assert len(segments) > 3 and total["log_disk_bytes"] > 300_000
+    dumped = _lines(_store(gateway, "dump"))
+    assert sum(each["type"] == "message" for each in dumped) == COUNT
+    assert [each["sequence"] for each in dumped] == list(range(1, len(dumped) + 1))
+    (summary,) = _lines(_store(gateway, "verify"))
+    assert summary["findings"] == 0 and summary["message_count"] >= COUNT
+    assert not list(gateway.data.glob("verifying-*"))
+
+    for path in (gateway.data / "index").iterdir():
+        path.unlink()
+    shutil.rmtree(gateway.data / "consumequeue")
+    (made,) = _lines(_store(gateway, "rebuild"))
+    assert made["records"] > COUNT / 2
+    client.send(f"/queue/{name}", "after", keys="k3")
+    for _ in range(COUNT - 100 + 1):
+        client.ack(client.message())
+    assert len(_lines(_store(gateway, "query", "--key", "k3", "--limit", "100"))) == COUNT // 10 + 1
+    (summary,) = _lines(_store(gateway, "verify"))
+    assert summary["findings"] == 0 and summary["entry_count"] > 0
+    (copy,) = _lines(_store(gateway, "backup", str(tmp_path / "copy")))
+    assert copy["linked_files"] > 0
+
+    wrong = _store(gateway, "dump", "--from", "x")
+    assert (wrong.returncode, "allowed is a whole number" in wrong.stderr) == (2, True)
+    again = _store(gateway, "backup", str(tmp_path / "copy"))
+    assert (again.returncode, "not empty" in again.stderr) == (1, True)
+    client.close()
