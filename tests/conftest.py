@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.left_behind import HOMES, MARKER, check_directory, check_homes
 from tests.support.long_run import LongRun
 
 
@@ -21,6 +22,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="seed of tests that draw at random; they print the one they used")
     parser.addoption("--minutes", type=float, default=5.0, help="with --long: how long each simulation goes on")
     parser.addoption("--seeds", type=int, default=0, help="with --long: how many seeds each simulation takes instead")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}(why): the store that the test leaves behind is not to be verified")
+
+
+@pytest.fixture(autouse=True)
+def _stores_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Verify every store that the test leaves behind, as ``tests.support.left_behind`` tells."""
+    yield
+    if request.node.get_closest_marker(MARKER) is not None:
+        HOMES.clear()
+        return
+    check_homes()
+    directory = request.node.funcargs.get("tmp_path")
+    if directory is not None:
+        check_directory(directory)
 
 
 @pytest.fixture(scope="session")

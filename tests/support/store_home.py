@@ -10,6 +10,7 @@ from engine.store.file_store import FileStore
 from engine.store.memory_store import MemoryStore
 from engine.store.settings import StoreSettings
 from tests.support.faulty_files import FaultyFiles
+from tests.support.left_behind import HOMES
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
 
 UNLIMITED = 1 << 40
@@ -67,6 +68,7 @@ class FileHome(Home):
         self.files = FaultyFiles(seed)
         self.settings = settings or StoreSettings(segment_bytes=8192)
         self.is_skipping = False
+        HOMES.append(self)
         super().__init__()
 
     def open(self) -> Store:

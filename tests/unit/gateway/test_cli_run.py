@@ -59,6 +59,7 @@ def test_a_store_that_another_process_holds(tmp_path: Path) -> None:
     assert "4711" in text
 
 
+@pytest.mark.damages_store("its file says another format")
 def test_a_store_of_another_format(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "store.json").write_text('{"format": 999, "store_id": "00000000", "created_ms": 0}')

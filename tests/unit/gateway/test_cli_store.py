@@ -32,6 +32,7 @@ def test_a_sound_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert (described["findings"], described["message_count"], described["is_torn"]) == (0, 10, False)
 
 
+@pytest.mark.damages_store("an octet is flipped")
 def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = a_store(tmp_path)
     segment = data / "commitlog" / "00000000000000000000.log"
@@ -51,6 +52,7 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{tmp_path} is not a store" in capsys.readouterr().err
 
 
+@pytest.mark.damages_store("an octet is flipped")
 def test_a_store_that_is_held_is_verified_as_a_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = a_store(tmp_path)
     before = sorted(data.rglob("*"))

@@ -40,7 +40,11 @@ try:
 except JavaNotFound as error:
     NO_JAVA = str(error)
 
-pytestmark = [pytest.mark.spark, pytest.mark.skipif(bool(NO_JAVA), reason=NO_JAVA)]
+pytestmark = [
+    pytest.mark.damages_store("written by hand, without all that a gateway would write"),
+    pytest.mark.spark,
+    pytest.mark.skipif(bool(NO_JAVA), reason=NO_JAVA),
+]
 
 
 @pytest.fixture(scope="module")

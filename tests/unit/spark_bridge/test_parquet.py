@@ -21,6 +21,8 @@ from spark_bridge.plan import make_plan
 from spark_bridge.selection import parse
 from tests.support.sample_store import SampleStore
 
+pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
+
 ROOT = Path(__file__).parents[3]
 DAY_MS = 86_400_000
 

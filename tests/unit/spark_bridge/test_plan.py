@@ -20,6 +20,8 @@ from spark_bridge.schema import ARROW_SCHEMA
 from spark_bridge.selection import parse
 from tests.support.sample_store import DAY_ONE_MS, SampleStore
 
+pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SampleStore]:

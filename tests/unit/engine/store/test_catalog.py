@@ -88,6 +88,7 @@ def test_a_closed_topic_closes_its_subscriptions(tmp_path: Path) -> None:
     assert read_catalog(copy_to(tmp_path, home.files)).subscriptions == {}
 
 
+@pytest.mark.damages_store("an octet of a record is flipped")
 def test_a_damaged_record(tmp_path: Path) -> None:
     home = a_home()
     queue = home.store.open_destination(QUEUE, "orders")

@@ -368,6 +368,7 @@ def damaged(home: FileHome, entry: int) -> tuple[int, list[bytes], str]:
     return queue, [each.body for each in sent], reason
 
 
+@pytest.mark.damages_store("octets of records are flipped")
 def test_what_is_sound_before_a_damaged_record_is_delivered_then_the_damage_is_told() -> None:
     home = FileHome()
     queue, sent, reason = damaged(home, 3)
@@ -383,6 +384,7 @@ def test_what_is_sound_before_a_damaged_record_is_delivered_then_the_damage_is_t
     assert [each.body for each in home.page(queue, 4, 4, 1).messages] == sent[4:]
 
 
+@pytest.mark.damages_store("octets of records are flipped")
 def test_damaged_records_are_left_out_and_told_if_asked_for() -> None:
     home = FileHome()
     home.stop()
@@ -400,6 +402,7 @@ def test_damaged_records_are_left_out_and_told_if_asked_for() -> None:
     assert told.startswith(reason)
 
 
+@pytest.mark.damages_store("octets of records are flipped")
 def test_each_reader_is_told_of_a_damaged_record_and_the_queue_itself_once() -> None:
     home = FileHome()
     home.stop()

@@ -154,6 +154,7 @@ def change_version(path: Path, start: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("change", [newer_store_file, newer_segment, newer_checkpoint])
+@pytest.mark.damages_store("a file says another version")
 def test_a_newer_version_is_refused_with_its_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], None]
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_newer_version_is_refused_with_its_number(
     assert expected in capsys.readouterr().err
 
 
+@pytest.mark.damages_store("a file says another version")
 def test_a_newer_record_type_is_refused(tmp_path: Path) -> None:
     data = unpacked(layout.FORMAT_VERSION, tmp_path)
     path = sorted((data / "commitlog").iterdir())[-1]

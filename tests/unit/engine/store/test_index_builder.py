@@ -86,6 +86,7 @@ def test_after_a_crash_only_what_was_sealed_is_kept(tmp_path: Path, how: str) ->
 
 
 @pytest.mark.parametrize("gone", ["all", "first", "last", "foreign", "cut"])
+@pytest.mark.damages_store("an index file is cut")
 def test_what_is_deleted_or_unsound_is_made_again(tmp_path: Path, gone: str) -> None:
     home = FileHome(SETTINGS)
     send(home, 70)

@@ -121,6 +121,7 @@ def test_while_messages_come(opened: Open) -> None:
     opened.check()
 
 
+@pytest.mark.damages_store("a segment is spoilt")
 def test_a_log_that_is_damaged_is_told(opened: Open) -> None:
     path = sorted((opened.directory / "commitlog").glob("*.log"))[1]
     octets = bytearray(path.read_bytes())

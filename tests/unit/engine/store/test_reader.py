@@ -16,6 +16,8 @@ from engine.store.catalog import read_catalog
 from engine.store.reader import DestinationInfo, StoreReader, is_held, read_checkpoint, scan_piece
 from tests.support.sample_store import SampleStore
 
+pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SampleStore]:

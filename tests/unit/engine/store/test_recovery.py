@@ -176,6 +176,7 @@ def damaged_in_the_middle() -> tuple[FileHome, int, int]:
     return home, queue, sent[4].log_offset
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_corruption_in_the_middle_is_refused_with_its_position() -> None:
     home, _, offset = damaged_in_the_middle()
     text = f"{FIRST_SEGMENT}, position {HEADER + offset}, log offset {offset}: the checksum of a record does not match"
@@ -184,6 +185,7 @@ def test_corruption_in_the_middle_is_refused_with_its_position() -> None:
     assert not home.files.locks
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_corruption_in_the_middle_is_skipped_when_asked_for() -> None:
     home, queue, offset = damaged_in_the_middle()
     home.is_skipping = True
@@ -283,6 +285,7 @@ def test_a_lost_checkpoint_costs_a_rebuild(is_clean: bool, damage: str) -> None:
     check_many(home, queue)
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_without_a_checkpoint_only_what_nothing_follows_is_taken_for_a_torn_tail() -> None:
     home, _, offset = damaged_in_the_middle()
     home.files.unlink("data/checkpoint")
@@ -435,6 +438,7 @@ def test_each_segment_opens_with_a_snapshot() -> None:
         assert head[6] == int(path[-24:-4])
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_any_suffix_of_the_log_that_begins_at_a_segment_is_enough() -> None:
     home, queue = many_segments()
     home.stop()
@@ -456,6 +460,7 @@ def test_any_suffix_of_the_log_that_begins_at_a_segment_is_enough() -> None:
     assert len(bodies(home, queue, 300, 301)) == 1
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_a_missing_segment_is_named() -> None:
     home, _ = many_segments()
     home.kill()
@@ -470,6 +475,7 @@ def test_a_missing_segment_is_named() -> None:
     assert lane(home.store.recovered(), "orders").tail == 300
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_the_last_segment_missing_is_noticed() -> None:
     home, _ = many_segments()
     home.stop()
@@ -478,6 +484,7 @@ def test_the_last_segment_missing_is_noticed() -> None:
         home.begin()
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_no_segment_left_is_not_taken_for_a_new_store() -> None:
     home = FileHome()
     home.store.open_destination(QUEUE, "orders")
@@ -497,6 +504,7 @@ def test_a_store_whose_describing_file_is_lost_keeps_its_name() -> None:
     assert home.store.store_id() == name
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_a_segment_of_another_store_is_refused() -> None:
     home = FileHome()
     home.stop()
@@ -508,6 +516,7 @@ def test_a_segment_of_another_store_is_refused() -> None:
         home.begin()
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_a_store_of_the_future_is_refused() -> None:
     home = FileHome()
     home.stop()
@@ -517,6 +526,7 @@ def test_a_store_of_the_future_is_refused() -> None:
         home.begin()
 
 
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_a_segment_of_the_future_is_refused() -> None:
     home = FileHome()
     home.stop()
@@ -543,6 +553,7 @@ def test_a_record_of_the_future_is_refused_also_in_the_tail() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 20, 56, layout.SEAL_POSITION + 3])
+@pytest.mark.damages_store("files are spoilt or gone")
 def test_a_damaged_segment_header_is_refused(position: int) -> None:
     home = FileHome()
     home.stop()

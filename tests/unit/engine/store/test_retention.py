@@ -206,6 +206,7 @@ def test_a_page_of_what_is_dropped_meanwhile_leaves_it_out() -> None:
     assert home.listener.page_failures == []
 
 
+@pytest.mark.damages_store("a segment is gone or spoilt")
 def test_a_segment_that_somebody_else_removed_is_a_failure_not_a_gap() -> None:
     home = home_with()
     queue = home.store.open_destination(QUEUE, "orders")
@@ -231,6 +232,7 @@ def test_a_failed_removal_is_tried_again_at_the_next_start() -> None:
     assert bases(home)[0] > 0
 
 
+@pytest.mark.damages_store("a segment is gone or spoilt")
 def test_a_snapshot_that_cannot_be_read_keeps_everything() -> None:
     home = home_with(octets=0)
     queue = home.store.open_destination(QUEUE, "orders")

@@ -197,6 +197,7 @@ def other_store(home: FileHome) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.damages_store("that is what it is about")
 def test_what_is_wrong_is_found(damage: Callable[[FileHome], None], text: str) -> None:
     home = a_store()
     home.stop()
@@ -206,6 +207,7 @@ def test_what_is_wrong_is_found(damage: Callable[[FileHome], None], text: str) -
     assert [each for each in findings if re.search(text, each)], findings
 
 
+@pytest.mark.damages_store("that is what it is about")
 def test_entries_that_were_settled_twice() -> None:
     home = a_store()
     home.store.settle(1, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 1)])
@@ -214,6 +216,7 @@ def test_entries_that_were_settled_twice() -> None:
     assert "entries 0 to 1 were settled before" in finding
 
 
+@pytest.mark.damages_store("that is what it is about")
 def test_a_damaged_store_ends_after_many_findings() -> None:
     home = a_store()
     home.stop()

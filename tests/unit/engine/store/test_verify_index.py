@@ -136,6 +136,7 @@ def lost_end(home: FileHome) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.damages_store("that is what it is about")
 def test_what_is_wrong_is_found(damage: Callable[[FileHome], None], text: str) -> None:
     home = a_store()
     home.stop()
@@ -161,6 +162,7 @@ class MoreKeys(Keys):
         return [*super().of(encoding, headers), "more"]
 
 
+@pytest.mark.damages_store("that is what it is about")
 def test_queue_files_out_of_place() -> None:
     home = a_store()
     home.stop()
