@@ -410,6 +410,7 @@ def test_a_disk_that_refuses_leaves_the_segment_and_is_asked_again(operation: st
     assert home.files.paths(".sparse") == []
 
 
+@pytest.mark.damages_store("an octet of a record is flipped")
 def test_a_damaged_record_that_has_to_stay_keeps_the_segment_as_it_is() -> None:
     home = home_with()
     queue, _ = filled(home)
@@ -435,6 +436,7 @@ def test_nothing_goes_whose_settlement_is_not_durable() -> None:
     assert True in sparse(home)
 
 
+@pytest.mark.damages_store("an octet of a table is flipped")
 def test_a_damaged_table_is_refused_and_found() -> None:
     home = home_with()
     filled(home)
@@ -466,6 +468,7 @@ def test_zeros_where_records_were_keep_the_segment_as_it_is() -> None:
     assert True in sparse(home)
 
 
+@pytest.mark.damages_store("a live message is taken out")
 def test_a_sparse_segment_that_lacks_a_live_message_is_a_finding() -> None:
     home = home_with(percent=0)
     queue, _ = filled(home)
@@ -483,6 +486,7 @@ def test_a_sparse_segment_that_lacks_a_live_message_is_a_finding() -> None:
     assert "its messages come to 0" in str(total)
 
 
+@pytest.mark.damages_store("a segment of another store is put in")
 def test_a_backup_begins_anew_when_a_segment_becomes_sparse_meanwhile(tmp_path: Path) -> None:
     home = home_with(percent=0)
     filled(home)
