@@ -11,7 +11,7 @@ from tests.support.world_seeds import seeds_of
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for kind in ("broker", "stomp"):
+    for kind in ("broker", "stomp", "amqp"):
         if f"{kind}_seed" in metafunc.fixturenames:
             metafunc.parametrize(f"{kind}_seed", seeds_of(kind))
 
@@ -24,19 +24,20 @@ def test_stomp_seed(stomp_seed: int) -> None:
     run_seed(stomp_seed, is_stomp=True)
 
 
-@pytest.mark.parametrize("is_stomp", [False, True], ids=["broker", "stomp"])
-def test_more_seeds(is_stomp: bool, long_run: LongRun) -> None:
-    long_run.take(lambda seed: run_seed(seed, is_stomp))
+def test_amqp_seed(amqp_seed: int) -> None:
+    run_seed(amqp_seed, has_amqp=True)
 
 
-@pytest.mark.parametrize("is_stomp", [False, True], ids=["broker", "stomp"])
-def test_same_seed_gives_same_history(is_stomp: bool) -> None:
+@pytest.mark.parametrize("kind", ["broker", "stomp", "amqp"])
+def test_more_seeds(kind: str, long_run: LongRun) -> None:
+    long_run.take(lambda seed: run_seed(seed, kind == "stomp", has_amqp=kind == "amqp"))
+
+
+@pytest.mark.parametrize("kind", ["broker", "stomp", "amqp"])
+def test_same_seed_gives_same_history(kind: str) -> None:
     for seed in range(1, 6):
-        first = World(seed, is_stomp=is_stomp)
-        first.run()
-        second = World(seed, is_stomp=is_stomp)
-        second.run()
-        assert first.digest() == second.digest()
+        digests = {run_seed(seed, kind == "stomp", has_amqp=kind == "amqp").digest() for _ in range(2)}
+        assert len(digests) == 1
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -77,6 +78,9 @@ def test_runs_see_what_they_are_made_to_see() -> None:
     assert sum(world.oracle.delivered_count for world in worlds) > 10_000
     for what in ("power cut", "kill at", "stop at", "power cut during recovery", "has committed", "aborts", "fails"):
         assert what in told
+    told = "\n".join(line for seed in range(1, 21) for line in run_seed(seed, has_amqp=True).history)
+    for what in ("sees declare", "sees commit", "sees abort", "sees settle", "sees close", " nacks ", "aborts"):
+        assert what in told, f"no AMQP client {what}"
     ways = {"acknowledged", "dead-lettered", "dropped", "expired", "lost, unconfirmed, in a stop"}
     gone: set[str] = set()
     seed = 0

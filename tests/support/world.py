@@ -27,6 +27,7 @@ from engine.ports import Store
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.world_amqp import AmqpPeer
 from tests.support.world_bodies import Violation
 from tests.support.world_clients import BrokerPeer, Peer
 from tests.support.world_oracle import ACKED, Fact, Oracle
@@ -91,9 +92,10 @@ class World:
         bug: Bug | None = None,
         is_stomp: bool = False,
         compares_store: bool = True,
+        has_amqp: bool = False,
     ) -> None:
         self.seed = seed
-        self.profile = profile or profile_for(seed, is_stomp)
+        self.profile = profile or profile_for(seed, is_stomp, has_amqp)
         self.bug = bug or Bug()
         self.compares_store = compares_store
         self.chance = Random(seed)
@@ -202,7 +204,13 @@ class World:
     def add_peer(self) -> Peer:
         number = self._next_peer
         self._next_peer += 1
-        peer: Peer = StompPeer(self, number) if self.profile.is_stomp else BrokerPeer(self, number)
+        peer: Peer
+        if self.profile.has_amqp and self.chance.random() < 0.5:
+            peer = AmqpPeer(self, number)
+        elif self.profile.is_stomp:
+            peer = StompPeer(self, number)
+        else:
+            peer = BrokerPeer(self, number)
         self.peers.append(peer)
         return peer
 
@@ -601,14 +609,16 @@ class World:
             raise Violation(f"everything is settled and closed, and yet: {wrong}")
 
 
-def run_seed(seed: int, is_stomp: bool = False, make_bug: Callable[[], Bug] | None = None) -> World:
+def run_seed(
+    seed: int, is_stomp: bool = False, make_bug: Callable[[], Bug] | None = None, has_amqp: bool = False
+) -> World:
     """Run one seed; a Violation says how to run it again."""
-    world = World(seed, bug=make_bug() if make_bug else None, is_stomp=is_stomp)
+    world = World(seed, bug=make_bug() if make_bug else None, is_stomp=is_stomp, has_amqp=has_amqp)
     try:
         world.run()
     except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
         told = "\n    ".join(world.history[-12:])
-        kind = "stomp" if is_stomp else "broker"
+        kind = "amqp" if has_amqp else "stomp" if is_stomp else "broker"
         raise Violation(
             f"seed {seed}: {type(error).__name__}: {error}\n  before it:\n    {told}\n"
             f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k {kind}_seed"

@@ -76,6 +76,9 @@ class WindowOffByOne(Bug):
             consumer.window.limit += 1
             return consumer
 
+        def grant(self, consumer: Consumer, credit: int) -> None:
+            super().grant(consumer, credit + 1)
+
     def broker_class(self) -> type[Broker]:
         return self.WideBroker
 

@@ -25,7 +25,7 @@ from engine.queue import Queue
 from engine.refusal import AS_THE_ADDRESS_SAYS
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
-from tests.support.world_bodies import Violation, make_body, read_body
+from tests.support.world_bodies import Violation, make_body, read_body, uid_of
 from tests.support.world_oracle import Committed, Fact, OpenTransaction, Place, Sent, Subscriber
 from tests.support.world_profile import COLOURS, GROUPED, GROUPS, SELECTED
 
@@ -201,12 +201,15 @@ class Peer(ABC):
         key = f"s{self._next_name}"
         self._next_name += 1
         self.world.note(f"{self.number} subscribes {key} {name} {ack_mode} {prefetch} {' '.join(colours)}")
-        subscriber = self.oracle.subscribe(kind, name, ack_mode, prefetch)
+        subscriber = self.new_subscriber(kind, name, ack_mode, prefetch)
         subscriber.colours = colours
         subscription = PeerSubscription(key, subscriber, ack_mode)
         self.subscriptions[key] = subscription
         self._subscribe(subscription)
         return subscription
+
+    def new_subscriber(self, kind: int, name: str, ack_mode: int, prefetch: int) -> Subscriber:
+        return self.oracle.subscribe(kind, name, ack_mode, prefetch)
 
     def settle(
         self,
@@ -224,15 +227,20 @@ class Peer(ABC):
         self._settle(subscription, held, covered, is_ack, transaction, wants_receipt)
 
     def settled(
-        self, subscription: PeerSubscription, covered: list[Place], is_ack: bool, transaction: PeerTransaction | None
+        self,
+        subscription: PeerSubscription,
+        covered: list[Place],
+        is_ack: bool,
+        transaction: PeerTransaction | None,
+        mode: str = "",
     ) -> None:
-        """The engine has taken an ACK or a NACK."""
+        """The engine has taken an ACK or a NACK; ``mode``: what the latter asks for, "" for what the address says."""
         if transaction is not None:
             self.oracle.hold(transaction.model, covered, is_ack)
             return
         gone = {id(place) for place in covered}
         subscription.held = [one for one in subscription.held if id(one.place) not in gone]
-        self.facts += self.oracle.acknowledge(covered) if is_ack else self.oracle.refuse(covered)
+        self.facts += self.oracle.acknowledge(covered) if is_ack else self.oracle.refuse(covered, mode)
 
     def begin(self) -> None:
         name = f"t{self._next_name}"
@@ -450,7 +458,7 @@ class BrokerPeer(Peer):
         delivery = held.handle
         assert isinstance(delivery, Delivery)
         deliveries = broker.covered(delivery)
-        uids = [read_body(one.message.body) for one in deliveries]
+        uids = [uid_of(one.message) for one in deliveries]
         if uids != [place.uid for place in covered]:
             raise Violation(f"an answer to {held.place.uid} covers {uids}, not {[place.uid for place in covered]}")
         if transaction is not None:
@@ -586,7 +594,7 @@ class BrokerPeer(Peer):
             if message.log_offset >= written_offset:
                 raise Violation(f"a message at {message.log_offset} has left before its record was written")
             message_id = self.world.broker.message_id(message)
-            self.oracle.identify(subscription.subscriber.view, read_body(message.body), message_id)
+            self.oracle.identify(subscription.subscriber.view, uid_of(message), message_id)
         self.handed_over.clear()
 
     def flush(self, offset: int, confirmed_offset: int) -> None:

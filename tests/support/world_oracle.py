@@ -24,6 +24,8 @@ DROPPED: Final = "dropped"
 EXPIRED: Final = "expired"
 LOST: Final = "lost, unconfirmed, in a stop"
 
+ROLLED_BACK: Final = "redeliver at once"
+
 
 @dataclass(slots=True)
 class Sent:
@@ -107,6 +109,30 @@ class Subscriber:
     def give_back(self) -> None:
         self.in_flight -= 1
         self.is_full = self.is_full and self.in_flight > self.resume_at()
+
+    def retake(self) -> None:
+        """What had been given back inside a transaction counts again."""
+        self.take()
+
+
+@dataclass(slots=True, eq=False)
+class CreditSubscriber(Subscriber):
+    """A subscription to which the client itself grants credit: settling a message makes room for none."""
+
+    credit: int = 0
+
+    def limit(self) -> int:
+        return self.in_flight + self.credit
+
+    def take(self) -> None:
+        self.in_flight += 1
+        self.credit -= 1
+
+    def give_back(self) -> None:
+        self.in_flight -= 1
+
+    def retake(self) -> None:
+        self.in_flight += 1
 
 
 @dataclass(slots=True, eq=False)
@@ -196,10 +222,11 @@ class Oracle:
         # A non-persistent message that its address has logged is confirmed without waiting for the log.
         return [Fact("sent", sent.kind, sent.name, sent.uid)] if sent.is_persistent else []
 
-    def subscribe(self, kind: int, name: str, ack_mode: int, prefetch: int) -> Subscriber:
+    def subscribe(self, kind: int, name: str, ack_mode: int, prefetch: int, is_credited: bool = False) -> Subscriber:
+        make = CreditSubscriber if is_credited else Subscriber
         if kind == QUEUE:
-            return Subscriber(self.view(name), ack_mode, prefetch)
-        subscriber = Subscriber(View(TOPIC, name, self.addresses.settings_for(TOPIC, name)), ack_mode, prefetch)
+            return make(self.view(name), ack_mode, prefetch)
+        subscriber = make(View(TOPIC, name, self.addresses.settings_for(TOPIC, name)), ack_mode, prefetch)
         self.subscribers.setdefault(name, []).append(subscriber)
         return subscriber
 
@@ -256,20 +283,24 @@ class Oracle:
             facts += self._settled(view, place)
         return facts
 
-    def refuse(self, places: list[Place]) -> list[Fact]:
+    def refuse(self, places: list[Place], mode: str = "") -> list[Fact]:
+        """mode: what the client asks for, "" for what the address says."""
         facts: list[Fact] = []
         for place in places:
             view = self._leave(place)
             if view is None:
                 continue
             place.is_seen = True
-            if view.settings.nack == "requeue":
+            wanted = mode or view.settings.nack
+            if wanted == "requeue":
                 continue
             place.failed += 1
-            if view.settings.nack == "dead-letter" or view.settings.redelivery.is_exhausted(place.failed):
+            if wanted == "dead-letter" or view.settings.redelivery.is_exhausted(place.failed):
                 facts += self._dead_letter(view, place)
             else:
                 facts += self._wait(view, place)
+                if wanted == ROLLED_BACK:
+                    place.due_ms = self.wall_ms
         return facts
 
     def hold(self, transaction: OpenTransaction, places: list[Place], is_accepted: bool) -> None:
@@ -299,10 +330,17 @@ class Oracle:
             assert subscriber is not None, "what is held is with somebody"
             place.is_held = False
             if subscriber.is_open:
-                subscriber.take()
+                subscriber.retake()
             else:
                 place.holder = None
                 place.is_seen = True
+
+    def roll_back(self, transaction: OpenTransaction) -> None:
+        """Abort for a client that forgets what it has acknowledged: an attempt that failed, tried again at once."""
+        self.abort(transaction)
+        for place in transaction.accepted:
+            if place.holder is not None:
+                self.refuse([place], ROLLED_BACK)
 
     def close(self, subscriber: Subscriber, is_lost: bool) -> None:
         """A subscription ends; transactions that end with its connection have been aborted before."""

@@ -54,7 +54,7 @@ TOPICS: Final = ("news", "prices")
 class Profile:
     """What kind of run a seed makes.  Shares are probabilities a step.
 
-    special: queues that are there in any case.
+    special: queues that are there in any case.  has_amqp: half of the clients speak AMQP; only with STOMP.
     """
 
     steps: int = 260
@@ -66,6 +66,7 @@ class Profile:
     stop_share: float = 0.012
     fault_share: float = 0.012
     is_stomp: bool = False
+    has_amqp: bool = False
     is_transactional: bool = False
     is_async: bool = False
     memory_limit_bytes: int = 1 << 20
@@ -86,7 +87,7 @@ class Profile:
         return chance.choice(self.sizes)
 
 
-def profile_for(seed: int, is_stomp: bool) -> Profile:
+def profile_for(seed: int, is_stomp: bool, has_amqp: bool = False) -> Profile:
     """Return the profile of a seed: most runs are small, some have large messages, a tight memory, a lazy flush."""
     chance = Random(seed * 7_919 + 17)
     kind = chance.random()
@@ -102,7 +103,8 @@ def profile_for(seed: int, is_stomp: bool) -> Profile:
         ack_share=chance.choice((0.6, 0.8, 0.95)),
         stop_share=0.05 if 0.25 <= kind < 0.5 else chance.choice((0.0, 0.008, 0.02)),
         fault_share=chance.choice((0.0, 0.0, 0.012, 0.03)),
-        is_stomp=is_stomp,
+        is_stomp=is_stomp or has_amqp,
+        has_amqp=has_amqp,
         is_transactional=0.25 <= kind < 0.5,
         is_async=0.04 <= kind < 0.1,
         memory_limit_bytes=8_000 if 0.1 <= kind < 0.25 else 1 << 20,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TOPIC
-from protocols.connection import Link
+from protocols.amqp.v1_0.conversion import StompForm
 from protocols.stomp import frames
 from protocols.stomp.decoder import Decoder
 from protocols.stomp.encoder import encode
@@ -22,6 +22,7 @@ from protocols.stomp.settings import SessionSettings
 from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.world_bodies import Violation, read_body
 from tests.support.world_clients import Held, Peer, PeerSubscription, PeerTransaction, Receipt
+from tests.support.world_link import SimulatedLink
 from tests.support.world_oracle import Fact, Place, Sent
 
 if TYPE_CHECKING:
@@ -31,33 +32,7 @@ ACK_NAMES: Final = {AUTO: "auto", CLIENT: "client", INDIVIDUAL: "client-individu
 VERSIONS: Final = {VERSION_1_0: "1.0", VERSION_1_1: "1.1", VERSION_1_2: "1.2"}
 COLOUR: Final = "blue: \\ dark"  # needs its escapes in 1.1 and 1.2, and must not have them in 1.0
 # Never an ERROR for what waits: such a client would only be lost.
-SETTINGS: Final = SessionSettings(block_park_bytes=20_000, block_park_max_bytes=1 << 30)
-
-
-class _Link(Link):
-    """The socket's side.  is_reading: the session takes octets."""
-
-    def __init__(self, peer: StompPeer) -> None:
-        self._peer = peer
-        self.is_reading = True
-
-    def touch(self) -> None:
-        self._peer.is_touched = True
-
-    def authenticate(self, login: str, passcode: str) -> None:
-        raise AssertionError("nobody logs in here")
-
-    def pause_reading(self) -> None:
-        self.is_reading = False
-
-    def resume_reading(self) -> None:
-        self.is_reading = True
-
-    def warn(self, text: str) -> None:
-        self._peer.world.note(f"warning: {text}")
-
-    def peer(self) -> str:
-        return f"sim:{self._peer.number}"
+SETTINGS: Final = SessionSettings(block_park_bytes=20_000, block_park_max_bytes=1 << 30, converter=StompForm())
 
 
 @dataclass(slots=True, eq=False)
@@ -75,11 +50,10 @@ class StompPeer(Peer):
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
         self.version = self.chance.choice((VERSION_1_0, VERSION_1_1, VERSION_1_2, VERSION_1_2))
-        self.link = _Link(self)
+        self.link = SimulatedLink(world, number)
         self.session = StompSession(world.broker, self.link, SETTINGS, world.clock.now_ms)
         self.decoder = Decoder()
         self.decoder.version = self.version
-        self.is_touched = False
         self.parked: list[_Waiting] = []
         self.committing: dict[str, PeerTransaction] = {}
         self.ended_subscriptions: dict[str, tuple[PeerSubscription, Receipt | None]] = {}
@@ -286,9 +260,9 @@ class StompPeer(Peer):
         self._look_whether_left()
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
-        if not self.is_touched or self.is_lost:
+        if not self.link.is_touched or self.is_lost:
             return
-        self.is_touched = False
+        self.link.is_touched = False
         octets = self.session.end_turn(offset, confirmed_offset)
         self.decoder.receive_data(octets)
         while (frame := self.decoder.next_frame()) is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from engine.destination import QUEUE, TOPIC
 from engine.message import Message
 from engine.ports import DestinationState, EntryColumns, Range, Store, StoreListener
-from tests.support.world_bodies import Violation, read_body
+from tests.support.world_bodies import Violation, uid_of
 from tests.support.world_time import VirtualWorkers
 
 PAGE_COUNT = 1_000
@@ -267,7 +267,7 @@ class RecordingStore(StoreWrapper):
 
     def append(self, message: Message) -> None:
         self.inner.append(message)
-        uid = read_body(message.body)
+        uid = uid_of(message)
         place = (message.destination_id, message.priority, message.queue_offset)
         self._uids[place] = uid
         self.sent_in[message.destination_id, uid, 0] = len(self.units)
@@ -402,9 +402,7 @@ def census(store: Store, workers: VirtualWorkers) -> Image:
                     live_bytes += message.size
                     known = found.attempts.get(message.queue_offset)
                     attempts, due_ms = (0, 0) if known is None else (known.count, known.due_ms)
-                    lane.waiting[message.queue_offset] = Waiting(
-                        read_body(message.body), message.log_offset, attempts, due_ms
-                    )
+                    lane.waiting[message.queue_offset] = Waiting(uid_of(message), message.log_offset, attempts, due_ms)
         if destination.kind == QUEUE and live_bytes != destination.live_bytes:
             raise Violation(f"{destination.name} has {destination.live_bytes} live bytes, {live_bytes} wait there")
     return image
