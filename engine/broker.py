@@ -31,18 +31,20 @@ from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
 from engine.pending import PendingLimits
 from engine.ports import Clock, Store, Timers
+from engine.questions import QuestionQueue, is_management
 from engine.queue import Queue
 from engine.rate import Rates
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
 from engine.replays import Replays
 from engine.schedule.delayed import Delayed
+from engine.schedule.management import Management
 from engine.schedule.plan import ScheduleLimits
 from engine.schedule.scheduler import Scheduler
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
 from engine.slow_consumers import SlowConsumers
-from engine.statistics import Statistics, StatisticsQueue
+from engine.statistics import Statistics
 from engine.store_events import StoreEvents
 from engine.subscribing import Subscribing
 from engine.subscriptions import Subscriptions
@@ -88,6 +90,7 @@ class Broker:
         "pending_limits",
         "store_events",
         "scheduler",
+        "management",
         "hand_overs",
         "clients",
         "sender",
@@ -154,6 +157,7 @@ class Broker:
         self.pending_limits = PendingLimits(self.memory, self.readers, self.advisories)
         self.store_events = StoreEvents(self)
         self.scheduler = Scheduler(self, schedule_limits)
+        self.management = Management(self)
         self.hand_overs = HandOvers()
         self.hand_overs.sample(self.dispatcher.next_tag, self.wall_ms)
         self.clients: dict[int, Client] = {}
@@ -407,12 +411,12 @@ class Broker:
         for delivery in transaction.held():
             if delivery.consumer is not None and delivery.lane.queue.is_logged:
                 self.record_of(delivery.consumer)
-        questions: list[tuple[StatisticsQueue, Message]] = []
+        questions: list[tuple[QuestionQueue, Message]] = []
         self.begin_batch(self._commit_bytes(transaction))
         for destination, message in transaction.sends:
             if destination.is_closed:
                 continue  # a temporary one has gone since
-            if isinstance(destination, StatisticsQueue):
+            if isinstance(destination, QuestionQueue):
                 questions.append((destination, message))
             elif not self.flow.is_blocked or not self.flow.discards(destination):
                 self._accept(destination, message)
@@ -427,7 +431,7 @@ class Broker:
         self.flush_settlements()
         self.commit_batch()
         for queue, question in questions:
-            self.statistics.answer(queue, question)
+            self._answer(queue, question)
 
     def _make_again(self, transaction: Transaction) -> None:
         """Make what the transaction sends to and was deleted meanwhile; what is confirmed must not be lost."""
@@ -619,17 +623,23 @@ class Broker:
             self.flow.count_dropped(target)
         self.begin_batch(sum(self.accept_bytes(target, copy) for target, copy in sends))
         for target, copy in sends:
-            if not isinstance(target, StatisticsQueue):
+            if not isinstance(target, QuestionQueue):
                 self._accept(target, copy)
         if self.subscriptions.unrouted:
             self.subscriptions.send_on()
         self.commit_batch()
         for target, copy in sends:
-            if isinstance(target, StatisticsQueue):
-                self.statistics.answer(target, copy)
+            if isinstance(target, QuestionQueue):
+                self._answer(target, copy)
             elif target.is_told:
                 self.advisories.sent(target, copy)
         return gates.OPEN
+
+    def _answer(self, queue: QuestionQueue, question: Message) -> None:
+        if is_management(queue.name):
+            self.management.answer(question)
+        else:
+            self.statistics.answer(queue, question)
 
     def publish_own(self, target: Target, message: Message) -> None:
         """Send what the broker itself has to say; no gate holds it."""
@@ -643,7 +653,8 @@ class Broker:
     def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
         """Return what sending ``message`` comes to: one message for each destination that it reaches.
 
-        Raises: InvalidDestination if one of them is a temporary destination that is gone.
+        Raises: InvalidDestination if one of them is a temporary destination that is gone; InvalidOption for a question
+        that is none.
         """
         assert not isinstance(destination, Delayed), "what is delayed reaches nothing yet"
         if isinstance(destination, Composite):
@@ -655,6 +666,8 @@ class Broker:
             # Whoever sends has kept it from before; by its name it is there again, unless it was a temporary one.
             destination = self.destinations.target(destination.kind, destination.name)
             message.destination_id = destination.destination_id
+        if isinstance(destination, QuestionQueue) and is_management(destination.name):
+            self.management.check(message)
         found = [(destination, message)]
         if isinstance(destination, Topic) and destination.copies:
             found += self.virtual_topics.copies(destination, message)

@@ -21,8 +21,9 @@ from engine.destination import (
 from engine.errors import InvalidDestination, LimitReached
 from engine.keeper import Keeper
 from engine.ports import Store
+from engine.questions import QuestionQueue, is_management
 from engine.queue import Queue, is_keeping
-from engine.statistics import STATISTICS_PREFIX, StatisticsQueue
+from engine.statistics import STATISTICS_PREFIX
 from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
 
@@ -95,7 +96,7 @@ class Destinations:
         queue = self.queues.get(name)
         if queue is None:
             if name.startswith(STATISTICS_PREFIX):
-                return self._statistics_queue(name)
+                return self._question_queue(name)
             self._check_new(QUEUE, name)
             queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
@@ -128,6 +129,8 @@ class Destinations:
 
     def target(self, kind: int, name: str) -> Queue | Topic:
         """Return what a message may be sent to.  Raises: InvalidDestination, LimitReached."""
+        if is_management(name):
+            return self._question_queue(name)
         if kind == QUEUE:
             return self.queue(name)
         return self.topic(name) if kind == TOPIC else self.temporary(kind, name)
@@ -221,10 +224,10 @@ class Destinations:
         self._next_unlogged = number - 1
         return number
 
-    def _statistics_queue(self, name: str) -> Queue:
+    def _question_queue(self, name: str) -> Queue:
         """Return where a question about the broker goes; each has its own, for none keeps anything."""
         settings = self.addresses.settings_for(QUEUE, name)
-        queue = StatisticsQueue(self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues)
+        queue = QuestionQueue(self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues)
         queue.is_indirect = True
         return queue
 

@@ -6,8 +6,17 @@ from engine.accounts import ACTION_NAMES, Account
 from engine.broker import Broker
 from engine.destination import KIND_NAMES
 from engine.queue import Queue
+from engine.schedule.scheduler import Scheduler
 from engine.slow_consumers import is_slow
-from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
+from engine.stats import (
+    AddressStats,
+    BrokerStats,
+    ConsumerStats,
+    DestinationStats,
+    ScheduleStats,
+    SlowStats,
+    StoreStats,
+)
 from engine.topic import Topic
 
 
@@ -48,6 +57,19 @@ def inspect(broker: Broker) -> BrokerStats:
         SlowStats(
             broker.slow_consumers.found_count, broker.slow_consumers.ended_count, broker.pending_limits.evicted_count
         ),
+        schedule=_schedule_stats(broker.scheduler),
+    )
+
+
+def _schedule_stats(scheduler: Scheduler) -> ScheduleStats:
+    return ScheduleStats(
+        len(scheduler.pending),
+        scheduler.next_due_ms(),
+        scheduler.late_count(),
+        scheduler.scheduled_count,
+        scheduler.fired_count,
+        scheduler.cancelled_count,
+        scheduler.fault,
     )
 
 

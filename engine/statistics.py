@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from engine import gates
 from engine.annotations import annotation
 from engine.consumer import Consumer
-from engine.destination import KIND_NAMES, QUEUE, TOPIC, is_topic
-from engine.errors import AddressFull, EngineError
+from engine.destination import QUEUE, TOPIC, is_topic
 from engine.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
+from engine.questions import QuestionQueue, reply_target, send_answer
 from engine.queue import Queue
 from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
@@ -28,16 +27,6 @@ DESTINATION: Final = "ActiveMQ.Statistics.Destination."
 
 Values = dict[str, str | int]
 
-_PREFIXES: Final = tuple(
-    (form.format(name), kind) for kind, name in KIND_NAMES.items() for form in ("/{}/", "{}://", "/remote-{}/")
-)
-
-
-class StatisticsQueue(Queue):
-    """Where a question goes; it holds nothing."""
-
-    __slots__ = ()
-
 
 class Statistics:
     """Answers questions as they come."""
@@ -47,11 +36,10 @@ class Statistics:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
 
-    def answer(self, queue: StatisticsQueue, question: Message) -> None:
+    def answer(self, queue: QuestionQueue, question: Message) -> None:
         """Send what was asked for to the question's reply-to; without one, or if it is gone, nobody wants to know."""
         properties = self.broker.readers.properties(question, 1, False)
-        reply_to = properties.get("JMSReplyTo")
-        target = self._target(reply_to) if isinstance(reply_to, str) else None
+        target = reply_target(self.broker, properties.get("JMSReplyTo"))
         if target is None:
             return
         correlation_id = properties.get("JMSCorrelationID")
@@ -63,36 +51,9 @@ class Statistics:
         for values in self._asked_for(queue.name):
             body = json.dumps(_as_map(values), separators=(",", ":"), ensure_ascii=False).encode()
             message = Message(target.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
-            if self._is_let_in(target, message):
-                self.broker.publish_own(target, message)
+            send_answer(self.broker, target, message)
 
     # -- the steps
-
-    def _target(self, reply_to: str) -> Queue | Topic | None:
-        """Return where the answer goes, None for nowhere: who asks must be allowed to send there."""
-        broker = self.broker
-        client = broker.clients.get(broker.sender)
-        for prefix, kind in _PREFIXES:
-            if reply_to.startswith(prefix):
-                try:
-                    name = reply_to[len(prefix) :]
-                    if client is None or kind not in (QUEUE, TOPIC):
-                        return broker.destinations.target(kind, name)
-                    return broker.target(client, kind, name)
-                except EngineError:
-                    return None
-        return None
-
-    def _is_let_in(self, target: Queue | Topic, answer: Message) -> bool:
-        """Say whether no gate holds the answer back; else it is dropped, for nobody waits to send it again."""
-        flow = self.broker.flow
-        try:
-            gate = flow.refusal(target, answer)
-        except AddressFull:
-            return False
-        if gate == gates.DISCARDED:
-            flow.count_dropped(target)
-        return gate == gates.OPEN
 
     def _asked_for(self, name: str) -> list[Values]:
         if name == BROKER:

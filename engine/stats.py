@@ -63,6 +63,22 @@ class SlowStats:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleStats:
+    """pending: messages that wait for their time.  next_due_ms: wall clock of the first, 0 without any.
+
+    late: past due and not fired yet.  scheduled, fired, cancelled: since the start.  fault: why one cannot be read.
+    """
+
+    pending: int = 0
+    next_due_ms: int = 0
+    late: int = 0
+    scheduled: int = 0
+    fired: int = 0
+    cancelled: int = 0
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStats:
     """Offsets are octets from the start of the log."""
 
@@ -90,3 +106,4 @@ class BrokerStats:
     blocked_ms: dict[int, int] = field(default_factory=dict)
     addresses: list[AddressStats] = field(default_factory=list)
     slow_consumers: SlowStats = field(default_factory=SlowStats)
+    schedule: ScheduleStats = field(default_factory=ScheduleStats)

@@ -12,6 +12,7 @@ from engine.message import Message
 from engine.ports import CAUSE_DAMAGED, DROPPED, LanePlace, StoreListener, TimerTarget
 from engine.queue import Queue
 from engine.redelivery import RELOAD_READER
+from engine.schedule.management import BROWSE_READER
 from engine.schedule.read_ahead import SCHEDULE_READER
 from engine.selective import SCAN_READER
 
@@ -72,6 +73,9 @@ class StoreEvents(StoreListener, TimerTarget):
         if reader == SCHEDULE_READER:
             broker.scheduler.ahead.page_loaded(priority, first, next_offset, messages)
             return
+        if reader == BROWSE_READER:
+            broker.management.page_loaded(priority, first, messages)
+            return
         queue = broker.destinations.queue_of(destination_id, reader)
         if queue is None:
             return  # who asked has gone meanwhile
@@ -129,6 +133,9 @@ class StoreEvents(StoreListener, TimerTarget):
         if reader == SCHEDULE_READER:
             self.broker.scheduler.ahead.page_failed(priority, first, reason)
             return
+        if reader == BROWSE_READER:
+            self.broker.management.page_loaded(priority, first, [])
+            return
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None:
             return
@@ -152,6 +159,8 @@ class StoreEvents(StoreListener, TimerTarget):
         if reader == SCHEDULE_READER:
             if self.broker.scheduler.ahead.record_skipped(priority, queue_offset):
                 self.skipped_records.append(f"a scheduled message: {reason}")
+            return
+        if reader == BROWSE_READER:
             return
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too

@@ -167,6 +167,7 @@ async def _listen(
 ) -> HttpServer:
     """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
     from gateway.live_retries import LiveRetries
+    from gateway.live_schedule import LiveSchedule
     from gateway.live_store import LiveStore
     from gateway.live_why import LiveWhy
     from gateway.web.server import HttpServer
@@ -183,7 +184,9 @@ async def _listen(
         name, endpoint = "http", config.listeners.http
         sockets = SocketRoute(listener.new_connection)
         stored = LiveStore(config.data_directory, store.rebuild_derived)
-        web = await HttpServer.start(endpoint, source, why, retries, stored, security, sockets)
+        web = await HttpServer.start(
+            endpoint, source, why, retries, stored, security, sockets, LiveSchedule(engine_loop)
+        )
         for name in names:
             endpoint = listener.endpoints[name]
             await listener.accept(name)

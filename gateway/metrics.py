@@ -74,6 +74,7 @@ class BrokerCollector(Collector):
             blocked.add_metric([str(connection_id)], waited_ms / 1000)
         yield blocked
         left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
+        due_s = stats.schedule.next_due_ms / 1000
         for name, text, value in (
             ("connections", "Client connections", stats.connections),
             ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
@@ -82,6 +83,9 @@ class BrokerCollector(Collector):
             ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
             ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
             ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),
+            ("schedule_pending", "Messages that wait for their time", stats.schedule.pending),
+            ("schedule_next_due_seconds", "When the first of them is due, since 1970; 0 without any", due_s),
+            ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
             ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
         ):
             yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value))
@@ -96,6 +100,9 @@ class BrokerCollector(Collector):
                 stats.slow_consumers.found,
             ),
             ("slow_consumers_ended", "Consumers ended because they were slow", stats.slow_consumers.ended),
+            ("scheduled_messages", "Messages accepted to be delivered later", stats.schedule.scheduled),
+            ("schedule_fired", "Deliveries of scheduled messages", stats.schedule.fired),
+            ("schedule_cancelled", "Scheduled messages that were cancelled", stats.schedule.cancelled),
             ("evicted_messages", "Messages let go by pending-message limits", stats.slow_consumers.evicted),
         ):
             yield CounterMetricFamily(f"penstock_{name}", text, value=float(value))

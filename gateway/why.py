@@ -8,7 +8,11 @@ from typing import Final
 
 from config.matching import Setting
 from config.policies import RedeliveryPolicy
+from engine.annotations import unescaped
 from engine.failures import consumer_words
+from engine.ports import CAUSE_FIRED, CAUSE_NAMES
+from engine.schedule.ticket import JOB_ID
+from engine.schedule.ticket import PREFIX as TICKET_PREFIX
 from engine.store.biography import FAILED, SENT, Biography, Event
 from engine.views import ConsumerView, Holder, ProducerView, Whereabouts
 
@@ -66,6 +70,11 @@ def message_lines(
     lines = [f"message {life.message_id}: {persistence}, priority {life.priority}, {life.size_bytes:,} octets"]
     if life.is_dead_letter:
         lines += [f"  {name}: {value}" for name, value in life.annotations]
+    elif life.is_scheduled:
+        lines.append(f"  scheduled, first for {clock_time(life.expires_ms)}")
+        lines += [f"  {name}: {unescaped(value)}" for name, value in life.annotations if name.startswith(TICKET_PREFIX)]
+    else:
+        lines += [f"  delivered by schedule {unescaped(value)}" for name, value in life.annotations if name == JOB_ID]
     lines += [f"  {_event_words(event, policy, settings)}" for event in life.events]
     is_settled = any(event.outcome for event in life.events)
     if where is not None and not is_settled:
@@ -119,6 +128,12 @@ def _event_words(event: Event, policy: RedeliveryPolicy | None, settings: Mappin
     when = clock_time(event.time_ms)
     if event.kind == SENT:
         return f"{when}  sent to {event.owner}, log offset {event.offset}"
+    if event.cause == CAUSE_NAMES[CAUSE_FIRED]:
+        again = f" for the {event.count}. time" if event.kind == FAILED else ""
+        text = f"{when}  fired{again}"
+        if event.moved_to:
+            text += f" as {event.moved_to}"
+        return f"{text}; due again at {clock_time(event.due_ms)}" if event.kind == FAILED else f"{text}; it is done"
     who = consumer_words(event.consumer)
     by = f" by {who}" if who else ""
     if event.kind == FAILED:

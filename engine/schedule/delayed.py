@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine.composite import Composite, Destination, Target
 from engine.errors import InvalidDestination
+from engine.questions import QuestionQueue
 from engine.schedule.plan import Plan
 from engine.schedule.ticket import standing_lines
-from engine.statistics import StatisticsQueue
 
 
 class Delayed(Composite):
@@ -32,6 +32,6 @@ def delayed(destination: Destination, plan: Plan) -> Delayed:
     """
     parts = destination.parts if isinstance(destination, Composite) else [destination]
     for part in parts:
-        if isinstance(part, StatisticsQueue):
+        if isinstance(part, QuestionQueue):
             raise InvalidDestination(f"{part.uri()} answers at once; allowed is a message without a delay")
     return Delayed(parts, plan)

@@ -25,6 +25,7 @@ from engine.ports import (
     TimerTarget,
 )
 from engine.schedule.delayed import Delayed
+from engine.schedule.lanes import REPEATING_LANE, lane_for
 from engine.schedule.pending import PendingSchedules, Schedule
 from engine.schedule.plan import ScheduleLimits
 from engine.schedule.read_ahead import ReadAhead
@@ -43,12 +44,8 @@ FIRE_BYTES: Final = 4 * 1024 * 1024  # in one batch; one message always fits
 TICK_MS: Final = 5  # between two looks at what is due
 CLOCK_CHECK_MS: Final = 1_000  # the wall clock may be set; nobody sleeps past that for longer
 RETRY_MS: Final = 1_000  # after a disk that takes nothing
+LATE_MOST: Final = 10_000  # that a look at the schedule counts
 DAMAGED_RETRY_MS: Final = 10_000  # after a record that cannot be read; the others do not wait for it
-
-# One-shots that wait alike long share a lane, so that they leave it nearly in the order in which they came and its
-# cursor moves; what repeats has its own.
-LANE_DELAYS_MS: Final = (10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000)
-REPEATING_LANE: Final = 9
 
 
 class Due:
@@ -157,7 +154,7 @@ class Scheduler(TimerTarget):
         now_ms = self.broker.wall_ms
         plan = delayed.plan
         due_ms = plan.first_ms(now_ms, self.limits.zone)
-        lane = REPEATING_LANE if plan.is_repeating() else _lane_for(due_ms - now_ms)
+        lane = REPEATING_LANE if plan.is_repeating() else lane_for(due_ms - now_ms)
         for target, lines in zip(delayed.numbers, delayed.lines, strict=True):
             record = to_record(message, self.number, lane, due_ms, target, lines, now_ms, plan)
             self._append(record, target)
@@ -289,7 +286,7 @@ class Scheduler(TimerTarget):
         if target is None:
             one.next_ms = 0  # a temporary destination, gone with its connection
             return one
-        job_id = f"{broker.readers.id_prefix}{schedule.place}"
+        job_id = self.job_id(schedule.place)
         message = to_message(record, ticket, own, target.destination_id, job_id, now_ms)
         begins = plan.at_hit() if plan.cron else None
         if begins is None:
@@ -299,7 +296,7 @@ class Scheduler(TimerTarget):
             message.annotations = own
             message.size = len(own) + len(message.headers) + len(message.body)
             due_ms = begins.first_ms(schedule.due_ms, self.limits.zone)
-            lane = REPEATING_LANE if begins.is_repeating() else _lane_for(due_ms - now_ms)
+            lane = REPEATING_LANE if begins.is_repeating() else lane_for(due_ms - now_ms)
             one.child_target = schedule.target
             one.child = to_record(message, self.number, lane, due_ms, schedule.target, lines, now_ms, begins)
         return one
@@ -318,14 +315,22 @@ class Scheduler(TimerTarget):
 
     # -- what waits
 
-    def cancel(self, place: int) -> bool:
-        """Let a schedule never fire (again); return whether it was pending."""
-        schedule = self.pending.find(place)
-        if schedule is None:
-            return False
-        self._drop(schedule, CAUSE_CANCELLED)
-        self.cancelled_count += 1
-        return True
+    def cancel(self, schedules: list[Schedule]) -> None:
+        """Let some that are pending never fire (again)."""
+        self._drop(schedules, CAUSE_CANCELLED)
+        self.cancelled_count += len(schedules)
+
+    def job_id(self, place: int) -> str:
+        """Return how a schedule is named to clients."""
+        return f"{self.broker.readers.id_prefix}{place}"
+
+    def place_named(self, job_id: str) -> int:
+        """Return the place of the schedule with this id, 0 if no schedule of this store can have it."""
+        prefix = self.broker.readers.id_prefix
+        number = job_id.strip().removeprefix(prefix)
+        if not job_id.strip().startswith(prefix) or not (number.isascii() and number.isdigit() and len(number) < 20):
+            return 0
+        return int(number)
 
     def damaged(self, place: int, reason: str) -> None:
         """The record cannot be read now: try again later, and let the others pass."""
@@ -338,7 +343,7 @@ class Scheduler(TimerTarget):
         """The record is damaged, and the operator asked to go on without it."""
         schedule = self.pending.find(place)
         if schedule is not None:
-            self._drop(schedule, CAUSE_DAMAGED)
+            self._drop([schedule], CAUSE_DAMAGED)
 
     def take_up(self, found: list[Schedule]) -> None:
         """Take over what recovery found, by ascending place."""
@@ -348,6 +353,10 @@ class Scheduler(TimerTarget):
         self.keys = SortedKeys(sorted([one.due_ms << PLACE_BITS | one.place for one in found]))
 
     @staticmethod
+    def key_of(due_ms: int, place: int) -> int:
+        return due_ms << PLACE_BITS | place
+
+    @staticmethod
     def due_of(key: int) -> int:
         return key >> PLACE_BITS
 
@@ -355,15 +364,32 @@ class Scheduler(TimerTarget):
     def place_of(key: int) -> int:
         return key & PLACE_MASK
 
+    def is_repeating(self, schedule: Schedule) -> bool:
+        return schedule.lane == REPEATING_LANE
+
+    def late_count(self) -> int:
+        """Return how many are past due and have not fired, LATE_MOST for that many or more."""
+        now_key = self.key_of(self.broker.wall_ms, 0)
+        count = 0
+        after = -1
+        while count < LATE_MOST:
+            keys = self.keys.after(after, LATE_MOST)
+            late = [key for key in keys if key < now_key]
+            count += len(late)
+            if not keys or len(late) < len(keys):
+                break
+            after = keys[-1]
+        return min(count, LATE_MOST)
+
     def next_due_ms(self) -> int:
         """Return when the first one is due, 0 without any."""
         return self.keys.first() >> PLACE_BITS if len(self.keys) else 0
 
-    def _drop(self, schedule: Schedule, cause: int) -> None:
-        size = schedule.size
-        ended = [Range(schedule.lane, schedule.queue_offset, 1, 0, size, (size,))]
-        self.broker.store.settle(self.number, 0, DROPPED, cause, ended)
-        self._forget(schedule)
+    def _drop(self, schedules: list[Schedule], cause: int) -> None:
+        ended = [Range(one.lane, one.queue_offset, 1, 0, one.size, (one.size,)) for one in schedules]
+        self.broker.store.settle(self.number, 0, DROPPED, cause, _merged(ended))
+        for schedule in schedules:
+            self._forget(schedule)
 
     def _forget(self, schedule: Schedule) -> None:
         place = schedule.place
@@ -399,13 +425,6 @@ class Scheduler(TimerTarget):
         if not 0 < self.armed_ms <= due_ms:
             self.armed_ms = due_ms
             self.broker.timers.call_at(due_ms, self, due_ms)
-
-
-def _lane_for(delay_ms: int) -> int:
-    for lane, most_ms in enumerate(LANE_DELAYS_MS):
-        if delay_ms < most_ms:
-            return lane
-    return len(LANE_DELAYS_MS)
 
 
 def _merged(ranges: list[Range]) -> list[Range]:

@@ -12,8 +12,17 @@ from typing import Any, Final
 
 from engine.annotations import annotation
 from engine.destination import QUEUE, uri
-from engine.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT
-from engine.ports import CAUSE_NAMES, CAUSE_RETRIED, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
+from engine.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT, SCHEDULED
+from engine.ports import (
+    CAUSE_FIRED,
+    CAUSE_NAMES,
+    CAUSE_RETRIED,
+    DEAD_LETTERED,
+    DROPPED,
+    EXPIRED,
+    OUTCOME_NAMES,
+)
+from engine.schedule.ticket import JOB_ID
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
 from engine.store.reader import Record, Segment, StoreReader, entry_files, scan_piece
@@ -25,6 +34,7 @@ SETTLED: Final = "settled"
 
 _EVENT_TYPES: Final = (layout.SETTLEMENT, layout.ATTEMPTS)
 _MOVING: Final = (DEAD_LETTERED, EXPIRED, DROPPED)
+_ORIGINS: Final = ("originalMessageId", "dlqRetriedMessageId", JOB_ID)
 _READ_ENTRIES: Final = 4_096
 
 
@@ -33,7 +43,8 @@ class Event:
     """kind: SENT, FAILED or SETTLED.  owner: the queue or subscription that it happened in, as a URI or its name.
 
     outcome, cause: engine.ports' words.  count: failed attempts so far.  due_ms: wall clock before which a failed one
-    waits, 0 for none.  consumer: what its metadata record says (client id, address, login, subscription).
+    waits, 0 for none; of one that fired and repeats, when it is due again.
+    consumer: what its metadata record says (client id, address, login, subscription).
     moved_to: id of the new message, where the old one was moved.
     """
 
@@ -53,6 +64,7 @@ class Event:
 class Biography:
     """One message.  annotations: headers that the broker added, for a dead letter its origin; headers: the sender's.
 
+    is_scheduled: it waits for its time, or has; ``expires_ms`` is then when it was due first.
     queue_offset: index of its entry in the consume queue of (destination, priority).
     until_ms: store time up to which the log could be read.
     """
@@ -61,6 +73,7 @@ class Biography:
     destination: str
     is_persistent: bool
     is_dead_letter: bool
+    is_scheduled: bool
     priority: int
     queue_offset: int
     expires_ms: int
@@ -101,6 +114,7 @@ def biography(reader: StoreReader, message_id: str) -> Biography:
         destination,
         bool(message.flags & PERSISTENT),
         bool(message.flags & DEAD_LETTER),
+        bool(message.flags & SCHEDULED),
         priority,
         queue_offset,
         expires_ms,
@@ -173,7 +187,7 @@ def _event(
     if attempts is None:
         return None
     is_settlement = record.type == layout.SETTLEMENT
-    is_moving = is_settlement and (outcome in _MOVING or cause == CAUSE_RETRIED)
+    is_moving = cause == CAUSE_FIRED or (is_settlement and (outcome in _MOVING or cause == CAUSE_RETRIED))
     return Event(
         SETTLED if is_settlement else FAILED,
         record.store_time_ms,
@@ -199,7 +213,7 @@ def _attempts_of(record: Record, entry: tuple[int, int]) -> int | None:
 
 def _moved_to(reader: StoreReader, settlement: Record, message_id: str) -> str:
     """Return the id of the message that took the place of this one, "" for none: both are one batch in the log."""
-    origins = [annotation(name, message_id) for name in ("originalMessageId", "dlqRetriedMessageId")]
+    origins = [annotation(name, message_id) for name in _ORIGINS]
     segment = _segment_of(reader, settlement.offset)
     moved = ""
     for record in scan_piece(segment, segment.base, settlement.offset):

@@ -32,6 +32,7 @@ MODULES: Final = {
     "stat": "gateway.cli.stat",
     "why": "gateway.cli.why",
     "retry": "gateway.cli.retry",
+    "schedule": "gateway.cli.schedule",
     "store": "gateway.cli.store",
     "replay": "gateway.cli.replay",
     "export": "gateway.cli.export",

@@ -23,6 +23,7 @@ from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.rates import RateSampler
 from gateway.web.retry import RetryRoutes, RetrySource
+from gateway.web.schedule import ScheduleRoutes, ScheduleSource
 from gateway.web.sockets import SocketRoute
 from gateway.web.source import StatsSource
 from gateway.web.store import StoreRoutes, StoreSource
@@ -47,6 +48,7 @@ def create_app(
     security: Security,
     configured_host: str = "localhost",
     sockets: SocketRoute | None = None,
+    schedule: ScheduleSource | None = None,
 ) -> web.Application:
     """Return the application.  configured_host: what the listener was told to bind; a valid ``Host`` besides IPs."""
     api = _Api(source, security, configured_host, sockets)
@@ -59,6 +61,8 @@ def create_app(
     stored = StoreRoutes(store)
     stored.add_to(application.router)
     application.on_cleanup.append(stored.stop)
+    if schedule is not None:
+        ScheduleRoutes(schedule).add_to(application.router)
     application.cleanup_ctx.append(api.sampling)
     return application
 

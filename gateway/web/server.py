@@ -10,6 +10,7 @@ from config.model import Endpoint
 from gateway.security import Security
 from gateway.web.api import create_app
 from gateway.web.retry import RetrySource
+from gateway.web.schedule import ScheduleSource
 from gateway.web.sockets import SocketRoute
 from gateway.web.source import StatsSource
 from gateway.web.store import StoreSource
@@ -36,9 +37,10 @@ class HttpServer:
         store: StoreSource,
         security: Security,
         sockets: SocketRoute | None = None,
+        schedule: ScheduleSource | None = None,
     ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
-        application = create_app(source, why, retries, store, security, endpoint.host, sockets)
+        application = create_app(source, why, retries, store, security, endpoint.host, sockets, schedule)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
         await runner.setup()
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.stats import ScheduleStats
 from gateway import metrics
 from tests.support.snapshots import broker, destination
 
@@ -96,3 +99,17 @@ def test_a_scrape_is_bounded_and_says_so() -> None:
 def test_the_scraper_chooses_the_format(accept: str) -> None:
     _, content_type = metrics.render(broker(), accept)
     assert content_type.startswith(accept.partition(";")[0])
+
+
+def test_the_schedule_is_told() -> None:
+    stats = replace(broker(), schedule=ScheduleStats(5, 1_700_000_000_500, 2, 9, 3, 1))
+    found = samples(metrics.render(stats)[0])
+    for name, value in (
+        ("schedule_pending", 5),
+        ("schedule_next_due_seconds", 1_700_000_000.5),
+        ("schedule_late", 2),
+        ("scheduled_messages_total", 9),
+        ("schedule_fired_total", 3),
+        ("schedule_cancelled_total", 1),
+    ):
+        assert found[(f"penstock_{name}", ())] == value, name

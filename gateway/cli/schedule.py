@@ -1,0 +1,125 @@
+"""``penstock schedule``: what is scheduled, and cancelling it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from gateway.cli import exit_codes
+from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
+from gateway.cli.parsers import PasswordNeeded, add_user_argument
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MOST: Final = 10_000
+REFUSALS: Final = (400, 404)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "schedule",
+        help="list scheduled messages, or cancel them",
+        description="List the messages that wait for their time, or cancel some of them.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="schedule_command", metavar="COMMAND", required=True)
+    listing = commands.add_parser("list", help="what is due first", description="List what is due first.")
+    listing.add_argument("--destination", metavar="NAME", help="only what is for it, as in orders.eu or topic://prices")
+    listing.add_argument("--limit", metavar="N", type=_limit, default=LIMIT_DEFAULT, help="(default: %(default)s)")
+    listing.add_argument("--data", metavar="DIR", help="read this store directory instead of asking a gateway")
+    cancelling = commands.add_parser(
+        "cancel", help="cancel scheduled messages", description="Cancel scheduled messages: they never fire (again)."
+    )
+    cancelling.add_argument("ids", metavar="ID", nargs="*", help="as in 'list', or in scheduledJobId of a message")
+    cancelling.add_argument("--destination", metavar="NAME", help="all that are for it")
+    for one in (listing, cancelling):
+        one.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
+        add_user_argument(one)
+        one.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        if arguments.schedule_command == "list":
+            return _list(arguments)
+        if bool(arguments.ids) == bool(arguments.destination):
+            print("penstock: cancel takes either ids or --destination", file=sys.stderr)
+            return exit_codes.USAGE
+        return _cancel(arguments)
+    except (PasswordNeeded, HttpError) as error:
+        return tell(error, *REFUSALS)
+    except LookupError as error:
+        print(f"penstock: {error.args[0]}", file=sys.stderr)
+        return exit_codes.FAILED
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from gateway.why import clock_time
+
+    if arguments.data is not None:
+        found = _from_store(arguments)
+    else:
+        asked = {"limit": str(arguments.limit)}
+        if arguments.destination is not None:
+            asked["destination"] = arguments.destination
+        found = fetch(arguments.http, f"/api/schedule?{urlencode(asked)}", authorization_of(arguments.user))
+    if arguments.json:
+        print(json.dumps(found))
+        return exit_codes.OK
+    for one in found["schedules"]:
+        again = f"  repeats, has fired {one['fired']} times" if one["repeats"] else ""
+        destination = one["destination"] or "a temporary destination"
+        print(f"{one['id']}  {clock_time(one['due_ms'])}  {destination}  {one['size_bytes']} octets{again}")
+    more = "; these are not all that were asked for" if found["more"] else ""
+    print(f"{found['pending']} messages are scheduled{more}", file=sys.stderr)
+    return exit_codes.OK
+
+
+def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Raises: LookupError."""
+    from config.values import Destination
+    from engine.errors import PenstockError
+    from engine.store.scheduled import scheduled_in
+
+    wanted = ""
+    if arguments.destination is not None:
+        try:
+            wanted = Destination().show(Destination().parse(arguments.destination))
+        except ValueError:
+            raise LookupError(
+                f"--destination is {arguments.destination!r}, allowed is {Destination().allowed}"
+            ) from None
+    try:
+        pending, found = scheduled_in(arguments.data, wanted, arguments.limit + 1)
+    except PenstockError as error:
+        raise LookupError(str(error)) from error
+    return {
+        "pending": pending,
+        "next_due_ms": found[0]["due_ms"] if found and not wanted else 0,
+        "schedules": found[: arguments.limit],
+        "more": len(found) > arguments.limit,
+    }
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    body = {"destination": arguments.destination} if arguments.destination else {"ids": arguments.ids}
+    done = fetch(arguments.http, "/api/schedule/cancel", authorization_of(arguments.user), "POST", body)
+    if arguments.json:
+        print(json.dumps(done))
+    else:
+        print(f"{done['cancelled']} messages were cancelled")
+        for unknown in done["unknown"]:
+            print(f"penstock: {unknown} is not scheduled: it has fired, was cancelled, or never was", file=sys.stderr)
+    return exit_codes.FAILED if done["unknown"] else exit_codes.OK
+
+
+def _limit(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_MOST:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {LIMIT_MOST}")

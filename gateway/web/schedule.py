@@ -1,0 +1,90 @@
+"""``GET /api/schedule`` lists what is scheduled, ``POST /api/schedule/cancel`` cancels."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+from aiohttp import web
+
+from config.values import Destination
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MOST: Final = 10_000
+IDS_MOST: Final = 10_000
+
+Named = tuple[int, str]  # kind of config.matching and name
+
+
+class ScheduleSource(ABC):
+    """Called on the event loop that owns the broker."""
+
+    @abstractmethod
+    async def listed(self, destination: Named | None, limit: int) -> dict[str, Any]:
+        """Return what is due first.  Raises: LookupError if the destination is not there."""
+
+    @abstractmethod
+    async def cancel(self, ids: list[str]) -> dict[str, Any]:
+        """Cancel some by their ids; return once that is durable."""
+
+    @abstractmethod
+    async def cancel_all(self, destination: Named) -> dict[str, Any]:
+        """Cancel what is for a destination.  Raises: LookupError if it is not there."""
+
+
+class ScheduleRoutes:
+    def __init__(self, source: ScheduleSource) -> None:
+        self._source = source
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/api/schedule", self._list)
+        router.add_post("/api/schedule/cancel", self._cancel)
+
+    async def _list(self, request: web.Request) -> web.Response:
+        try:
+            limit = _limit(request.query.get("limit", str(LIMIT_DEFAULT)))
+            text = request.query.get("destination")
+            destination = None if text is None else _destination(text)
+            return web.json_response(await self._source.listed(destination, limit))
+        except ValueError as error:
+            return web.Response(status=400, text=f"{error}\n")
+        except LookupError as error:
+            return web.Response(status=404, text=f"{error.args[0]}\n")
+
+    async def _cancel(self, request: web.Request) -> web.Response:
+        try:
+            asked = json.loads(await request.text())
+        except ValueError:
+            asked = None
+        if not isinstance(asked, dict) or len(asked) != 1 or not set(asked) <= {"ids", "destination"}:
+            return web.Response(status=400, text="the body is no JSON object with either 'ids' or 'destination'\n")
+        try:
+            if "ids" in asked:
+                return web.json_response(await self._source.cancel(_ids(asked["ids"])))
+            return web.json_response(await self._source.cancel_all(_destination(asked["destination"])))
+        except ValueError as error:
+            return web.Response(status=400, text=f"{error}\n")
+        except LookupError as error:
+            return web.Response(status=404, text=f"{error.args[0]}\n")
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_MOST):
+        raise ValueError(f"limit is {text[:80]!r}; allowed is 1 to {LIMIT_MOST}")
+    return int(text)
+
+
+def _ids(asked: object) -> list[str]:
+    if not isinstance(asked, list) or not all(isinstance(one, str) for one in asked) or len(asked) > IDS_MOST:
+        raise ValueError(f"'ids' is no list of at most {IDS_MOST} texts")
+    return asked
+
+
+def _destination(asked: object) -> Named:
+    if not isinstance(asked, str):
+        raise ValueError("'destination' is no text")
+    try:
+        return Destination().parse(asked)
+    except ValueError:
+        raise ValueError(f"destination is {asked[:200]!r}, allowed is {Destination().allowed}") from None
