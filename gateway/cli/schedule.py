@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, tell
-from gateway.cli.parsers import PasswordNeeded, add_user_argument
+from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
+from gateway.cli.parsers import add_user_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
-REFUSALS: Final = (400, 404)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -30,14 +29,19 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     commands = parser.add_subparsers(dest="schedule_command", metavar="COMMAND", required=True)
     listing = commands.add_parser("list", help="what is due first", description="List what is due first.")
-    listing.add_argument("--destination", metavar="NAME", help="only what is for it, as in orders.eu or topic://prices")
+    listing.add_argument(
+        "--destination",
+        metavar="NAME",
+        type=_destination,
+        help="only what is for it, as in orders.eu or topic://prices",
+    )
     listing.add_argument("--limit", metavar="N", type=_limit, default=LIMIT_DEFAULT, help="(default: %(default)s)")
     listing.add_argument("--data", metavar="DIR", help="read this store directory instead of asking a gateway")
     cancelling = commands.add_parser(
         "cancel", help="cancel scheduled messages", description="Cancel scheduled messages: they never fire (again)."
     )
     cancelling.add_argument("ids", metavar="ID", nargs="*", help="as in 'list', or in scheduledJobId of a message")
-    cancelling.add_argument("--destination", metavar="NAME", help="all that are for it")
+    cancelling.add_argument("--destination", metavar="NAME", type=_destination, help="all that are for it")
     for one in (listing, cancelling):
         one.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
         add_user_argument(one)
@@ -45,18 +49,12 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        if arguments.schedule_command == "list":
-            return _list(arguments)
-        if bool(arguments.ids) == bool(arguments.destination):
-            print("penstock: cancel takes either ids or --destination", file=sys.stderr)
-            return exit_codes.USAGE
-        return _cancel(arguments)
-    except (PasswordNeeded, HttpError) as error:
-        return tell(error, *REFUSALS)
-    except LookupError as error:
-        print(f"penstock: {error.args[0]}", file=sys.stderr)
-        return exit_codes.FAILED
+    if arguments.schedule_command == "list":
+        return _list(arguments)
+    if bool(arguments.ids) == bool(arguments.destination):
+        print("penstock: cancel takes either ids or --destination", file=sys.stderr)
+        return exit_codes.USAGE
+    return _cancel(arguments)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -82,23 +80,13 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Raises: LookupError."""
+    """Raises: StoreError."""
     from config.values import Destination
-    from engine.errors import PenstockError
     from engine.store.scheduled import scheduled_in
 
-    wanted = ""
-    if arguments.destination is not None:
-        try:
-            wanted = Destination().show(Destination().parse(arguments.destination))
-        except ValueError:
-            raise LookupError(
-                f"--destination is {arguments.destination!r}, allowed is {Destination().allowed}"
-            ) from None
-    try:
-        pending, found = scheduled_in(arguments.data, wanted, arguments.limit + 1)
-    except PenstockError as error:
-        raise LookupError(str(error)) from error
+    kind = Destination()
+    wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))
+    pending, found = scheduled_in(arguments.data, wanted, arguments.limit + 1)
     return {
         "pending": pending,
         "next_due_ms": found[0]["due_ms"] if found and not wanted else 0,
@@ -123,3 +111,14 @@ def _limit(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_MOST:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {LIMIT_MOST}")
+
+
+def _destination(text: str) -> str:
+    """Return what names a destination, as it was written."""
+    from config.values import Destination
+
+    try:
+        Destination().parse(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}, allowed is {Destination().allowed}") from None
+    return text
