@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.scram import hash_password
+from tests.support.certificates import Certificates
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.scenarios import run_scenarios
 
@@ -26,6 +27,12 @@ SCENARIOS = (
     "transactedReceiveWithRollback",
     "closedTransactedSessionRollsBack",
     "clientAcknowledge",
+    "dupsOkAcknowledge",
+    "individualAcknowledge",
+    "noAcknowledge",
+    "acknowledgeTypes",
+    "listenerThatThrows",
+    "compositeDestination",
     "recover",
     "deadLetter",
     "redeliveryPolicy",
@@ -98,6 +105,33 @@ def test_login(command: list[str], start_gateway: StartGateway) -> None:
     verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
     gateway = start_gateway(f"users:\n  alice:\n    verifiers:{verifiers}\n")
     assert run(command, gateway, "wrongPassword") == {"wrongPassword": ""}
+
+
+def test_over_tls(command: list[str], start_gateway: StartGateway, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    gateway = start_gateway(certificates.configuration())
+    options = f"transport.trustStoreLocation={certificates.trust_store('secret')}&transport.trustStorePassword=secret"
+    uri = f"amqps://localhost:{gateway.stomp_port}?{options}"
+    assert run(command, gateway, "queueInOrder", "largeMessage", uri=uri) == {"queueInOrder": "", "largeMessage": ""}
+
+
+def test_a_broker_that_stops_is_heard_of(command: list[str], start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
+    process = subprocess.Popen(
+        [*command, f"amqp://127.0.0.1:{gateway.stomp_port}", "exceptionListener"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        gateway.terminate()
+        out, _ = process.communicate(timeout=RUN_LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert out == "ok exceptionListener\n"
 
 
 def test_reconnect_after_kill_9(command: list[str], start_gateway: StartGateway) -> None:

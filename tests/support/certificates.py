@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
 from pathlib import Path
 
 import trustme
@@ -30,6 +31,13 @@ class Certificates:
         if certificate is not None:
             context.load_cert_chain(certificate)
         return context
+
+    def trust_store(self, password: str) -> Path:
+        """Return a key store of Java that holds the authority."""
+        file = self.directory / "trust.p12"
+        command = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(self.ca), "-storetype", "PKCS12"]
+        subprocess.run([*command, "-keystore", str(file), "-storepass", password], check=True, capture_output=True)
+        return file
 
     def configuration(self, client_certificate: str = "") -> str:
         """Return the lines of penstock.yaml that take TLS, and clients' certificates if that is said."""

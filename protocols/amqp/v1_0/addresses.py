@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
 from engine.composite import Composite, CompositeSource, Destination, Source
 from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from protocols.amqp.v1_0.errors import InvalidField
+from protocols.amqp.v1_0.errors import InvalidField, NotFound
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection
@@ -20,6 +21,7 @@ _PREFIXES: Final = (
     ("/topic/", TOPIC),
 )
 
+ENCODED_PREFIX: Final = "/queues/"  # RabbitMQ's second version of addresses: the name is percent-encoded
 PARTS_MOST: Final = 100  # of a composite destination
 
 # Capabilities of a terminus that say what kind of node it is.
@@ -79,6 +81,11 @@ def _resolve(
 
 
 def _without_prefix(text: str) -> tuple[int, str]:
+    """Return kind and name of one address, 0 where no prefix says the kind.  Raises: NotFound."""
+    if text.startswith("$"):  # nodes of management and of tokens that other services have; no queue is meant
+        raise NotFound(f"there is no node {text[:80]!r} here")
+    if text.startswith(ENCODED_PREFIX):
+        return QUEUE, unquote(text[len(ENCODED_PREFIX) :])
     for prefix, kind in _PREFIXES:
         if text.startswith(prefix):
             return kind, text[len(prefix) :]

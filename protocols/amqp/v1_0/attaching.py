@@ -12,13 +12,14 @@ from config.destination_options import NO_CONSUMER_OPTIONS
 from engine.composite import Destination
 from engine.composite import Source as FoundSource
 from engine.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
-from engine.errors import EngineError, LimitReached
+from engine.errors import EngineError, LimitReached, SubscriptionInUse
+from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.amqp.v1_0.addresses import source_of, target_of
 from protocols.amqp.v1_0.coordination import Coordinator
 from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.errors import InvalidField, LinkError, NotFound, TooManyLinks, error_of
+from protocols.amqp.v1_0.errors import InvalidField, LinkError, LinkStolen, NotFound, TooManyLinks, error_of
 from protocols.amqp.v1_0.incoming_link import IncomingLink
 from protocols.amqp.v1_0.link import Link
 from protocols.amqp.v1_0.outgoing_link import OutgoingLink, SubscriptionLink
@@ -126,7 +127,12 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
     link = OutgoingLink(
         session, frame.name, handle, frame.handle, frame.snd_settle_mode == SETTLED, source.default_outcome
     )
-    consumer = connection.broker.subscribe(connection, found, options)
+    try:
+        consumer = connection.broker.subscribe(connection, found, options)
+    except SubscriptionInUse:
+        if not _steal(session, frame.name, options):
+            raise
+        consumer = connection.broker.subscribe(connection, found, options)
     consumer.adapter = link
     link.consumer = consumer
     link.node = node
@@ -137,6 +143,30 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
     if session.is_shut:
         connection.broker.hold(consumer, False)
     connection.broker.start(consumer)
+
+
+def _steal(session: AmqpSession, name: str, options: SubscribeOptions) -> bool:
+    """Take a durable subscription from another connection of the same container; say whether that had it.
+
+    So a client that has lost its connection goes on before the gateway has noticed (transport 2.6.1).  On one
+    connection JMS has the second consumer refused, and of two connections with one client id the second connection.
+    """
+    connection = session.connection
+    key = (connection.container_id, options.subscription)
+    if options.is_shared or not options.is_durable:
+        return False
+    for client in list(connection.broker.clients.values()):
+        for consumer in client.consumers.values():
+            link = consumer.adapter
+            if (
+                client is not connection
+                and isinstance(link, OutgoingLink)
+                and link.durable == key
+                and link.name == name
+            ):
+                link.detach(LinkStolen(f"another connection of {key[0][:200]!r} has attached {name[:200]!r}"), None)
+                return True
+    return False
 
 
 def _attach_subscription(session: AmqpSession, frame: Attach, handle: int) -> None:

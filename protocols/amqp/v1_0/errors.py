@@ -99,6 +99,12 @@ class ParkedTooMuch(LinkError):
     condition: ClassVar[str] = "parked-too-much"
 
 
+class LinkStolen(LinkError):
+    """Another connection of the same container has attached a link of this name."""
+
+    condition: ClassVar[str] = "link-stolen"
+
+
 class InvalidField(LinkError):
     condition: ClassVar[str] = "invalid-field"
 
@@ -129,6 +135,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "errant-link": "amqp:session:errant-link",
     "unknown-transaction": "amqp:transaction:unknown-id",
     "transfer-limit-exceeded": "amqp:link:transfer-limit-exceeded",
+    "link-stolen": "amqp:link:stolen",
     "message-size-exceeded": "amqp:link:message-size-exceeded",
     "invalid-field": "amqp:invalid-field",
     "not-implemented": "amqp:not-implemented",

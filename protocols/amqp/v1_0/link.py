@@ -48,8 +48,9 @@ class Link:
     def close(self, is_lost: bool, is_closing: bool) -> None:
         """Let go of everything.  is_closing: the peer wants the terminus gone, not only the link."""
 
-    def detach(self, error: PenstockError) -> None:
-        """End the link because of an error; its terminus stays."""
+    def detach(self, error: PenstockError, is_closed: bool | None = True) -> None:
+        """End the link because of an error; its terminus stays.  is_closed: what the peer is told, None for not."""
         self.is_detaching = True
         self.close(False, False)
-        self.session.connection.send(encode_frame(self.session.channel, Detach(self.handle, True, error_of(error))))
+        detach = Detach(self.handle, is_closed, error_of(error))
+        self.session.connection.send(encode_frame(self.session.channel, detach))

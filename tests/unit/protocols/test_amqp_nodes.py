@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.performatives import Attach, Close, Detach, Disposition
-from protocols.amqp.v1_0.states import Accepted
+from protocols.amqp.v1_0.performatives import Attach, Close, Detach, Disposition, Transfer
+from protocols.amqp.v1_0.states import Accepted, Declared, TransactionalState
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.values import Symbol, UInt
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, said, text
@@ -126,15 +126,33 @@ def test_closing_the_link_ends_the_subscription() -> None:
     assert gateway.broker.subscriptions.named == {}
 
 
-def test_a_durable_subscription_has_one_consumer() -> None:
+def test_a_durable_subscription_has_one_consumer_of_a_connection() -> None:
     gateway = AmqpGateway()
-    for container, condition in (("me", ""), ("me", "amqp:resource-locked"), ("other", "")):
-        peer = gateway.amqp_session(container=container)
-        peer.send(Attach("sub", 1, True, source=durable("t"), target=Target()))
-        if condition:
-            assert peer.refusal()[0] == condition
-        else:
-            assert peer.one(Attach).source == durable("t")
+    peer = gateway.amqp_session(container="me")
+    peer.attach_receiver(None, 1, name="sub", source=durable("t"))
+    peer.send(Attach("sub", 2, True, source=durable("t"), target=Target()))
+    assert peer.refusal()[0] == "amqp:resource-locked"
+    other = gateway.amqp_session(container="other")
+    other.attach_receiver(None, name="sub", source=durable("t"))
+    assert peer.take() == []
+
+
+def test_another_connection_of_the_container_steals_it() -> None:
+    gateway = AmqpGateway()
+    first = gateway.amqp_session(container="me")
+    first.attach_receiver(None, 1, name="sub", source=durable("t"), credit=10)
+    sender = gateway.amqp_session(container="sender")
+    sender.attach_sender("t", 0, capabilities=capabilities("topic"))
+    sender.publish("a")
+    assert len(first.transfers()) == 1
+    second = gateway.amqp_session(container="me")
+    second.attach_receiver(None, 1, name="sub", source=durable("t"), credit=10)
+    detach = first.one(Detach)
+    assert (said(detach)[0], detach.closed) == ("amqp:link:stolen", None)
+    assert len(second.transfers()) == 1, "what the first had goes to the second"
+    first.send(Detach(1))
+    sender.publish("b")
+    assert len(second.transfers()) == 1
 
 
 def look_up(peer: AmqpPeer, name: str, *wished: str) -> None:
@@ -207,3 +225,57 @@ def test_a_browser_removes_nothing_and_ends_by_drain() -> None:
     peer.take()
     peer.attach_receiver("q", handle=2, credit=5)
     assert texts(peer) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("address", "wished", "kind", "names"),
+    [
+        ("a", (), "queue", ["a"]),
+        ("topic://a", (), "topic", ["a"]),
+        ("/topic/a", (), "topic", ["a"]),
+        ("topic://a", ("queue",), "queue", ["a"]),
+        ("/queues/a%2Fb%20c", (), "queue", ["a/b c"]),
+        ("topic://a,b", (), "topic", ["a", "b"]),
+        ("a,b", ("topic",), "topic", ["a", "b"]),
+    ],
+)
+def test_addresses_of_producers(address: str, wished: tuple[str, ...], kind: str, names: list[str]) -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_session()
+    peer.attach_sender(address, capabilities=capabilities(*wished) or None)
+    peer.publish("x")
+    destinations = gateway.broker.destinations
+    made = destinations.queues if kind == "queue" else destinations.topics
+    assert [name for name in names if made[name].enqueued_count == 1] == names
+
+
+def test_a_composite_reaches_queues_and_topics_and_is_consumed_from_both() -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_session()
+    peer.attach_receiver("queue://a,topic://b", 1, credit=10)
+    peer.attach_sender("queue://a,topic://b", 0)
+    peer.transfer(text("x"))
+    assert len([frame for frame in peer.take() if isinstance(frame, Transfer)]) == 2
+
+
+def test_a_composite_is_sent_to_whole_in_a_transaction() -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_session()
+    peer.attach_sender("a,b", 0)
+    peer.attach_coordinator(9)
+    peer.transfer(b"\x00\x53\x77\x00\x53\x31\x45", 9)
+    declared = peer.one(Disposition).state
+    assert isinstance(declared, Declared)
+    peer.transfer(text("x"), 0, state=TransactionalState(declared.txn_id))
+    peer.take()
+    assert gateway.stats("a").depth == gateway.stats("b").depth == 0
+    discharge = b"\x00\x53\x77\x00\x53\x32\xc0\x0c\x02\xa0\x08" + declared.txn_id + b"\x42"
+    peer.transfer(discharge, 9)
+    assert gateway.stats("a").depth == gateway.stats("b").depth == 1
+
+
+@pytest.mark.parametrize("address", ["$cbs", "$management", "a,$cbs"])
+def test_nodes_of_other_services_are_not_made(address: str) -> None:
+    peer = AmqpGateway().amqp_session()
+    peer.send(Attach("s", 0, False, source=Source(), target=Target(address), initial_delivery_count=0))
+    assert peer.refusal()[0] == "amqp:not-found"

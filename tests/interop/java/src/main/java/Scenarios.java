@@ -76,7 +76,7 @@ public class Scenarios {
   // -- help
 
   Connection connect(String options, String clientId) throws JMSException {
-    JmsConnectionFactory factory = new JmsConnectionFactory(options.isEmpty() ? uri : uri + "?" + options);
+    JmsConnectionFactory factory = new JmsConnectionFactory(options.isEmpty() ? uri : uri + (uri.contains("?") ? "&" : "?") + options);
     Connection connection = factory.createConnection();
     connections.add(connection);
     if (clientId != null) {
@@ -335,6 +335,90 @@ public class Scenarios {
     first.acknowledge();
     session.close();
     nothing(plain.createConsumer(queue(plain)));
+  }
+
+  void dupsOkAcknowledge() throws JMSException {
+    Session plain = session();
+    send(plain, queue(plain), "a", "b");
+    Session session = session(Session.DUPS_OK_ACKNOWLEDGE);
+    MessageConsumer consumer = session.createConsumer(queue(session));
+    expect("a", text(consumer));
+    expect("b", text(consumer));
+    session.close();
+    nothing(plain.createConsumer(queue(plain)));
+  }
+
+  void individualAcknowledge() throws JMSException {
+    Session plain = session();
+    send(plain, queue(plain), "a", "b", "c");
+    Session session = session(101); // Qpid JMS: each message for itself
+    MessageConsumer consumer = session.createConsumer(queue(session));
+    expect("a", text(consumer));
+    Message second = consumer.receive(LIMIT_MS);
+    expect("c", text(consumer));
+    second.acknowledge();
+    session.close();
+    MessageConsumer again = plain.createConsumer(queue(plain));
+    List<String> left = new ArrayList<>(List.of(text(again), text(again)));
+    Collections.sort(left);
+    expect(List.of("a", "c"), left);
+    nothing(again);
+  }
+
+  void noAcknowledge() throws JMSException {
+    Session plain = session();
+    send(plain, queue(plain), "a", "b");
+    Session session = session(100); // Qpid JMS: settled as they are sent
+    MessageConsumer consumer = session.createConsumer(queue(session));
+    expect("a", text(consumer));
+    expect("b", text(consumer));
+    session.close();
+    nothing(plain.createConsumer(queue(plain)));
+  }
+
+  /** What an application says of a message by JMS_AMQP_ACK_TYPE: released comes back, failed comes back counted. */
+  void acknowledgeTypes() throws JMSException {
+    Session plain = session();
+    send(plain, queue(plain), "x");
+    Session session = session(101);
+    MessageConsumer consumer = session.createConsumer(queue(session));
+    int[] types = {3, 4, 1};
+    int[] counts = {1, 1, 2};
+    for (int index = 0; index < types.length; index++) {
+      Message message = consumer.receive(LIMIT_MS);
+      expect(counts[index], message.getIntProperty("JMSXDeliveryCount"));
+      message.setIntProperty("JMS_AMQP_ACK_TYPE", types[index]);
+      message.acknowledge();
+    }
+    nothing(consumer);
+  }
+
+  void listenerThatThrows() throws Exception {
+    Session plain = session();
+    send(plain, queue(plain), "x");
+    CountDownLatch latch = new CountDownLatch(3);
+    Session session = session();
+    session
+        .createConsumer(queue(session))
+        .setMessageListener(
+            message -> {
+              latch.countDown();
+              if (latch.getCount() > 0) {
+                throw new IllegalStateException("not yet");
+              }
+            });
+    expect(true, latch.await(LIMIT_MS, TimeUnit.MILLISECONDS));
+    session.close();
+    nothing(plain.createConsumer(queue(plain)));
+  }
+
+  void compositeDestination() throws JMSException {
+    Session session = session();
+    Queue one = session.createQueue("jms." + name + ".one");
+    Queue two = session.createQueue("jms." + name + ".two");
+    send(session, session.createQueue(one.getQueueName() + "," + two.getQueueName()), "to both");
+    expect("to both", text(session.createConsumer(one)));
+    expect("to both", text(session.createConsumer(two)));
   }
 
   void deadLetter() throws JMSException {
@@ -693,6 +777,31 @@ public class Scenarios {
     connections.add(connection);
     connection.start();
     send(connection.createSession(), queue(connection.createSession()), "x");
+  }
+
+  /** The test stops the gateway: the exception listener hears of it, and everything is closed. */
+  void exceptionListener() throws Exception {
+    Connection connection = connect("", null);
+    Session session = connection.createSession(Session.AUTO_ACKNOWLEDGE);
+    MessageConsumer consumer = session.createConsumer(queue(session));
+    CountDownLatch heard = new CountDownLatch(1);
+    List<JMSException> errors = Collections.synchronizedList(new ArrayList<>());
+    connection.setExceptionListener(
+        error -> {
+          errors.add(error);
+          heard.countDown();
+        });
+    System.out.println("ready");
+    System.out.flush();
+    expect(true, heard.await(LIMIT_MS, TimeUnit.MILLISECONDS));
+    expect(1, errors.size());
+    expect(true, errors.get(0).getMessage().contains("the gateway is shutting down"));
+    try {
+      consumer.receive(LIMIT_MS);
+      throw new AssertionError("a consumer outlives its connection");
+    } catch (JMSException expected) {
+      // as it should be
+    }
   }
 
   /** Prints each step: the test kills and restarts the gateway in between. */
