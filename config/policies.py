@@ -383,6 +383,7 @@ class QueuePolicy:
     max_consumers: int = UNLIMITED
     purge_on_no_consumers: bool = False  # while no consumer is there, nothing waits: it is dropped
     ring_size: int = UNLIMITED  # beyond so many the oldest is dropped
+    non_destructive: bool = False  # what is acknowledged stays, and every consumer gets everything
     strict_order_dispatch: bool = False  # one consumer until its window is full, not in turn
     use_consumer_priority: bool = True
     prioritized_messages: bool = True  # False: JMSPriority does not change the order; ActiveMQ's default

@@ -165,6 +165,7 @@ ADDRESS: Final[Tree] = {
     "group-buckets": Leaf("queue.group_buckets", Integer(0, 10_000_000, unlimited=True)),
     "group-first-key": Leaf("queue.group_first_key", PropertyName()),
     "group-idle-timeout-ms": Leaf("queue.group_idle_timeout_ms", Duration(1, YEAR_MS, unlimited=True)),
+    "non-destructive": Leaf("queue.non_destructive", Boolean()),
     "max-consumers": Leaf("queue.max_consumers", Integer(0, INTEGER_MAX, unlimited=True)),
     "purge-on-no-consumers": Leaf("queue.purge_on_no_consumers", Boolean()),
     "ring-size": Leaf("queue.ring_size", Integer(1, 10**12, unlimited=True)),

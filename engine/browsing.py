@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.consumer import Consumer
 from engine.delivery import READY, Delivery
+from engine.keeping import Audience
 from engine.lane import Lane, position_of
 from engine.queue import Queue
 
@@ -40,6 +41,16 @@ class Browsing:
             self._copy(lane, view.lane(lane.priority))
         return view
 
+    def join(self, queue: Queue, selector_text: str) -> Queue:
+        """Return a queue that shows what ``queue`` keeps, and what comes to it.  Raises: InvalidSelector."""
+        view = self.open(queue, selector_text)
+        assert view.feed is not None, "a view has a feed"
+        view.feed.is_of_kept = True
+        if queue.audience is None:
+            queue.audience = Audience(self.broker)
+        queue.audience.views.append(view)
+        return view
+
     def close(self, consumer: Consumer) -> None:
         """Let go of a browser's picture."""
         view = consumer.queue
@@ -48,10 +59,20 @@ class Browsing:
         view.is_closed = True
         if feed.replay is not None:
             self.broker.replays.close(feed.replay)
+        if feed.is_of_kept:
+            self._leave(feed.source_id, view)
         del self.broker.destinations.feeds[feed.number]
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         self.broker.let_go(view)
+
+    def _leave(self, source_id: int, view: Queue) -> None:
+        queue = self.broker.destinations.queues_by_id.get(source_id)
+        if queue is None or queue.audience is None:
+            return  # it has been deleted
+        queue.audience.views.remove(view)
+        if not queue.audience.views:
+            queue.audience = None
 
     def tell_ends(self) -> None:
         """Tell those that have seen everything."""

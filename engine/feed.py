@@ -24,6 +24,7 @@ class Feed:
     subscription: the named one that it belongs to; None for one that ends with its consumer.
     passed: entries of a durable subscription that its selector does not match, to be settled.
     is_browser: it shows what waits, and its deliveries change nothing.
+    is_of_kept: it shows what a queue keeps that is non_destructive, and goes on with what comes.
     replay: it shows what the log keeps, settled or not; None for what shows only what waits.
     """
 
@@ -36,6 +37,7 @@ class Feed:
         "subscription",
         "passed",
         "is_browser",
+        "is_of_kept",
         "replay",
     )
 
@@ -48,4 +50,5 @@ class Feed:
         self.subscription: Subscription | None = None
         self.passed = SubscriptionBatch(queue_id, DROPPED, CAUSE_NOT_SELECTED)
         self.is_browser = False
+        self.is_of_kept = False
         self.replay: Replay | None = None

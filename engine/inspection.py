@@ -94,7 +94,7 @@ def _queue_stats(queue: Queue) -> DestinationStats:
         queue.depth,
         queue.in_flight_count,
         queue.delayed_count,
-        len(queue.consumers),
+        queue.consumer_count(),
         queue.enqueued_count,
         queue.delivered_count,
         queue.acknowledged_count,

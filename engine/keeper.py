@@ -104,7 +104,7 @@ class Keeper:
         self._settle(broker, dropped, CAUSE_REPLACED)
         policy = self.queue.settings.queue
         dropped = []
-        if policy.purge_on_no_consumers and not self.queue.consumers:
+        if policy.purge_on_no_consumers and not self.queue.consumer_count():
             self._keep_ring(broker, 0, dropped)
             self._settle(broker, dropped, CAUSE_PURGED)
         elif policy.ring_size >= 0:

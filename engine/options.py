@@ -50,6 +50,7 @@ class SubscribeOptions:
     is_retroactive: a topic's recent messages come first.
     replay: None for a consumer; else it only reads, from there on, what a queue or topic was ever sent and still keeps.
     pending_limit: ActiveMQ maximumPendingMessageLimit of a topic consumer, below the address's; 0 is ignored.
+    is_taking: it takes messages also of a queue that keeps them (``non_destructive``): the broker's own work.
     remarks: what the adapter found without effect, in words, for ``why``.
     redelivery: field of RedeliveryPolicy -> value, above what address, listener and connection say.
     """
@@ -73,5 +74,6 @@ class SubscribeOptions:
     rate: int | None = None
     pending_limit: int = 0
     is_credited: bool = False
+    is_taking: bool = False
     remarks: tuple[str, ...] = ()
     redelivery: Mapping[str, object] = field(default_factory=lambda: NO_OVERRIDES)

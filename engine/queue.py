@@ -18,6 +18,7 @@ from engine.settlement import SettlementBatch
 if TYPE_CHECKING:
     from engine.feed import Feed
     from engine.keeper import Keeper
+    from engine.keeping import Audience
     from engine.pending import PendingLimit
     from engine.selection import Selection
 
@@ -40,6 +41,8 @@ class Queue:
     mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
     one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
     dispatch at the end of this turn.
+    audience: of a queue that keeps what is acknowledged (non_destructive), None for any other; such a queue is choosy,
+    so that no other pays for it.
     keeper: drops what a last-value or ring queue is not to keep, None for any other.
     is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
     by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
@@ -85,6 +88,7 @@ class Queue:
         "is_watched",
         "has_groups",
         "keeper",
+        "audience",
         "dropped_count",
     )
 
@@ -134,6 +138,7 @@ class Queue:
         self.is_choosy = self.has_choosy_settings
         self.has_groups = False
         self.keeper: Keeper | None = None
+        self.audience: Audience | None = None
         self.dropped_count = 0
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
@@ -172,6 +177,8 @@ class Queue:
                 self.keeper.message_came(message, lane.newest(message))
             if self.selection is not None:
                 self.selection.lookout.arrived(lane, message)
+            if self.audience is not None:
+                self.audience.show(message)
         if self.pending is not None and self.pending.is_exceeded(self.depth):
             self.pending.evict(self)
 
@@ -185,6 +192,10 @@ class Queue:
             if lane.next_load < lane.tail:
                 return True
         return self.feed is not None and self.feed.replay is not None and self.feed.replay.has_more()
+
+    def consumer_count(self) -> int:
+        """Return how many consumers there are, those with views of their own included."""
+        return len(self.consumers) + (0 if self.audience is None else len(self.audience.views))
 
     def fault(self) -> str:
         """Return why the disk refused the last page of a lane, "" if none was."""
@@ -267,6 +278,7 @@ def _is_choosy(settings: AddressSettings) -> bool:
         policy.exclusive_consumer
         or policy.strict_order_dispatch
         or policy.consumers_before_dispatch > 0
+        or policy.non_destructive
         or is_keeping(settings)
         or not settings.redelivery.non_blocking_redelivery
     )

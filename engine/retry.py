@@ -79,7 +79,7 @@ class Retry(Client, TimerTarget):
         # What fails again while this runs comes back behind this offset, and is not for this run.
         self.end_offset = broker.store.append_offset()
         broker.connect(self)
-        options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector)
+        options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector, is_taking=True)
         try:
             self.consumer = broker.subscribe_own(self, queue, options)
         except EngineError:

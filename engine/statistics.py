@@ -107,7 +107,7 @@ class Statistics:
             "dispatchCount": sum(one.delivered_count for one in queues) + (past.delivered_count if past else 0),
             "expiredCount": sum(one.expired_count for one in queues) + (past.expired_count if past else 0),
             "inflightCount": sum(queue.in_flight_count for queue in queues),
-            "consumerCount": sum(len(queue.consumers) for queue in queues),
+            "consumerCount": sum(queue.consumer_count() for queue in queues),
         }
 
     def _of_consumer(self, consumer: Consumer) -> Values:

@@ -50,12 +50,13 @@ class Subscribing(DestinationWatcher):
             return self._add(client, self.broker.replays.open(client, source, options, options.replay), options, window)
         if isinstance(source, Queue):
             queue = source
+            count = source.consumer_count()
             if options.is_browser:
                 queue = self.broker.browsing.open(source, options.selector)
-            elif 0 <= source.settings.queue.max_consumers <= len(source.consumers):
-                raise LimitReached(
-                    f"{source.uri()} has {len(source.consumers)} consumers, which is its limit (max_consumers)"
-                )
+            elif 0 <= source.settings.queue.max_consumers <= count:
+                raise LimitReached(f"{source.uri()} has {count} consumers, which is its limit (max_consumers)")
+            else:
+                queue = self._read_from(source, options)
             return self._add(client, queue, options, window)
         if isinstance(source, CompositeSource):
             return self._subscribe_to_several(client, source, options, window)
@@ -136,6 +137,12 @@ class Subscribing(DestinationWatcher):
         self.broker.slow_consumers.added(consumer)
         return consumer
 
+    def _read_from(self, queue: Queue, options: SubscribeOptions) -> Queue:
+        """Return what a consumer of ``queue`` takes from: a view, if the queue keeps what is acknowledged."""
+        if queue.kind != QUEUE or not queue.settings.queue.non_destructive or options.is_taking:
+            return queue
+        return self.broker.browsing.join(queue, options.selector)
+
     def _subscribe_to_several(
         self, client: Client, source: CompositeSource, options: SubscribeOptions, window: Window
     ) -> Consumer:
@@ -187,7 +194,7 @@ class Subscribing(DestinationWatcher):
         for queue in queues:
             is_readable = self.broker.access.allows(client, "read", queue.kind, queue.name)
             if queue is not anchor and is_readable:
-                siblings.add(self._add(client, queue, options, window))
+                siblings.add(self._add(client, self._read_from(queue, options), options, window))
         if wildcards or subscription is not None:
             self.joinable.append(siblings)
         return lead
@@ -198,10 +205,10 @@ class Subscribing(DestinationWatcher):
             return
         if not self.broker.access.allows(lead.client, "read", queue.kind, queue.name):
             return
-        consumer = self._add(lead.client, queue, siblings.options, lead.window)
+        consumer = self._add(lead.client, self._read_from(queue, siblings.options), siblings.options, lead.window)
         siblings.add(consumer)
         if lead.is_started:
-            queue.start_consumer(consumer)
+            consumer.queue.start_consumer(consumer)
 
     def _close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
         broker = self.broker

@@ -41,7 +41,9 @@ class Purge(Client, TimerTarget):
         self.is_done = False
         broker.connect(self)
         try:
-            self.consumer = broker.subscribe_own(self, queue, SubscribeOptions(AUTO, name="purge", selector=selector))
+            self.consumer = broker.subscribe_own(
+                self, queue, SubscribeOptions(AUTO, name="purge", selector=selector, is_taking=True)
+            )
         except EngineError:
             broker.disconnect(self, is_lost=False)
             raise
@@ -110,8 +112,8 @@ class Upkeep(TimerTarget):
             if destination.subscriptions:
                 raise DestinationInUse(f"{uri} has {len(destination.subscriptions)} subscriptions")
         else:
-            if destination.consumers:
-                raise DestinationInUse(f"{uri} has {len(destination.consumers)} consumers")
+            if destination.consumer_count():
+                raise DestinationInUse(f"{uri} has {destination.consumer_count()} consumers")
             if destination.depth and not is_forced:
                 raise DestinationInUse(f"{uri} holds {destination.depth} messages; purging it first makes room")
             self.broker.flush_settlements()
@@ -138,7 +140,7 @@ class Upkeep(TimerTarget):
 
     def timer_fired(self, key: int) -> None:
         queue = self.broker.destinations.queues_by_id.get(key)
-        if queue is None or queue.consumers:
+        if queue is None or queue.consumer_count():
             return
         most = queue.settings.queue.auto_delete_message_count
         if queue.depth == 0 or most < 0 or queue.depth <= most:

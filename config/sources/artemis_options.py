@@ -28,10 +28,6 @@ _CLIENT: Final = "of HornetQ's own client"
 _ROUTING: Final = "a client says whether it means a queue or a topic"
 _CONSOLE: Final = "there is no JMX; see /metrics and penstock stat"
 _FILES: Final = "a file is read at start; what it no longer names stays"
-_DESTRUCTIVE: Final = (
-    "what is acknowledged leaves a queue; a topic gives its past to whoever subscribes with retroactive; only false is "
-    "taken"
-)
 _STORE: Final = "the store has a directory and a format of its own"
 
 
@@ -199,7 +195,7 @@ ADDRESS_SETTING: Final = table(
     ),
     honoured("default-last-value-queue", _BOOLEAN, "true", "queue.last_value"),
     honoured("default-last-value-key", PropertyName(), "symbol", "queue.last_value_key"),
-    refused("default-non-destructive", _DESTRUCTIVE, "false"),
+    honoured("default-non-destructive", _BOOLEAN, "true", "queue.non_destructive"),
     honoured("default-exclusive-queue", _BOOLEAN, "true", "queue.exclusive_consumer"),
     honoured("default-consumers-before-dispatch", Integer(0, 1_000_000), "2", "queue.consumers_before_dispatch"),
     honoured(
@@ -250,7 +246,7 @@ QUEUE: Final = table(
     honoured("exclusive", _BOOLEAN, "true", "queue.exclusive_consumer"),
     honoured("last-value", _BOOLEAN, "true", "queue.last_value"),
     honoured("last-value-key", PropertyName(), "symbol", "queue.last_value_key"),
-    refused("non-destructive", _DESTRUCTIVE, "false"),
+    honoured("non-destructive", _BOOLEAN, "true", "queue.non_destructive"),
     honoured("consumers-before-dispatch", Integer(0, 1_000_000), "2", "queue.consumers_before_dispatch"),
     honoured("delay-before-dispatch", Integer(0, YEAR_MS, unlimited=True), "500", "queue.delay_before_dispatch_ms"),
     honoured("group-rebalance", _BOOLEAN, "true", "queue.group_rebalance"),

@@ -88,6 +88,8 @@ class Acknowledging:
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
         feed = consumer.queue.feed
         if not is_ack and feed is not None and feed.is_browser:
+            if feed.is_of_kept:
+                raise InvalidHeader("NACK names a message of a queue that keeps its messages (non-destructive)")
             shower = "browser" if feed.replay is None else "replay"
             raise InvalidHeader(f"NACK names a message of a {shower}; a {shower} only looks, and may ACK or leave it")
         if name is not None:

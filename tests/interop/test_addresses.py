@@ -50,6 +50,7 @@ addresses:
   - {match: given-up.>, nack: dead-letter, dead-letters: {strategy: individual}}
   - {match: back.>, nack: requeue}
   - {match: each.>, prefetch-top-up: each-ack, prefetch: {queue-prefetch: 4}}
+  - {match: kept.>, non-destructive: true}
   - {match: half.>, prefetch: {queue-prefetch: 4}}
 """
 
@@ -367,6 +368,20 @@ def test_what_a_nack_does(
     client.close()
 
 
+def test_everybody_gets_all_of_a_queue_that_keeps_its_messages(connect: Connect, unique: Unique) -> None:
+    first, second, queue = connect(), connect(), f"/queue/kept.{unique('q')}"
+    first.send(queue, "1")
+    first.subscribe(queue, "client")
+    first.send(queue, "2")
+    seen = [first.message(), first.message()]
+    first.ack(seen[1])
+    second.subscribe(queue)
+    first.send(queue, "3")
+    assert second.bodies(3) == ["1", "2", "3"] and first.message().body == "3"
+    for client in (first, second):
+        client.close()
+
+
 @pytest.mark.parametrize(("address", "after"), [("half", [0, 2, 0, 2]), ("each", [1, 1, 1, 1])])
 def test_when_a_full_window_is_topped_up(address: str, after: list[int], connect: Connect, unique: Unique) -> None:
     client, queue = connect(), f"/queue/{address}.{unique('q')}"
@@ -416,7 +431,7 @@ def test_what_all_addresses_hold_together_has_a_limit(start_gateway: StartGatewa
     [
         "newest", "ring", "expired", "no route", "ingress", "purge", "auto-create", "auto-delete", "paging",
         "patience", "exclusive", "max-consumers", "order", "pending limit", "blame", "past", "priorities", "watched",
-        "top-up", "pull",
+        "top-up", "pull", "kept",
     ],
 )  # fmt: skip
 def test_ruby(scenario: str, version: str, ruby: str, addressed: GatewayProcess, unique: Unique) -> None:

@@ -145,6 +145,15 @@ SCENARIOS = {
     client.ack(held[1])
     same(client.bodies(2), %w[4 5])
   },
+  "kept" => lambda {
+    first, second = Client.new, Client.new
+    2.times { |number| first.send(at("kept"), number.to_s) }
+    first.subscribe(at("kept"))
+    messages = Array.new(2) { first.message }
+    first.ack(messages.last)
+    second.subscribe(at("kept"))
+    same([messages.map(&:body), second.bodies(2)], [%w[0 1], %w[0 1]])
+  },
   "pull" => lambda {
     client, place = Client.new, at("pull")
     2.times { |number| client.send(place, number.to_s) }
