@@ -157,6 +157,7 @@ class AmqpLimits:
 
     max_frame_size: int = 128 * KIB  # of a frame, both ways
     body_bytes: int = 100 * MIB  # of a message, over all its frames
+    partial_bytes: int = 256 * MIB  # of messages of a connection whose frames are not all there
     channel_max: int = 255  # the highest channel: one session less than there may be
     handle_max: int = 9_999  # the same of the links of a session
     links: int = 10_000  # of all sessions of a connection

@@ -257,6 +257,7 @@ SERVER: Final[Tree] = {
         "limits": {
             "max-frame-size": Leaf("amqp.limits.max_frame_size", Bytes(512, 16 * MIB)),
             "body-bytes": Leaf("amqp.limits.body_bytes", Bytes(512, 1 * GIB)),
+            "partial-bytes": Leaf("amqp.limits.partial_bytes", Bytes(512, 16 * GIB)),
             "channel-max": Leaf("amqp.limits.channel_max", Integer(0, 65_535)),
             "handle-max": Leaf("amqp.limits.handle_max", Integer(0, 1_000_000)),
             "links": Leaf("amqp.limits.links", Integer(1, 1_000_000)),

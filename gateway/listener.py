@@ -220,8 +220,9 @@ def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
     return AmqpSettings(
         server=config.server_name,
         needs_login=needs_login,
-        max_frame_size=limits.max_frame_size,
+        max_frame_size=min(limits.max_frame_size, limits.body_bytes),  # what comes in one frame is not counted
         body_bytes=limits.body_bytes,
+        partial_bytes=limits.partial_bytes,
         channel_max=limits.channel_max,
         handle_max=limits.handle_max,
         link_count=limits.links,

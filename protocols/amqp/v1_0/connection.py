@@ -83,6 +83,7 @@ class AmqpConnection(ProtocolConnection):
         "transactions",
         "parking",
         "short_links",
+        "partial_bytes",
         "out",
         "out_bytes",
         "out_limit",
@@ -117,6 +118,7 @@ class AmqpConnection(ProtocolConnection):
         self.transactions = Transactions(self)
         self.parking = Parking(self)
         self.short_links: dict[IncomingLink, None] = {}
+        self.partial_bytes = 0
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes

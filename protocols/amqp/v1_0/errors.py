@@ -93,6 +93,12 @@ class MessageSizeExceeded(LinkError):
     condition: ClassVar[str] = "message-size-exceeded"
 
 
+class PartialTooMuch(LinkError):
+    """Messages have begun whose frames are not all there."""
+
+    condition: ClassVar[str] = "partial-too-much"
+
+
 class ParkedTooMuch(LinkError):
     """The peer sent on although what it sent before waits at a gate."""
 
@@ -148,6 +154,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "transaction-error": "amqp:precondition-failed",
     "store-error": "amqp:internal-error",
     "too-many-links": "amqp:resource-limit-exceeded",
+    "partial-too-much": "amqp:resource-limit-exceeded",
     "parked-too-much": "amqp:resource-limit-exceeded",
     "connection-forced": "amqp:connection:forced",
     "address-full": "amqp:resource-limit-exceeded",

@@ -26,6 +26,7 @@ from protocols.amqp.v1_0.errors import (
     LinkError,
     MessageSizeExceeded,
     NotImplementedHere,
+    PartialTooMuch,
     TransferLimitExceeded,
     error_of,
 )
@@ -52,7 +53,7 @@ class IncomingLink(Link):
     credit_low: once that is left, more is granted.  is_held: a message of it waits at a gate, so nothing more is.
     limited: the destination, if its address may be full and BLOCK then; None for any other.
     message_bytes: of the message that was taken last, 0 before.  is_short: it waits for room to be granted more.
-    first: the first frame of a delivery of which more frames are to come; chunks: its octets so far.
+    first: the first frame of a delivery of which more frames are to come; partial: its octets so far.
     """
 
     __slots__ = (
@@ -67,8 +68,7 @@ class IncomingLink(Link):
         "is_held",
         "is_listed",
         "first",
-        "chunks",
-        "chunk_bytes",
+        "partial",
         "is_second",
         "is_presettled",
     )
@@ -95,8 +95,7 @@ class IncomingLink(Link):
         self.is_held = False
         self.is_listed = False
         self.first: Transfer | None = None
-        self.chunks: list[bytes] = []
-        self.chunk_bytes = 0
+        self.partial = bytearray()
         self.is_second = is_second
         self.is_presettled = is_presettled
 
@@ -183,8 +182,7 @@ class IncomingLink(Link):
         self.session.connection.parking.park(self, delivery_id, is_settled, destination, message, gate)
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
-        self.first = None
-        self.chunks = []
+        self._take_partial()
         self.credit = 0
         self.session.connection.parking.forget(self)
         self.session.connection.short_links.pop(self, None)
@@ -236,30 +234,37 @@ class IncomingLink(Link):
         first = self.first
         if first is None:
             self.first = first = transfer
-            self.chunk_bytes = 0
         elif transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
             raise InvalidField(
                 f"a transfer of delivery {transfer.delivery_id} stands inside delivery {first.delivery_id}"
             )
         if transfer.aborted:
-            self.first = None
-            self.chunks = []
+            self._take_partial()
             return None
         if transfer.settled is not None:
             first.settled = transfer.settled
         if transfer.state is not None:
             first.state = transfer.state
-        self.chunks.append(payload)
-        self.chunk_bytes += len(payload)
-        limit = self.session.connection.settings.body_bytes
-        if self.chunk_bytes > limit:
-            raise MessageSizeExceeded(f"a message of more than {limit} octets (max-message-size)")
-        if transfer.more:
-            return None
-        whole = b"".join(self.chunks)
+        self.partial += payload
+        connection = self.session.connection
+        connection.partial_bytes += len(payload)
+        settings = connection.settings
+        if len(self.partial) > settings.body_bytes:
+            raise MessageSizeExceeded(f"a message of more than {settings.body_bytes} octets (max-message-size)")
+        if connection.partial_bytes > settings.partial_bytes:
+            raise PartialTooMuch(
+                f"{connection.partial_bytes} octets of messages whose other frames are to come; "
+                f"the limit of a connection is {settings.partial_bytes}"
+            )
+        return None if transfer.more else (first, self._take_partial())
+
+    def _take_partial(self) -> bytes:
+        """Return the octets of a delivery that was coming in frames, and forget it."""
+        octets = bytes(self.partial)
+        self.session.connection.partial_bytes -= len(octets)
         self.first = None
-        self.chunks = []
-        return first, whole
+        self.partial = bytearray()
+        return octets
 
     def _relay_destination(self, scanned: Scanned) -> Destination:
         """Return where a message on an anonymous relay goes: by its ``to``, and by what JMS says of its kind."""

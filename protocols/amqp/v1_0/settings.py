@@ -15,6 +15,7 @@ class AmqpSettings:
 
     needs_login: credentials are checked; else any are taken, and none.
     max_frame_size: octets of a frame that we take.  body_bytes: of a message, over all its frames.
+    partial_bytes: of messages of a connection whose frames are not all there.
     idle_time_ms: of silence, after which a peer is given up; half of it is what we ask for (transport 2.4.5).
     incoming_window: transfer frames of a session before it must hear from us.
     link_count: links of all sessions of a connection.
@@ -27,6 +28,7 @@ class AmqpSettings:
     needs_login: bool = False
     max_frame_size: int = 131_072
     body_bytes: int = 100 * 1024 * 1024
+    partial_bytes: int = 256 * 1024 * 1024
     channel_max: int = 255
     handle_max: int = 9_999
     link_count: int = 10_000

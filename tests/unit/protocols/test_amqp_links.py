@@ -165,6 +165,24 @@ def test_a_message_beyond_the_limit_ends_the_link() -> None:
     assert peer.error()[:2] == (Detach, "amqp:link:message-size-exceeded")
 
 
+def test_messages_in_frames_are_counted_over_all_links() -> None:
+    peer = AmqpGateway(amqp=AmqpSettings(partial_bytes=100)).amqp_session()
+    for handle in range(3):
+        peer.attach_sender("q", handle)
+    peer.send(Transfer(0, 0, b"t", 0, False, True), b"x" * 60)
+    peer.send(Transfer(1, 1, b"t", 0, False, True), b"x" * 60)
+    kind, condition, text_ = peer.error()
+    assert (kind, condition) == (Detach, "amqp:resource-limit-exceeded")
+    assert "the limit of a connection is 100" in text_
+    peer.send(Transfer(2, 2, b"t", 0, False, True), b"x" * 30)
+    peer.send(Transfer(0, aborted=True))  # what is aborted counts no more
+    peer.send(Transfer(2, more=True), b"x" * 60)
+    assert peer.take() == []
+    peer.send(Detach(2, True))
+    peer.take()
+    assert peer.connection.partial_bytes == 0
+
+
 @pytest.mark.parametrize(
     ("payload", "message_format", "condition"),
     [

@@ -210,3 +210,27 @@ def test_a_rollback_waits_where_its_address_sets_a_delay() -> None:
     assert gateway.stats("q").delayed == 1
     gateway.advance(1)
     assert gateway.stats("q").in_flight == 1
+
+
+def test_several_transactions_on_one_session() -> None:
+    gateway, peer = transacted()
+    one, other = declare(peer), declare(peer)
+    peer.transfer(text("a"), state=TransactionalState(one))
+    peer.transfer(text("b"), state=TransactionalState(other))
+    peer.take()
+    assert request(peer, Discharge(one, True)) == Accepted()
+    assert request(peer, Discharge(other)) == Accepted()
+    assert gateway.stats("q").depth == 1
+
+
+def test_one_transaction_over_several_sessions() -> None:
+    gateway, peer = transacted()
+    name = declare(peer)
+    peer.begin(1)
+    peer.attach_sender("other", 3, channel=1)
+    peer.transfer(text("a"), state=TransactionalState(name))
+    peer.transfer(text("b"), 3, channel=1, state=TransactionalState(name))
+    peer.take()
+    assert gateway.stats("q").depth == gateway.stats("other").depth == 0
+    assert request(peer, Discharge(name)) == Accepted()
+    assert gateway.stats("q").depth == gateway.stats("other").depth == 1
