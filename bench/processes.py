@@ -94,6 +94,7 @@ class Gateway(Server):
 
     name = "penstock"
     is_gateway = True
+    http_port = 0
 
     def start(self) -> None:
         command = [sys.executable, "-P", "-m", "gateway", "run", "--json", "--data", str(self.home / "data")]
@@ -105,9 +106,10 @@ class Gateway(Server):
         if not line:
             process.wait(START_LIMIT_S)
             raise Broken(f"the gateway ended before it listened; see {self.home / 'log'}")
-        port = urlsplit(json.loads(line)["listeners"]["stomp"]).port
-        assert port is not None, f"no port in {line!r}"
-        self.port = port
+        listeners = json.loads(line)["listeners"]
+        port, http_port = (urlsplit(listeners[name]).port for name in ("stomp", "http"))
+        assert port is not None and http_port is not None, f"no port in {line!r}"
+        self.port, self.http_port = port, http_port
         self._await_port(began)
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from bench.measure import median
 from bench.scenarios import SCENARIOS, Scenario
-
-Rows = list[tuple[str, str, str, str]]
+from bench.store_report import Rows, fill_rows, queue_rows, store_rows, verdict
 
 
 def markdown(results: dict[str, Any]) -> str:
@@ -21,8 +20,8 @@ def markdown(results: dict[str, Any]) -> str:
         "| | measured | to reach | |",
         "|---|---|---|---|",
     ]
-    for what, measured, wanted, verdict in _rows(results):
-        lines.append(f"| {what} | {measured} | {wanted} | {verdict} |")
+    for row in _rows(results):
+        lines.append(f"| {' | '.join(row)} |")
     noisy = sum(
         report["is_noisy"]
         for servers in results["scenarios"].values()
@@ -44,8 +43,14 @@ def _rows(results: dict[str, Any]) -> Rows:
         rows += _backlog_rows(results["backlog"])
     if results.get("idle"):
         start_ms, memory = median(results["idle"]["start_ms"]), median(results["idle"]["memory_mib"])
-        rows.append(("start to first accepted connection", f"{start_ms:.0f} ms", "1000 ms", _verdict(start_ms <= 1000)))
-        rows.append(("idle memory", f"{memory:.0f} MiB", "80 MiB", _verdict(memory <= 80)))
+        rows.append(("start to first accepted connection", f"{start_ms:.0f} ms", "1000 ms", verdict(start_ms <= 1000)))
+        rows.append(("idle memory", f"{memory:.0f} MiB", "80 MiB", verdict(memory <= 80)))
+    if results.get("store"):
+        rows += store_rows(results["store"])
+    if results.get("fill10m"):
+        rows += fill_rows(results["fill10m"])
+    if results.get("queues10k"):
+        rows += queue_rows(results["queues10k"])
     return rows
 
 
@@ -58,16 +63,16 @@ def _scenario_rows(scenario: Scenario, servers: dict[str, list[dict[str, Any]]],
     if scenario.delivered_per_s or not (scenario.p50_ms or scenario.confirm_disk_ratio):
         wanted = f"{scenario.delivered_per_s:,}/s" if scenario.delivered_per_s else ""
         measured = f"{delivered:,.0f}/s, {cpu_us:.1f} us of processor a delivery"
-        rows.append((title, measured, wanted, _verdict(delivered >= scenario.delivered_per_s) if wanted else ""))
+        rows.append((title, measured, wanted, verdict(delivered >= scenario.delivered_per_s) if wanted else ""))
     lost = sum(report["lost"] + report["duplicates"] + report["out_of_order"] for report in reports)
     if lost:
-        rows.append((f"{scenario.name}: lost, repeated or out of order", str(lost), "0", _verdict(False)))
+        rows.append((f"{scenario.name}: lost, repeated or out of order", str(lost), "0", verdict(False)))
     if "ceiling" in servers:
         ceiling = median([report["consumed_per_s"] for report in servers["ceiling"]])
         wanted = f"{scenario.ceiling_ratio:.0%}" if scenario.ceiling_ratio else ""
         ratio = f"{delivered / ceiling:.0%} of {ceiling:,.0f}/s"
-        verdict = _verdict(delivered >= scenario.ceiling_ratio * ceiling) if wanted else ""
-        rows.append((f"{scenario.name}: of the ceiling", ratio, wanted, verdict))
+        held = verdict(delivered >= scenario.ceiling_ratio * ceiling) if wanted else ""
+        rows.append((f"{scenario.name}: of the ceiling", ratio, wanted, held))
     if scenario.confirm_disk_ratio:
         p50_us = median([report["confirm_us"]["p50"] for report in reports])
         disk_us = median([run["p50_us"] for run in disk])
@@ -75,13 +80,13 @@ def _scenario_rows(scenario: Scenario, servers: dict[str, list[dict[str, Any]]],
         if "ceiling" in servers:
             ceiling_us = median([report["confirm_us"]["p50"] for report in servers["ceiling"]])
             measured += f"; the ceiling {ceiling_us / disk_us:.1f} times"
-        verdict = _verdict(p50_us <= scenario.confirm_disk_ratio * disk_us)
-        rows.append((title, measured, f"{scenario.confirm_disk_ratio} times", verdict))
+        held = verdict(p50_us <= scenario.confirm_disk_ratio * disk_us)
+        rows.append((title, measured, f"{scenario.confirm_disk_ratio} times", held))
     if scenario.p50_ms:
         p50, p99 = (median([report["latency_us"][key] / 1000 for report in reports]) for key in ("p50", "p99"))
-        verdict = _verdict(p50 <= scenario.p50_ms and p99 <= scenario.p99_ms)
+        held = verdict(p50 <= scenario.p50_ms and p99 <= scenario.p99_ms)
         wanted = f"p50 {scenario.p50_ms:.0f} ms, p99 {scenario.p99_ms:.0f} ms"
-        rows.append((f"{title}, end to end", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms", wanted, verdict))
+        rows.append((f"{title}, end to end", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms", wanted, held))
     return rows
 
 
@@ -98,16 +103,16 @@ def _backlog_rows(backlog: dict[str, Any]) -> Rows:
             f"backlog of {count}: fill",
             f"{fill['produced_per_s']:,}/s; thousands in each tenth: {tenths}",
             "does not fall",
-            _verdict(last >= 0.9 * first),
+            verdict(last >= 0.9 * first),
         ),
-        ("backlog: peak memory", f"{peak:.0f} MiB", "300 MiB", _verdict(peak <= 300)),
+        ("backlog: peak memory", f"{peak:.0f} MiB", "300 MiB", verdict(peak <= 300)),
         (
             "backlog: restart to first delivery",
             ", ".join(f"after {how} {ms:.0f} ms" for how, ms in backlog["restart_ms"].items()),
             "3000 ms",
-            _verdict(slowest_ms <= 3000),
+            verdict(slowest_ms <= 3000),
         ),
-        ("backlog: drain", f"{drained:,}/s", "50,000/s", _verdict(drained >= 50_000)),
+        ("backlog: drain", f"{drained:,}/s", "50,000/s", verdict(drained >= 50_000)),
     ]
 
 
@@ -116,7 +121,3 @@ def _disk(results: dict[str, Any]) -> str:
     return (
         f"p50 {median(p50):.0f} us ({min(p50):.0f} to {max(p50):.0f}), p99 {median(p99):.0f} us, of {len(p50)} rounds"
     )
-
-
-def _verdict(holds: bool) -> str:
-    return "reached" if holds else "MISSED"

@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from bench import fill, many_queues, store_alone
 from bench.measure import Bench
 from bench.processes import ROOT, Broken, build_loadgen
 from bench.report import markdown
 from bench.scenarios import SCENARIOS
 
-SPECIAL: Final = ("backlog", "idle")
+SPECIAL: Final = ("backlog", "idle", "store", "fill10m", "queues10k")
 
 
 def arguments() -> argparse.Namespace:
@@ -28,6 +29,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="measured runs of each (default: 5)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of a load run, about (default: 5)")
     parser.add_argument("--backlog", type=int, default=1_000_000, help="messages of the backlog (default: 1,000,000)")
+    parser.add_argument("--records", type=int, default=2_000_000, help="of a run of store (default: 2,000,000)")
+    parser.add_argument("--fill", type=int, default=10_000_000, help="messages of fill10m (default: 10,000,000)")
+    parser.add_argument("--keyed-one-in", type=int, default=10, help="of so many of them one has a key (default: 10)")
+    parser.add_argument("--queues", type=int, default=10_000, help="of queues10k, beside a tenth (default: 10,000)")
     parser.add_argument("--settle", type=float, default=15.0, help="seconds until idle memory is read (default: 15)")
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="holds bench/loadgen and ceiling")
     parser.add_argument("--loadgen", type=Path, help="a load generator that is built already")
@@ -71,9 +76,10 @@ def machine() -> dict[str, Any]:
 
 
 def measure(chosen: argparse.Namespace) -> dict[str, Any]:
-    loadgen = chosen.loadgen or build_loadgen(chosen.shared, chosen.cache)
-    bench = Bench(loadgen, chosen.shared, chosen.cache / "stores", chosen.seconds, chosen.runs, say)
     wanted = chosen.names or [scenario.name for scenario in SCENARIOS] + list(SPECIAL)
+    is_loaded = any(scenario.name in wanted for scenario in SCENARIOS) or "backlog" in wanted
+    loadgen = chosen.loadgen or (build_loadgen(chosen.shared, chosen.cache) if is_loaded else Path())
+    bench = Bench(loadgen, chosen.shared, chosen.cache / "stores", chosen.seconds, chosen.runs, say)
     results: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "commit": commit(),
@@ -90,6 +96,16 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
         results["backlog"] = bench.backlog(chosen.backlog)
     if "idle" in wanted:
         results["idle"] = bench.idle(chosen.settle)
+    stores = chosen.cache / "stores"
+    if "store" in wanted:
+        results["store"] = store_alone.measure(stores / "alone", chosen.records, chosen.runs)
+        say(f"store  {results['store']}")
+    if "fill10m" in wanted:
+        results["fill10m"] = fill.measure(stores / "fill", chosen.fill, chosen.keyed_one_in, say)
+    if "queues10k" in wanted:
+        counts = [max(1, chosen.queues // 10), chosen.queues]
+        results["queues10k"] = many_queues.measure(stores / "queues", counts, say)
+    results["disk"].append(bench.disk())
     return results
 
 
