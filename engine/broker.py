@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from config.matching import AddressMatcher
 from config.model import VirtualTopic
 from config.permissions import Action, PermissionMap
@@ -63,6 +65,7 @@ NO_LIMITS: Final = GlobalLimits()
 USUAL_SCHEDULE_LIMITS: Final = ScheduleLimits()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Broker:
     """All destinations, consumers and policies.  Owned by one thread.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.errors import EngineError
 from engine.message import Message
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from engine.delivery import Delivery
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Client(ABC):
     """One connection.  The engine calls its methods in the middle of a turn; only ``admit`` may call back into it.
 

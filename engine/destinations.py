@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from mypy_extensions import mypyc_attr
+
 from config.matching import AddressMatcher
 from engine.accounts import Accounts
 from engine.destination import (
@@ -28,6 +30,7 @@ from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DestinationWatcher(ABC):
     """Who must know of destinations that come: wildcards, virtual topics, advisories."""
 

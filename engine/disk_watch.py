@@ -8,6 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from engine.flow import Flow
 from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
 
@@ -17,6 +19,7 @@ RESUME_POINTS: Final = 1  # percent of the disk below max-disk-usage at which pr
 RESUME_PERCENT: Final = 105  # of min-disk-free, likewise
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DiskSpace(ABC):
     """The disk that holds the store."""
 
@@ -25,7 +28,22 @@ class DiskSpace(ABC):
         """Return (octets in all, octets free); called on a worker thread.  Raises: OSError."""
 
 
-class DiskWatch(TimerTarget, Job):
+class _Look(Job):
+    """One look at the disk, on a worker thread."""
+
+    __slots__ = ("watch",)
+
+    def __init__(self, watch: DiskWatch) -> None:
+        self.watch = watch
+
+    def run(self) -> None:
+        self.watch.look()
+
+    def finish(self) -> None:
+        self.watch.looked()
+
+
+class DiskWatch(TimerTarget):
     """max_usage_percent: -1 for no limit.  min_free_bytes: 0 for none.
 
     fault: why the last look has failed.
@@ -68,19 +86,19 @@ class DiskWatch(TimerTarget, Job):
     def start(self) -> None:
         """Look now and then from now on, if there is a limit at all."""
         if self.max_usage_percent >= 0 or self.min_free_bytes > 0:
-            self.workers.submit(self, FILE_LANE)
+            self.workers.submit(_Look(self), FILE_LANE)
 
     def timer_fired(self, key: int) -> None:
-        self.workers.submit(self, FILE_LANE)
+        self.workers.submit(_Look(self), FILE_LANE)
 
-    def run(self) -> None:
+    def look(self) -> None:
         try:
             self.total_bytes, self.free_bytes = self.space.measure()
             self.fault = ""
         except OSError as error:
             self.fault = f"the disk's free space is not known: {error}"
 
-    def finish(self) -> None:
+    def looked(self) -> None:
         self.timers.call_at(self.clock.monotonic_ms() + LOOK_MS, self, 0)
         if self.fault:
             self.flow.disk_warning = self.fault  # what was known last holds: neither stop nor go on without knowing

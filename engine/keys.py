@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from engine.annotations import unescaped
 from engine.message import STOMP
 
@@ -20,6 +22,7 @@ CORRELATION_ID: Final = b"correlation-id:"
 KEYS: Final = b"keys:"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class KeyReader(ABC):
     """Reads the keys of messages of one encoding."""
 
@@ -49,6 +52,7 @@ def _value(headers: bytes, name: bytes) -> str:
     return unescaped(headers[start : end if end >= 0 else len(headers)].decode("utf-8", "replace"))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Keys:
     """Finds keys in messages of every encoding that there is a reader for; others have none."""
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from engine.message import Message
 
 # Outcomes of a settlement (design: deliveries are accepted, dead-lettered, expired or dropped).
@@ -64,6 +66,7 @@ CAUSE_NAMES: Final = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Clock(ABC):
     """Time, in milliseconds."""
 
@@ -76,6 +79,7 @@ class Clock(ABC):
         """Return milliseconds since the epoch: for store time and expiry."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTarget(ABC):
     """What a timer calls."""
 
@@ -84,6 +88,7 @@ class TimerTarget(ABC):
         """Take one due timer; ``key`` is what ``call_at`` was given."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Timers(ABC):
     """One-shot timers; they fire on the engine's thread, in order of time, then of their setting."""
 
@@ -92,6 +97,7 @@ class Timers(ABC):
         """Call ``target.timer_fired(key)`` once monotonic time has reached ``when_ms``; not to be taken back."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Job(ABC):
     """Work that would block: ``run`` on a worker thread, then ``finish`` on the engine's thread."""
 
@@ -108,6 +114,7 @@ class Job(ABC):
         return False
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Workers(ABC):
     """Threads for jobs.  Jobs of one lane run one after the other in the order they were submitted."""
 
@@ -259,6 +266,7 @@ class DestinationState:
         self.description = {} if description is None else description
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StoreListener(ABC):
     """What the store tells the engine, always on the engine's thread."""
 
@@ -313,6 +321,7 @@ class StoreListener(ABC):
         """What was held back is on the disk again."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Store(ABC):
     """The engine's durable memory.  Offsets are octets from the start of the commit log.
 

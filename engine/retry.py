@@ -39,7 +39,17 @@ RETRIED_ID: Final = "dlqRetriedMessageId"  # of the dead letter that it was
 _IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
 
 
-class Retry(Client, TimerTarget):
+class _Ticks(TimerTarget):
+    __slots__ = ("retry",)
+
+    def __init__(self, retry: Retry) -> None:
+        self.retry = retry
+
+    def timer_fired(self, key: int) -> None:
+        self.retry.tick()
+
+
+class Retry(Client):
     """One run.  moved_count: sent back so far; skipped_count: left where they are, for they name no origin.
 
     What is skipped stays in its hands until the end, so that it is not handed over again, and takes no place there.
@@ -61,6 +71,7 @@ class Retry(Client, TimerTarget):
         "failure",
         "end_offset",
         "consumer",
+        "ticks",
     )
 
     def __init__(self, broker: Broker, queue: Queue, selector: str, rate: int, limit: int) -> None:
@@ -76,6 +87,7 @@ class Retry(Client, TimerTarget):
         self.skipped_bytes = 0
         self.is_done = False
         self.failure = ""
+        self.ticks = _Ticks(self)
         # What fails again while this runs comes back behind this offset, and is not for this run.
         self.end_offset = broker.store.append_offset()
         broker.connect(self)
@@ -120,7 +132,7 @@ class Retry(Client, TimerTarget):
     def describe(self) -> dict[str, str]:
         return {"address": "retry", "client_id": f"retry of {self.queue.name}"}
 
-    def timer_fired(self, key: int) -> None:
+    def tick(self) -> None:
         if self.is_done:
             return
         allowance = HELD_MAX if self.rate == 0 else max(1, self.rate * TICK_MS // 1_000)
@@ -150,7 +162,7 @@ class Retry(Client, TimerTarget):
         # At less than one message a tick the ticks are further apart.
         pause_ms = TICK_MS if self.rate == 0 else max(TICK_MS, 1_000 // self.rate)
         broker = self.broker
-        broker.timers.call_at(broker.clock.monotonic_ms() + pause_ms, self, 0)
+        broker.timers.call_at(broker.clock.monotonic_ms() + pause_ms, self.ticks, 0)
 
     def _send_back(self, delivery: Delivery) -> None:
         added = split_annotations(delivery.message.annotations)

@@ -23,18 +23,32 @@ if TYPE_CHECKING:
 PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
 
 
-class StoreEvents(StoreListener, TimerTarget):
+class PageRetries(TimerTarget):
+    """A timer's key is the queue whose page is asked for again: its number, or that of its feed, negative."""
+
+    __slots__ = ("broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def timer_fired(self, key: int) -> None:
+        queue = self.broker.destinations.queue_of(key, -key)
+        if queue is not None:
+            queue.mark_dirty()
+
+
+class StoreEvents(StoreListener):
     """awaiting: clients with confirmations that wait for an offset.  failure: why the disk refuses, "" if it does not.
 
     faulty_lanes: whose last page could not be read; each says why.
     skipped_records: in words, each told once by the operator's log.
-    A timer's key is the queue whose page is asked for again: its number, or that of its feed, negative.
     """
 
-    __slots__ = ("broker", "awaiting", "failure", "faulty_lanes", "skipped_records")
+    __slots__ = ("broker", "page_retries", "awaiting", "failure", "faulty_lanes", "skipped_records")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.page_retries = PageRetries(broker)
         self.awaiting: list[Client] = []
         self.failure = ""
         self.faulty_lanes: dict[Lane, None] = {}
@@ -199,15 +213,10 @@ class StoreEvents(StoreListener, TimerTarget):
             if queue.rotation:
                 queue.mark_dirty()  # its next message may have waited to be written
 
-    def timer_fired(self, key: int) -> None:
-        queue = self.broker.destinations.queue_of(key, -key)
-        if queue is not None:
-            queue.mark_dirty()
-
     def _ask_again_later(self, queue: Queue) -> None:
         broker = self.broker
         key = queue.destination_id if queue.feed is None else -queue.feed.number
-        broker.timers.call_at(broker.clock.monotonic_ms() + PAGE_RETRY_MS, self, key)
+        broker.timers.call_at(broker.clock.monotonic_ms() + PAGE_RETRY_MS, self.page_retries, key)
 
     def _is_wanted(self, queue: Queue, lane: Lane, delivery: Delivery) -> bool:
         """Say whether a message that a subscription or a browser has asked for is for it; count what it then holds."""

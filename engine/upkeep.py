@@ -23,14 +23,24 @@ TICK_MS: Final = 20
 _IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
 
 
-class Purge(Client, TimerTarget):
+class _Ticks(TimerTarget):
+    __slots__ = ("purge",)
+
+    def __init__(self, purge: Purge) -> None:
+        self.purge = purge
+
+    def timer_fired(self, key: int) -> None:
+        self.purge.tick()
+
+
+class Purge(Client):
     """One run that drops what waits in a queue, or what a selector matches of it.
 
     It is a consumer like any other: what others hold stays theirs, and a backlog is read in pages.
     count: messages dropped.  is_done: everything that was wanted is gone.
     """
 
-    __slots__ = ("broker", "queue", "count", "is_done", "consumer")
+    __slots__ = ("broker", "queue", "count", "is_done", "consumer", "ticks")
 
     def __init__(self, broker: Broker, queue: Queue, selector: str) -> None:
         """Raises: InvalidSelector, LimitReached."""
@@ -39,6 +49,7 @@ class Purge(Client, TimerTarget):
         self.queue = queue
         self.count = 0
         self.is_done = False
+        self.ticks = _Ticks(self)
         broker.connect(self)
         try:
             self.consumer = broker.subscribe_own(
@@ -50,7 +61,7 @@ class Purge(Client, TimerTarget):
         self.consumer.batch.outcome = DROPPED
         self.consumer.batch.cause = CAUSE_PURGED
         broker.start(self.consumer)
-        self._tick()
+        self._wait()
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         raise AssertionError("a purge acknowledges automatically")
@@ -58,13 +69,13 @@ class Purge(Client, TimerTarget):
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         self.count += 1
 
-    def timer_fired(self, key: int) -> None:
+    def tick(self) -> None:
         if self.is_done:
             return
         if not self.queue.is_dirty and self.consumer.gate() in _IDLE:
             self.stop()
         else:
-            self._tick()
+            self._wait()
 
     def stop(self) -> None:
         """Drop no more; what is left stays."""
@@ -86,8 +97,8 @@ class Purge(Client, TimerTarget):
     def describe(self) -> dict[str, str]:
         return {"address": "purge"}
 
-    def _tick(self) -> None:
-        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + TICK_MS, self, 0)
+    def _wait(self) -> None:
+        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + TICK_MS, self.ticks, 0)
 
 
 class Upkeep(TimerTarget):

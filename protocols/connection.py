@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from mypy_extensions import mypyc_attr
+
 from engine.client import Client
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Link(ABC):
     """The socket of one connection, as its adapter sees it.  Rare effects only; octets are fetched by the turn."""
 
@@ -42,6 +45,7 @@ class Link(ABC):
         """Return the address of the other end, ``host:port``."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ProtocolConnection(Client):
     """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in.
 

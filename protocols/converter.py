@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from mypy_extensions import mypyc_attr
+
 from engine.message import Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Converter(ABC):
     """To the form of STOMP: headers as lines with the escapes of 1.2, a body that is text or octets."""
 

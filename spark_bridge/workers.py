@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
+import mypy_extensions
 from pyspark import SparkContext
 
 WORKER_MODULES: Final = (
@@ -55,4 +56,6 @@ def worker_zip(path: Path) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in WORKER_MODULES:
             archive.write(root / name, name)
+        # engine/ports.py imports it, and nobody installs it where only Spark runs.
+        archive.write(mypy_extensions.__file__, "mypy_extensions.py")
     return path

@@ -140,7 +140,7 @@ def _string_test(name: str, test: Callable[[str], bool], is_negated: bool) -> _C
 
 def _comparison(left: Node, symbol: str, right: Node) -> _Condition:
     if isinstance(left, Literal) and isinstance(right, Identifier):
-        left, symbol, right = right, _MIRRORED[symbol], left
+        return _comparison(right, _MIRRORED[symbol], left)
     test = _TESTS[symbol]
     if isinstance(left, Identifier) and isinstance(right, Literal):
         if isinstance(right.value, str):

@@ -83,7 +83,7 @@ def written_end(lane: Lane, end: int, written: int) -> int:
     ]:
         count = min(end - first, len(octets) // ENTRY_BYTES)
         if count > 0:
-            written_count = bisect_left(_LogOffsets(octets, count), written)
+            written_count = bisect_left(range(count), written, key=_LogOffsets(octets).at)
             if written_count:
                 return first + written_count
             end = first
@@ -91,16 +91,12 @@ def written_end(lane: Lane, end: int, written: int) -> int:
 
 
 class _LogOffsets:
-    """The log offsets of entries, as bisect wants to see them."""
+    """Of entries, by their place."""
 
-    __slots__ = ("_octets", "_count")
+    __slots__ = ("_octets",)
 
-    def __init__(self, octets: bytearray, count: int) -> None:
+    def __init__(self, octets: bytearray) -> None:
         self._octets = octets
-        self._count = count
 
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, entry: int) -> int:
+    def at(self, entry: int) -> int:
         return int.from_bytes(self._octets[entry * ENTRY_BYTES : entry * ENTRY_BYTES + 8], "little")

@@ -12,10 +12,13 @@ import os
 from abc import ABC, abstractmethod
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class File(ABC):
     """One open file."""
 
@@ -56,6 +59,7 @@ class File(ABC):
         """Let go; a second call does nothing."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Files(ABC):
     """A file system.  Paths are strings."""
 

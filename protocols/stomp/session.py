@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumer import Consumer
@@ -52,6 +54,7 @@ ENDING: Final = 3  # nothing more is read; what is owed still leaves
 DELIVERY_OVERHEAD_BYTES: Final = 256  # of the headers that the gateway writes, rounded up
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StompSession(ProtocolConnection):
     """Owns the decoder, the subscriptions and what the client is owed."""
 

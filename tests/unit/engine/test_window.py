@@ -143,18 +143,17 @@ def test_the_default_bounds_large_messages_and_counts_no_small_ones() -> None:
     assert window.counted_above * window.limit * UNCOUNTED_SHARE <= window.max_bytes
     assert window.counted_above > 1_024
     hundred = 100 * 1024 * 1024
-    assert window.admits(Sized(hundred), False, 0)
+    assert window.admits(sized(hundred), False, 0)
     window.take()
-    assert not window.admits(Sized(hundred), False, 0)
+    assert not window.admits(sized(hundred), False, 0)
     assert window.gate == gates.BYTES_FULL
 
 
-class Sized(Message):
-    """A message that says it is large."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(1, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"")
-        self.size = size
+def sized(size: int) -> Message:
+    """Return a message that says it is large."""
+    message = Message(1, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"")
+    message.size = size
+    return message
 
 
 def test_a_transaction_that_is_aborted_takes_its_octets_again() -> None:

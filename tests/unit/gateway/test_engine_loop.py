@@ -174,17 +174,18 @@ async def test_finished_jobs_and_timers_open_turns() -> None:
     world = World()
     done: list[str] = []
 
-    class Noted(Job, TimerTarget):
+    class NotedJob(Job):
         def run(self) -> None:
             pass
 
         def finish(self) -> None:
             done.append("job")
 
+    class Noted(TimerTarget):
         def timer_fired(self, key: int) -> None:
             done.append(f"timer {key}")
 
-    world.loop.job_done(Noted())
+    world.loop.job_done(NotedJob())
     await rounds()
     assert (done, world.broker.turns) == (["job"], 1)
     timers = LoopTimers(asyncio.get_running_loop(), world.clock)
@@ -202,34 +203,38 @@ async def test_finished_jobs_and_timers_open_turns() -> None:
     assert (done, world.broker.turns) == (["job", "timer 1", "timer 2"], 2)
 
 
-class Broken(Job, TimerTarget, Touched):
+class BrokenJob(Job):
     def run(self) -> None:
         pass
 
     def finish(self) -> None:
         raise AssertionError("ours")
 
+
+class BrokenTimer(TimerTarget):
     def timer_fired(self, key: int) -> None:
         raise AssertionError("ours")
 
+
+class BrokenConnection(Touched):
     def flush(self, offset: int, confirmed_offset: int) -> None:
         raise AssertionError("ours")
 
 
 async def test_a_fault_of_ours_stops_the_process_wherever_it_is_found() -> None:
     world = World()
-    world.loop.job_done(Broken())
+    world.loop.job_done(BrokenJob())
     assert world.loop.failed.is_set()
 
     world = World()
     timers = LoopTimers(asyncio.get_running_loop(), world.clock)
     timers.engine_loop = world.loop
-    timers.call_at(0, Broken(), 1)
+    timers.call_at(0, BrokenTimer(), 1)
     async with asyncio.timeout(20):
         await world.loop.failed.wait()
 
     world = World()
-    world.loop.touched.append(cast(Connection, Broken()))
+    world.loop.touched.append(cast(Connection, BrokenConnection()))
     world.loop.open_turn()
     async with asyncio.timeout(20):
         await world.loop.failed.wait()

@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import spark_bridge.parquet, spark_bridge.source
 rooms = ("config", "engine", "gateway", "protocols", "spark_bridge")
-ours = [name for name in sys.modules if name.split(".")[0] in rooms]
+ours = [name for name in sys.modules if name.split(".")[0] in rooms] + ["mypy_extensions"]
 for name in ours:
     assert sys.modules[name].__file__.startswith(sys.argv[1]), name
 assert "engine.store.reader" in ours

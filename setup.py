@@ -1,0 +1,74 @@
+"""The compiled build: with ``PENSTOCK_COMPILED=1`` in the environment mypyc compiles the hot files, else nothing is.
+
+``scripts/build-compiled`` sets it; docs/compiled.md tells the rest.  All else about the project is in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+
+# mypyc reads the types of what the hot files import; pip brings both for the time of the build.
+NEEDED = ["mypy>=2.4,<3", "crc32c>=2.7,<3"]
+
+# Rooms that a message passes on its way.  They are one compile group, because a call or an attribute that crosses
+# between compiled and interpreted code costs more than either; so a room is compiled whole but for what is named here:
+# what no message passes, and what mypyc cannot take (subclasses of int in values, of Exception in errors).
+ROOMS = {
+    "engine": """
+        access advisories annotations browsing composite dead_letters destination destinations disk_watch errors
+        failures hand_overs inspection options refusal relocation retry slow_consumers stats subscribing
+        subscriptions upkeep views virtual_topics wildcard
+    """,
+    "engine/selector": "lexer parser",
+    "engine/store": """
+        backup biography catalog headers key_index memory_store query reader rebuild recovery recovery_report replay
+        retention settings snapshot space store_directory verify
+    """,
+    "protocols": "consumer_defaults detect",
+    "protocols/stomp": """
+        connect_options destinations error_frames errors handshake limits refusals scheduling settings
+        subscribe_options subscribing transformations versions
+    """,
+    "protocols/amqp/v1_0": """
+        addresses attaching composite composite_codec contents conversion coordination errors jms_ids keys mapping
+        opening performatives properties sasl_frames settings states subscribing termini types values
+    """,
+}
+
+
+def hot_files() -> list[str]:
+    """Return the files to compile, from the root."""
+    hot: list[str] = []
+    for room, cold_names in ROOMS.items():
+        names = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
+        cold = set(cold_names.split())
+        if not cold <= names:
+            raise SystemExit(f"setup.py: {room} has no {', '.join(sorted(cold - names))}; take it from the list")
+        hot += [f"{room}/{name}.py" for name in sorted(names - cold)]
+    return hot
+
+
+def main() -> None:
+    from setuptools import setup
+
+    if os.environ.get("PENSTOCK_COMPILED") != "1":
+        setup()
+        return
+    try:
+        from mypyc.build import mypycify
+    except ImportError:
+        setup(setup_requires=NEEDED)  # pip asks what the build needs before it installs that
+        return
+    level = os.environ.get("PENSTOCK_OPTIMIZE", "2")
+    extensions = mypycify(hot_files(), group_name="penstock", opt_level=level, debug_level="0")
+    for extension in extensions:
+        # gcc spends minutes on what it looks at for this warning, in a file as large as that which mypyc writes.
+        extension.extra_compile_args.append("-Wno-misleading-indentation")
+    setup(ext_modules=extensions, setup_requires=NEEDED)
+
+
+if __name__ == "__main__":
+    main()
