@@ -18,9 +18,18 @@ from protocols.amqp.v1_0.states import Accepted, Modified, Rejected, Released, S
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.values import Described, Symbol, UInt, ULong
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, text
+from tests.support.engine_world import address
 
 VALUE = b"\x00\x53\x77"
-OUTCOMES = (Accepted(), Rejected(), Released(), Modified(True), Modified(False, True))
+OUTCOMES = (
+    Accepted(),
+    Rejected(),
+    Released(),
+    Modified(True),
+    Modified(False, True),
+    Modified(True, True),
+    Modified(message_annotations={Symbol("x-opt-seen"): UInt(1)}),
+)
 SOURCES = (
     None,
     Source(),
@@ -29,6 +38,8 @@ SOURCES = (
     Source("q.>"),
     Source(">"),
     Source("topic://t"),
+    Source("q,topic://t"),
+    Source("full"),
     Source(dynamic=True),
     Source("t", UInt(2), Symbol("never"), capabilities=capabilities("topic")),
     Source("t.>", UInt(2), Symbol("never"), capabilities=capabilities("topic")),
@@ -42,6 +53,9 @@ TARGETS = (
     Target(),
     Target("q"),
     Target("topic://t"),
+    Target("q,topic://t"),
+    Target("full"),
+    Target("full,q"),
     Target("t", capabilities=capabilities("topic")),
     Target(dynamic=True),
     Target("q*"),
@@ -70,7 +84,9 @@ def a_frame(random: Random, peer: AmqpPeer) -> tuple[Composite, bytes]:
         link = random.choice((0, 0, 0, handle))
         state = a_state(random) if random.random() < 0.4 else None
         more = random.choice((None, None, None, True))
-        return Transfer(link, peer.delivery_id, b"t", 0, maybe, more, None, state), random.choice(MESSAGES)
+        aborted = random.choice((None, None, None, None, True))
+        transfer = Transfer(link, peer.delivery_id, b"t", 0, maybe, more, None, state, aborted=aborted)
+        return transfer, random.choice(MESSAGES)
     if kind < 0.45:
         window = random.choice((0, 1, 1_000, 1_000, 1_000))
         seen = random.randint(0, 30)
@@ -112,6 +128,7 @@ def connected(gateway: AmqpGateway, name: str) -> AmqpPeer:
 @given(st.randoms(use_true_random=True))
 def test_nothing_that_peers_send_is_a_fault_of_ours(random: Random) -> None:
     gateway = AmqpGateway(
+        address("full", full__address_full_policy="BLOCK", full__max_size_messages=3, full__block_timeout_ms=3_000),
         amqp=AmqpSettings(
             link_credit=random.choice((6, 50)), incoming_window=20, idle_time_ms=0, connect_time_ms=10**9
         ),
@@ -140,10 +157,14 @@ def test_nothing_that_peers_send_is_a_fault_of_ours(random: Random) -> None:
     assert gateway.broker.clients == {}
     assert gateway.broker.destinations.temporaries == {}
     assert {one.in_flight for one in inspect(gateway.broker).destinations} <= {0}
-    depth = gateway.broker.destinations.queues["q"].depth
-    last = gateway.amqp_session(container="last")
-    last.attach_receiver("q", credit=1_000)
-    assert sum(isinstance(frame, Transfer) for frame in last.take()) == depth, "what is left can be received"
-    last.dispose(0, Accepted(), last=1_000)
-    gateway.advance(1_000)
-    assert gateway.broker.destinations.queues["q"].depth == 0
+    for name in ("q", "full"):
+        queue = gateway.broker.destinations.queue(name)
+        depth = queue.depth
+        last = gateway.amqp_session(container="last")
+        last.attach_receiver(name, credit=1_000)
+        assert sum(isinstance(frame, Transfer) for frame in last.take()) == depth, "what is left can be received"
+        last.dispose(0, Accepted(), last=1_000)
+        gateway.advance(1_000)
+        assert queue.depth == 0
+        account = queue.account
+        assert account is None or (account.used_messages, account.used_bytes, account.is_shut) == (0, 0, False)
