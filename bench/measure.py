@@ -45,7 +45,7 @@ class Bench:
     def _servers(self, scenario: Scenario, with_ceiling: bool) -> list[Server]:
         servers: list[Server] = [Gateway(self._home())]
         if with_ceiling and scenario.has_ceiling:
-            servers.append(Ceiling(self._home(), self.shared))
+            servers.append(Ceiling(self._home(), self.shared, scenario.protocol))
         return servers
 
     def scenario(self, scenario: Scenario, with_ceiling: bool) -> dict[str, list[dict[str, Any]]]:
@@ -72,7 +72,8 @@ class Bench:
         if not scenario.sizing_messages:
             return scenario.rate * RATE_SECONDS
         arguments = [*BASE, *scenario.arguments]
-        report = load(self.loadgen, server, f"{scenario.name}.warm", scenario.sizing_messages, arguments)
+        name = f"{scenario.name}.warm"
+        report = load(self.loadgen, server, name, scenario.sizing_messages, arguments, scenario.protocol)
         rate = min(report["produced_per_s"], report["consumed_per_s"] / scenario.subscribers)
         return max(2_000, min(int(rate * self.seconds), 2_000_000)) // 1_600 * 1_600
 
@@ -80,7 +81,7 @@ class Bench:
         for attempt in range(NOISY_RUNS_MAX + 1):
             self._await_quiet_machine()
             name = f"{scenario.name}.{run}.{attempt}"
-            report = load(self.loadgen, server, name, messages, [*BASE, *scenario.arguments])
+            report = load(self.loadgen, server, name, messages, [*BASE, *scenario.arguments], scenario.protocol)
             report["is_noisy"] = report["other_cores"] > NOISE_CORES
             self.say(f"{scenario.name:6} {server.name:9} {brief(report)}")
             if not report["is_noisy"]:

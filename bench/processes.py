@@ -17,6 +17,10 @@ from urllib.parse import urlsplit
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_LIMIT_S: Final = 60.0
 
+# Protocols, as the load generator calls them.
+STOMP: Final = "stomp"
+AMQP: Final = "amqp10"
+
 
 class Broken(Exception):
     """A measurement that cannot be made; the text says why."""
@@ -35,7 +39,7 @@ def build_loadgen(shared: Path, cache: Path) -> Path:
 
 
 class Server(ABC):
-    """Something that speaks STOMP on ``port`` in the process ``pid``."""
+    """Something that speaks STOMP on ``port``, or AMQP 1.0 on ``amqp_port``, in the process ``pid``."""
 
     name = ""
     is_gateway = False
@@ -43,6 +47,7 @@ class Server(ABC):
     def __init__(self, home: Path) -> None:
         self.home = home
         self.port = 0
+        self.amqp_port = 0
         self.pid = 0
         self.start_ms = 0.0  # from the start of the process to the first accepted connection
         self._process: subprocess.Popen[bytes] | None = None
@@ -64,7 +69,7 @@ class Server(ABC):
     def _await_port(self, began: float) -> None:
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                socket.create_connection(("127.0.0.1", self.port or self.amqp_port), 1).close()
                 self.start_ms = (time.monotonic() - began) * 1000
                 return
             except OSError:
@@ -90,7 +95,10 @@ class Server(ABC):
 
 
 class Gateway(Server):
-    """``penstock run`` on a data directory of its own."""
+    """``penstock run`` on a data directory of its own.
+
+    Its bytecode is kept beside the directories, as an installation keeps it: only the first start of all compiles.
+    """
 
     name = "penstock"
     is_gateway = True
@@ -98,18 +106,24 @@ class Gateway(Server):
 
     def start(self) -> None:
         command = [sys.executable, "-P", "-m", "gateway", "run", "--json", "--data", str(self.home / "data")]
-        command += ["--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+        command += ["--stomp", "tcp://127.0.0.1:0", "--amqp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(self.home.parent / "bytecode"),
+        }
         began = time.monotonic()
-        process = self._launched(command, {"PYTHONPATH": str(ROOT)})
+        process = self._launched(command, environment)
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
             process.wait(START_LIMIT_S)
             raise Broken(f"the gateway ended before it listened; see {self.home / 'log'}")
         listeners = json.loads(line)["listeners"]
-        port, http_port = (urlsplit(listeners[name]).port for name in ("stomp", "http"))
-        assert port is not None and http_port is not None, f"no port in {line!r}"
-        self.port, self.http_port = port, http_port
+        self.port = urlsplit(listeners["stomp"]).port or 0
+        self.amqp_port = urlsplit(listeners["amqp"]).port or 0
+        self.http_port = urlsplit(listeners["http"]).port or 0
+        assert self.port and self.amqp_port and self.http_port, f"no ports in {line!r}"
         self._await_port(began)
 
 
@@ -118,24 +132,33 @@ class Ceiling(Server):
 
     name = "ceiling"
 
-    def __init__(self, home: Path, shared: Path) -> None:
+    def __init__(self, home: Path, shared: Path, protocol: str) -> None:
         super().__init__(home)
-        self._script = shared / "bench" / "ceiling" / "server.py"
+        self._is_amqp = protocol == AMQP
+        self._directory = shared / "bench" / "ceiling"
 
     def start(self) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+            port: int = free.getsockname()[1]
+        if self._is_amqp:
+            self.amqp_port = port
+        else:
+            self.port = port
+        script, engine = ("aserver.py", "acore") if self._is_amqp else ("server.py", "core")
         self.home.mkdir(parents=True, exist_ok=True)
         environment = {"CEILING_LOG": str(self.home / "ceiling.log"), "PYTHONDONTWRITEBYTECODE": "1"}
         began = time.monotonic()
-        self._launched([sys.executable, str(self._script), "core", str(self.port), "sync"], environment)
+        self._launched([sys.executable, str(self._directory / script), engine, str(port), "sync"], environment)
         self._await_port(began)
 
 
-def load(loadgen: Path, server: Server, destination: str, messages: int, arguments: list[str]) -> dict[str, Any]:
+def load(
+    loadgen: Path, server: Server, destination: str, messages: int, arguments: list[str], protocol: str = STOMP
+) -> dict[str, Any]:
     """Run the load generator once against ``server``; return its report."""
-    command = [str(loadgen), "--proto", "stomp", "--url", f"127.0.0.1:{server.port}", "--dest", destination]
+    port = server.amqp_port if protocol == AMQP else server.port
+    command = [str(loadgen), "--proto", protocol, "--url", f"127.0.0.1:{port}", "--dest", destination]
     command += ["--messages", str(messages), "--watch-pid", str(server.pid), "--json", *arguments]
     began = time.monotonic()
     done = subprocess.run(command, text=True, capture_output=True, timeout=1800, check=False)

@@ -85,7 +85,7 @@ def _scenario_rows(scenario: Scenario, servers: dict[str, list[dict[str, Any]]],
     if scenario.p50_ms:
         p50, p99 = (median([report["latency_us"][key] / 1000 for report in reports]) for key in ("p50", "p99"))
         held = verdict(p50 <= scenario.p50_ms and p99 <= scenario.p99_ms)
-        wanted = f"p50 {scenario.p50_ms:.0f} ms, p99 {scenario.p99_ms:.0f} ms"
+        wanted = f"p50 {scenario.p50_ms:g} ms, p99 {scenario.p99_ms:g} ms"
         rows.append((f"{title}, end to end", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms", wanted, held))
     return rows
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from bench.processes import AMQP, STOMP
+
 BASE: Final = ("--size", "1024", "--ack", "client-individual", "--prefetch", "1000", "--receipt-every", "1000")
 
 
@@ -12,8 +14,9 @@ BASE: Final = ("--size", "1024", "--ack", "client-individual", "--prefetch", "10
 class Scenario:
     """One row.
 
-    arguments: of the load generator, after BASE.  sizing_messages: of the run that finds the rate; 0: ``rate`` is
-    fixed.  subscribers: deliveries a message.  has_ceiling: the yardstick runs beside it.
+    arguments: of the load generator, after BASE.  protocol: as it calls it.
+    sizing_messages: of the run that finds the rate; 0: ``rate`` is fixed.  subscribers: deliveries a message.
+    has_ceiling: the yardstick runs beside it.
     delivered_per_s, ceiling_ratio: at least; confirm_disk_ratio: confirmation p50 over a bare write + fdatasync, at
     most; p50_ms, p99_ms: end to end, at most.
     """
@@ -21,6 +24,7 @@ class Scenario:
     name: str
     title: str
     arguments: tuple[str, ...]
+    protocol: str = STOMP
     sizing_messages: int = 20_000
     rate: int = 0
     subscribers: int = 1
@@ -85,5 +89,32 @@ SCENARIOS: Final = (
         has_ceiling=False,
         p50_ms=1.0,
         p99_ms=10.0,
+    ),
+    Scenario(
+        "amqp-a",
+        "AMQP 1.0, queue, 1 KiB persistent, 1 to 1",
+        PERSISTENT,
+        AMQP,
+        delivered_per_s=60_000,
+        ceiling_ratio=0.5,
+    ),
+    Scenario(
+        "amqp-b",
+        "the same, non-persistent",
+        NON_PERSISTENT,
+        AMQP,
+        sizing_messages=40_000,
+        delivered_per_s=90_000,
+    ),
+    Scenario(
+        "amqp-f1000",
+        "AMQP 1.0, 1,000 persistent msg/s",
+        (*PERSISTENT, "--rate", "1000"),
+        AMQP,
+        sizing_messages=0,
+        rate=1_000,
+        has_ceiling=False,
+        p50_ms=0.5,
+        p99_ms=8.0,
     ),
 )

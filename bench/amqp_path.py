@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""The way of an AMQP message without sockets: what hot_path.py measures, for transfers and dispositions.
+
+python bench/amqp_path.py [--messages N] [--size BYTES] [--runs N] [--non-persistent] [--profile]
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.hot_path import READ_BYTES, InlineWorkers, NoTimers, QuietLink, measure
+from config.matching import AddressMatcher
+from engine.broker import Broker
+from engine.inspection import inspect
+from engine.store.file_store import FileStore
+from engine.store.files import RealFiles
+from engine.store.settings import StoreSettings
+from gateway.clock import SystemClock
+from protocols.amqp.sasl import Credentials, ScramVerifier
+from protocols.amqp.v1_0.connection import AmqpConnection
+from protocols.amqp.v1_0.encoder import TransferHead, encode_frame
+from protocols.amqp.v1_0.frames import AMQP_LAYER, protocol_header
+from protocols.amqp.v1_0.performatives import Attach, Begin, Flow, Open
+from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.termini import Source, Target
+
+DURABLE = bytes.fromhex("005370c0020141")
+DATA = b"\x00\x53\x75\xb0"
+WINDOW = 0x7FFFFFFF
+DELIVERY_ID = re.compile(rb"\x00\x53\x14\xc0\x10\x06\x43\x70(....)\xa0\x04", re.DOTALL)
+
+
+class Nobody(Credentials):
+    def scram_mechanisms(self) -> tuple[str, ...]:
+        return ()
+
+    def scram(self, mechanism: str, login: str) -> ScramVerifier:
+        raise AssertionError("no login here")
+
+    def nonce(self) -> str:
+        raise AssertionError("no login here")
+
+
+def opened(broker: Broker, settings: AmqpSettings, container: str, is_consumer: bool) -> AmqpConnection:
+    """Return a connection with a session and one link."""
+    connection = AmqpConnection(broker, QuietLink(), settings, Nobody(), 0)
+    source, target = Source("q"), Target("q")
+    octets = protocol_header(AMQP_LAYER)
+    octets += encode_frame(0, Open(container, max_frame_size=1 << 20))
+    octets += encode_frame(0, Begin(None, 0, WINDOW, WINDOW))
+    octets += encode_frame(0, Attach("l", 0, is_consumer, None, None, source, target, initial_delivery_count=0))
+    if is_consumer:
+        octets += encode_frame(0, Flow(0, WINDOW, 0, WINDOW, 0, 0, 1_000_000))
+    connection.receive_data(octets, 0)
+    return connection
+
+
+def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
+    """Return microseconds of processor time a message."""
+    clock = SystemClock()
+    store = FileStore(directory, RealFiles(), InlineWorkers(), clock, NoTimers(), StoreSettings())
+    broker = Broker(store, clock, NoTimers(), AddressMatcher(()), 1 << 30)
+    settings = AmqpSettings(link_credit=1_000_000, incoming_window=1_000_000)
+    producer = opened(broker, settings, "producer", False)
+    consumer = opened(broker, settings, "consumer", True)
+    broker.end_turn()
+    producer.end_turn(0, 0)
+    consumer.end_turn(0, 0)
+    payload = (DURABLE if is_persistent else b"") + DATA + size.to_bytes(4, "big") + b"x" * size
+    head = TransferHead(0, 0)
+    sends = [head.encode(len(payload), number, False, False) + payload for number in range(messages)]
+    a_read = max(1, READ_BYTES // len(sends[0]))
+    reads = [b"".join(sends[start : start + a_read]) for start in range(0, messages, a_read)]
+    del sends
+    gc.collect()
+    gc.disable()
+    spent_s = 0.0
+    for read in reads:
+        start = time.process_time()
+        broker.begin_turn()
+        producer.receive_data(read, 0)
+        offset = broker.end_turn()
+        producer.end_turn(offset, offset)
+        delivered = consumer.end_turn(offset, offset)
+        spent_s += time.process_time() - start
+        numbers = [int.from_bytes(number, "big") for number in DELIVERY_ID.findall(delivered)]
+        answers = b"".join([accepted(number) for number in numbers])
+        start = time.process_time()
+        broker.begin_turn()
+        consumer.receive_data(answers, 0)
+        offset = broker.end_turn()
+        consumer.end_turn(offset, offset)
+        store.write()
+        spent_s += time.process_time() - start
+    gc.enable()
+    stats = inspect(broker).destinations[0]
+    assert stats.acknowledged == messages and stats.depth == 0, stats
+    store.close()
+    return spent_s / messages * 1e6
+
+
+def accepted(number: int) -> bytes:
+    """Return a disposition of one delivery, as clients write it that name first and last."""
+    return (
+        b"\x00\x00\x00\x1e\x02\x00\x00\x00\x00\x53\x15\xc0\x11\x05\x41\x70"
+        + number.to_bytes(4, "big")
+        + b"\x70"
+        + number.to_bytes(4, "big")
+        + b"\x41\x00\x53\x24\x45"
+    )
+
+
+if __name__ == "__main__":
+    measure(run, __doc__)
