@@ -105,6 +105,33 @@ def test_transfers_like_the_last_one_are_read_as_any_other(
     assert fast == decode_stream(Decoder(2**20), bytes(broken), is_slow=True)
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 1, 2]), st.integers(256, 2**32 - 1), st.integers(256, 2**32 - 1)),
+        min_size=2,
+        max_size=6,
+    ),
+    st.integers(1, 40),
+    st.data(),
+)
+def test_dispositions_like_the_last_one_are_read_as_any_other(
+    ranges: list[tuple[int, int, int]], cut_size: int, data: st.DataObject
+) -> None:
+    stream = HEADER
+    for channel, first, last in ranges:
+        stream += encode_frame(channel, Disposition(True, first, last, True, Accepted()))
+        stream += encode_frame(channel, Transfer(0, first, b"tag", 0), b"payload")
+    clear = decode_stream(Decoder(2**20), stream, is_slow=True)
+    assert decode_stream(Decoder(2**20), stream) == clear
+    assert decode_stream(Decoder(2**20), stream, cut_size) == clear
+    assert len(clear.frames) == 1 + 2 * len(ranges)
+    broken = bytearray(stream)
+    at = data.draw(st.integers(len(HEADER), len(stream) - 1))
+    broken[at] = data.draw(st.one_of(st.integers(0, 255), st.sampled_from(b"\x40\x41\x42\x43\x52\x70\xa0\xb0")))
+    fast = decode_stream(Decoder(2**20), bytes(broken))
+    assert fast == decode_stream(Decoder(2**20), bytes(broken), is_slow=True)
+
+
 @example(role=True, first=3, last=3)
 @given(role=st.booleans(), first=UINTS, last=UINTS)
 def test_accepted_in_short_is_accepted_in_full(role: bool, first: int, last: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.decoder import Decoder
 from protocols.amqp.v1_0.errors import AmqpError
-from protocols.amqp.v1_0.performatives import Transfer
+from protocols.amqp.v1_0.performatives import Disposition, Transfer
 from protocols.amqp.v1_0.values import (
     Array,
     Byte,
@@ -119,7 +119,9 @@ def decode_stream(decoder: Decoder, octets: bytes, size: int = 0, *, is_slow: bo
             decoder.receive_data(piece)
             while (frame := decoder.next_frame_slow() if is_slow else decoder.next_frame()) is not None:
                 is_plain = frame.CODE < 0  # headers and heartbeats hold nothing that could be compared
-                kept = replace(frame) if isinstance(frame, Transfer) else frame  # the next one may be the same object
+                kept = (
+                    replace(frame) if isinstance(frame, Transfer | Disposition) else frame
+                )  # the next one may be the same object
                 frames.append(Seen(decoder.channel, frame.NAME if is_plain else kept, decoder.payload))
     except AmqpError as error:
         return Outcome(frames, (error.condition, str(error)))

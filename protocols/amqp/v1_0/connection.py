@@ -303,9 +303,10 @@ class AmqpConnection(ProtocolConnection):
     def _read_frames(self) -> None:
         decoder = self.decoder
         channels = self.channels
+        parking = self.parking
         session: AmqpSession | None = None
         try:
-            while self.state != ENDING and self.state != CHECKING and not self.parking.is_reading_paused:
+            while not parking.is_reading_paused and (self.state == OPEN or self.state not in (ENDING, CHECKING)):
                 frame = decoder.next_frame()
                 if frame is None:
                     break

@@ -3,7 +3,8 @@
 There are two ways to a performative.  ``composite_codec.read_composite`` is the clear one and knows every rule.
 Transfers, dispositions and flows in the shape that real clients send them are read by position, without building a
 value for each field; a frame that differs anywhere goes the clear way.  The results are the same (a property test
-says so).
+says so).  What comes again and again, a transfer or a disposition with the octets of the last one but for its numbers
+and its tag, is known by its beginning, frame header and all.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _RANGE: Final = Struct(">4sIBI5s")
 _RANGE_BYTES: Final = 18
 _RANGE_HEAD: Final = b"\x11\x05\x41\x70"
 _RANGE_TAIL: Final = b"\x41\x00\x53\x24\x45"
+_RANGE_NUMBERS: Final = Struct(">IBI5s")
+_RANGE_FRAME_BYTES: Final = HEADER_BYTES + len(_DISPOSITION_HEAD) + _RANGE_BYTES
 _NEVER: Final = b"no transfer begins so"
 _EXPECT_HEADER: Final = -1
 _DEAD: Final = -2
@@ -38,8 +41,9 @@ class Decoder:
 
     Call ``next_frame`` until it returns None after each ``receive_data``.  The first thing is a protocol header, and
     the layer it names is what follows; ``expect_header`` has the next layer begin.  ``channel`` and ``payload`` belong
-    to the frame returned last, and so does a transfer that is a whole delivery: the next one like it is the same
-    object.  max_frame_size: octets of a frame that is taken; a larger one is refused unread.
+    to the frame returned last, and so does a transfer that is a whole delivery, and a receiver's disposition that
+    accepts: the next one like it is the same object.
+    max_frame_size: octets of a frame that is taken; a larger one is refused unread.
     After an error every call raises it again and further octets are dropped.
     """
 
@@ -56,6 +60,14 @@ class Decoder:
         "_alike",
         "_alike_head",
         "_alike_tail",
+        "_same_head",
+        "_same_tag",
+        "_same_payload_at",
+        "_same_bytes",
+        "_same_channel",
+        "_range",
+        "_range_head",
+        "_range_channel",
     )
 
     def __init__(self, max_frame_size: int) -> None:
@@ -72,6 +84,16 @@ class Decoder:
         self._alike: Transfer | None = None
         self._alike_head = _NEVER
         self._alike_tail = b""
+        # The same with the frame header: size and tag have as many octets as those of the last one.
+        self._same_head = _NEVER
+        self._same_tag = b""
+        self._same_payload_at = 0
+        self._same_bytes = 0
+        self._same_channel = 0
+        # The last disposition of a receiver that accepts, and what stands in front of its numbers.
+        self._range = Disposition(True, 0, 0, True, ACCEPTED)
+        self._range_head = _NEVER
+        self._range_channel = 0
 
     def receive_data(self, octets: bytes) -> None:
         if self._layer == _DEAD:
@@ -90,6 +112,7 @@ class Decoder:
     def expect_header(self) -> None:
         """Take a protocol header next: the SASL layer has ended."""
         self._layer = _EXPECT_HEADER
+        self._same_head = self._range_head = _NEVER
 
     def buffered_bytes(self) -> int:
         return len(self._buffer) - self._position + len(self._partial)
@@ -100,6 +123,36 @@ class Decoder:
 
     def next_frame(self) -> Composite | None:
         """Return the next frame, None for "more octets please".  Raises: FramingError, DecodeError."""
+        buffer = self._buffer
+        start = self._position
+        if buffer.startswith(self._same_head, start):
+            id_at = start + len(self._same_head)
+            after = start + self._same_payload_at
+            tag_end = after - len(self._alike_tail)
+            end = start + self._same_bytes
+            alike = self._alike
+            if (
+                end <= len(buffer)
+                and alike is not None
+                and buffer.startswith(self._same_tag, id_at + 4)
+                and buffer.startswith(self._alike_tail, tag_end)
+            ):
+                self._position = end
+                self.channel = self._same_channel
+                alike.delivery_id = int.from_bytes(buffer[id_at : id_at + 4], "big")
+                alike.delivery_tag = buffer[id_at + 6 : tag_end]
+                self.payload = buffer[after:end]
+                return alike
+        elif buffer.startswith(self._range_head, start) and len(buffer) - start >= _RANGE_FRAME_BYTES:
+            first, code, last, tail = _RANGE_NUMBERS.unpack_from(buffer, start + len(self._range_head))
+            if code == 0x70 and tail == _RANGE_TAIL:
+                self._position = start + _RANGE_FRAME_BYTES
+                self.channel = self._range_channel
+                self.payload = b""
+                disposition = self._range
+                disposition.first = first
+                disposition.last = last
+                return disposition
         return self._next(True)
 
     def next_frame_slow(self) -> Composite | None:
@@ -227,7 +280,17 @@ class Decoder:
             self._alike = transfer
             self._alike_head = buffer[start:id_at]
             self._alike_tail = buffer[tag_end:after]
+            self._learn(start, id_at, after, end)
         return transfer
+
+    def _learn(self, start: int, id_at: int, after: int, end: int) -> None:
+        """Remember the whole beginning of a transfer whose performative begins at ``start``."""
+        frame_at = start - HEADER_BYTES
+        self._same_head = self._buffer[frame_at:id_at]
+        self._same_tag = self._buffer[id_at + 4 : id_at + 6]
+        self._same_payload_at = after - frame_at
+        self._same_bytes = end - frame_at
+        self._same_channel = self.channel
 
     def _transfer_alike(self, at: int, end: int) -> Transfer | None:
         """Read a transfer like the last one: only the delivery-id and the octets of the tag differ."""
@@ -245,6 +308,7 @@ class Decoder:
         alike.delivery_id = int.from_bytes(buffer[id_at : id_at + 4], "big")
         alike.delivery_tag = buffer[tag_at:tag_end]
         self.payload = buffer[after:end]
+        self._learn(at, id_at, after, end)
         return alike
 
     def _disposition(self, at: int, end: int) -> Disposition | None:
@@ -254,6 +318,8 @@ class Decoder:
             head, lowest, code, highest, tail = _RANGE.unpack_from(buffer, at)
             if head == _RANGE_HEAD and code == 0x70 and tail == _RANGE_TAIL:
                 self.payload = b""
+                self._range_head = buffer[at - HEADER_BYTES - 4 : at + 4]
+                self._range_channel = self.channel
                 return Disposition(True, lowest, highest, True, ACCEPTED)
         try:
             count = buffer[at + 1]
@@ -422,6 +488,7 @@ class Decoder:
     def _die(self, error: AmqpError) -> None:
         self._error = error
         self._layer = _DEAD
+        self._same_head = self._range_head = _NEVER
         self._buffer = b""
         self._position = 0
         self._partial = bytearray()
