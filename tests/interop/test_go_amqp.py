@@ -14,7 +14,7 @@ from tests.support.scenarios import run_scenarios
 
 PROJECT = Path(__file__).with_name("go")
 SCENARIOS = tuple(re.findall(r'^\t"(\w+)": func', (PROJECT / "main.go").read_text(), re.MULTILINE))
-LEAST_VERSION = (1, 22)
+LEAST_VERSION = (1, 18)
 BUILD_LIMIT_S = 300
 RUN_LIMIT_S = 200
 

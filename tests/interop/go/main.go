@@ -24,7 +24,7 @@ type client struct {
 
 func within() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	context.AfterFunc(ctx, cancel)
+	time.AfterFunc(limit, cancel)
 	return ctx
 }
 
@@ -144,7 +144,7 @@ var scenarios = map[string]scenario{
 	},
 	"selectors": func(c *client, _, name string) {
 		sender := c.sender(name)
-		for number := range 6 {
+		for number := 0; number < 6; number++ {
 			message := text(fmt.Sprintf("m%d", number))
 			message.ApplicationProperties = map[string]any{"n": int32(number)}
 			must(sender.Send(within(), message, nil))
@@ -186,7 +186,7 @@ var scenarios = map[string]scenario{
 	"redelivery_to_dead_letter": func(c *client, _, name string) {
 		c.send(name, "poison")
 		receiver := c.receiver(name, nil)
-		for count := range 7 {
+		for count := 0; count < 7; count++ {
 			message := receive(receiver)
 			expect(count, message.Header.DeliveryCount)
 			must(receiver.ModifyMessage(within(), message, &amqp.ModifyMessageOptions{DeliveryFailed: true}))
@@ -222,7 +222,7 @@ var scenarios = map[string]scenario{
 		c.send(address, "a", "b", "c", "d")
 		seen := map[any]int{}
 		for _, receiver := range []*amqp.Receiver{one, two} {
-			for range 2 {
+			for count := 0; count < 2; count++ {
 				seen[receive(receiver).Value]++
 			}
 		}
@@ -234,7 +234,7 @@ var scenarios = map[string]scenario{
 		requests := server.receiver(name, nil)
 		replies := c.receiver("", &amqp.ReceiverOptions{DynamicAddress: true})
 		sender := c.sender(name)
-		for number := range 3 {
+		for number := 0; number < 3; number++ {
 			address := replies.Address()
 			request := text(fmt.Sprintf("r%d", number))
 			request.Properties = &amqp.MessageProperties{ReplyTo: &address, CorrelationID: fmt.Sprintf("c%d", number)}
