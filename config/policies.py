@@ -405,6 +405,16 @@ class RetroactivePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """How long consumed messages of a destination stay in the log; UNLIMITED: as the store's own setting says."""
+
+    time_ms: int = UNLIMITED
+    bytes: int = UNLIMITED  # of its messages; beyond, the oldest may go before their time
+    until_exported: bool = False  # not before an export has them
+    export_deadline_ms: int = 7 * 24 * 3_600_000  # age at which they go all the same
+
+
+@dataclass(frozen=True, slots=True)
 class AddressSettings:
     """Everything that is effective for one destination."""
 
@@ -419,6 +429,7 @@ class AddressSettings:
     advisories: AdvisoryPolicy = field(default_factory=AdvisoryPolicy)
     queue: QueuePolicy = field(default_factory=QueuePolicy)
     retroactive: RetroactivePolicy = field(default_factory=RetroactivePolicy)
+    retention: RetentionPolicy = field(default_factory=RetentionPolicy)
     dead_letter_address: str | None = "ActiveMQ.DLQ"  # None: exhausted messages are dropped, counted
     expiry_address: str | None = None  # None: expired messages are dropped, counted
     nack: Nack = "redeliver"

@@ -182,6 +182,12 @@ ADDRESS: Final[Tree] = {
         "recovery-time-ms": Leaf("retroactive.recovery_time_ms", Duration(1, 100 * YEAR_MS, unlimited=True)),
         "always": Leaf("retroactive.always", Boolean()),
     },
+    "retention": {
+        "time": Leaf("retention.time_ms", Duration(0, 100 * YEAR_MS, unlimited=True)),
+        "bytes": Leaf("retention.bytes", Bytes(0, 1024 * TIB, unlimited=True)),
+        "until-exported": Leaf("retention.until_exported", Boolean()),
+        "export-deadline": Leaf("retention.export_deadline_ms", Duration(0, 100 * YEAR_MS)),
+    },
     "enable-ingress-timestamp": Leaf("enable_ingress_timestamp", Boolean()),
     "nack": Leaf("nack", Choice("redeliver", "dead-letter", "requeue")),
     "log-non-persistent": Leaf("log_non_persistent", Boolean()),

@@ -44,7 +44,13 @@ def inspect(broker: Broker) -> BrokerStats:
     return BrokerStats(
         destinations,
         consumers,
-        StoreStats(store.append_offset(), store.durable_offset(), store.is_accepting(), broker.store_events.fault()),
+        StoreStats(
+            store.append_offset(),
+            store.durable_offset(),
+            store.is_accepting(),
+            broker.store_events.fault(),
+            store.retention_reason() or store.retention_hold(),
+        ),
         len(broker.clients),
         broker.memory.used_bytes,
         broker.memory.limit_bytes,

@@ -504,6 +504,10 @@ class Store(ABC):
         """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
         return ""
 
+    def retention_hold(self) -> str:
+        """Return which export space waits for that could be freed otherwise, "" for none."""
+        return ""
+
     @abstractmethod
     def request(
         self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0

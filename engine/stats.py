@@ -80,12 +80,13 @@ class ScheduleStats:
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """Offsets are octets from the start of the log."""
+    """Offsets are octets from the start of the log.  ``retention``: why space is not freed, "" if it is."""
 
     append_offset: int
     durable_offset: int
     is_accepting: bool
     reason: str
+    retention: str = ""
 
 
 @dataclass(frozen=True, slots=True)

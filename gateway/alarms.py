@@ -58,6 +58,7 @@ class Alarms:
         "_memory",
         "_blocked",
         "_retention",
+        "_hold",
         "_lossy",
         "_disk",
     )
@@ -80,6 +81,7 @@ class Alarms:
             "full addresses drop or refuse messages: %s", "no full address drops or refuses messages", logging.WARNING
         )
         self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
+        self._hold = Alarm("retention: %s", "retention: it waits for no export any more", logging.WARNING)
 
     def look(self) -> None:
         """Compare with what the log said last."""
@@ -105,8 +107,9 @@ class Alarms:
         self._disk.see(broker.flow.disk_warning, now_ms)
         self._lossy.see(self._who_refuses(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
-        alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._lossy, self._disk)
-        self.is_raised = any(alarm.is_raised for alarm in alarms)
+        self._hold.see(self._store.retention_hold(), now_ms)
+        alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._hold, self._lossy)
+        self.is_raised = self._disk.is_raised or any(alarm.is_raised for alarm in alarms)
 
     def _who_refuses(self) -> str:
         """Return the full addresses that drop or refuse what comes."""

@@ -36,6 +36,7 @@ from gateway.disk_space import StoreDisk
 from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import Listener
 from gateway.message_keys import MESSAGE_KEYS
+from gateway.retention import AddressPolicies
 from gateway.security import Security
 from gateway.time_zone import zone_of
 from gateway.web.source import StatsSource
@@ -101,13 +102,17 @@ async def _serve(
     timers = LoopTimers(loop, clock)
     workers = ThreadWorkers(loop)
     settings = store_settings(config)
-    store = FileStore(config.data_directory, files, workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS)
+    matcher = AddressMatcher(config.addresses)
+    policies = AddressPolicies(matcher, config.addresses)
+    store = FileStore(
+        config.data_directory, files, workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS, policies
+    )
     _log_recovery(store)
     broker = Broker(
         store,
         clock,
         timers,
-        AddressMatcher(config.addresses),
+        matcher,
         config.memory_limit_bytes,
         destinations_max=config.destinations_max,
         permissions=PermissionMap(config.permissions),

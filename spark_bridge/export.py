@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from engine.errors import PenstockError, RangeGone
 from engine.store.reader import StoreReader
+from engine.store.watermarks import write_watermark
 from spark_bridge import selection, session
 from spark_bridge.offsets import ExportedFile, Manifest, Target, check_continues
 from spark_bridge.parquet import write_partition
@@ -49,7 +50,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one export added.  ``manifest`` is empty if there was nothing new."""
+    """What one export added.  ``manifest`` is empty if there was nothing new.
+
+    note: what went wrong that does not matter to what was exported, "" for nothing.
+    """
 
     store_id: str
     destination: str
@@ -62,6 +66,7 @@ class Result:
     manifest: str
     jvm_seconds: float = field(compare=False)
     export_seconds: float = field(compare=False)
+    note: str = field(default="", compare=False)
 
 
 def export(request: Request, shows_progress: bool = False, spark: SparkContext | None = None) -> Result:
@@ -88,7 +93,8 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
         except RangeGone as error:
             raise RangeGone(f"{error}; --skip-gone exports what is left") from None
         if start == end.offset:
-            return Result(reader.store_id, str(chosen), start, start, end.time_ms, 0, 0, 0, "", 0.0, 0.0)
+            note = _tell_gateway(request, plan)
+            return Result(reader.store_id, str(chosen), start, start, end.time_ms, 0, 0, 0, "", 0.0, 0.0, note)
         planned = monotonic()
         if spark is None:
             scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
@@ -124,7 +130,25 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             manifest=str(path),
             jvm_seconds=round(jvm_seconds, 3),
             export_seconds=round(monotonic() - began - jvm_seconds, 3),
+            note=_tell_gateway(request, plan),
         )
+
+
+def _tell_gateway(request: Request, plan: Plan) -> str:
+    """Let retention know how far the destinations are exported; return why that failed, "" if it did not."""
+    try:
+        write_watermark(
+            request.data.absolute(),
+            plan.store_id,
+            str(request.target.absolute()),
+            request.destination,
+            sorted(plan.destinations),
+            plan.stop,
+            time_ns() // 1_000_000,
+        )
+    except OSError as error:
+        return f"the gateway's retention does not learn of this export: {error}"
+    return ""
 
 
 def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -> list[ExportedFile]:

@@ -14,12 +14,14 @@ from engine.destination import TOPIC
 from engine.errors import StoreError
 from engine.ports import FILE_LANE, READ_LANE, Clock, Job, Timers, TimerTarget, Workers
 from engine.store import format as layout
+from engine.store.backlog_sizes import BacklogSizes, MeasureJob, SizesTarget
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
 from engine.store.files import Files, describe
 from engine.store.group_commit import GroupCommit
+from engine.store.looking import LookJob, LookTarget
 from engine.store.open_files import ForgetJob, OpenFiles
-from engine.store.retention import Snapshot, read_snapshot
+from engine.store.retention_rules import PAST, RetentionRules
 from engine.store.segment import Segment, records_limit
 from engine.store.settings import StoreSettings
 from engine.store.state import Destination, Lane, StoreState
@@ -34,7 +36,7 @@ PASS: Final = 0
 GO_ON: Final = 1
 
 
-class Compaction(TimerTarget):
+class Compaction(TimerTarget, LookTarget, SizesTarget):
     """Goes through the segments from the oldest on, at an interval, one at a time.
 
     reason: why the disk refused the last attempt, "" if it did not; space is then not freed, nothing else suffers.
@@ -57,6 +59,8 @@ class Compaction(TimerTarget):
         "_clock",
         "_settings",
         "_store_id",
+        "_rules",
+        "_sizes",
         "_after",
         "_closed_ms",
         "_tried",
@@ -83,9 +87,13 @@ class Compaction(TimerTarget):
         clock: Clock,
         settings: StoreSettings,
         store_id: str,
+        rules: RetentionRules,
+        sizes: BacklogSizes,
     ) -> None:
         self.reason = ""
         self.saved_bytes = 0
+        self._rules = rules
+        self._sizes = sizes
         self._log = log
         self._commit = commit
         self._checkpoint = checkpoint
@@ -145,7 +153,9 @@ class Compaction(TimerTarget):
                 break
             self._after = segment.base
             if self._is_candidate(segment):
-                self._look = LookJob(self, self._files, segment, following, segments[0], self._kept_from_base)
+                self._look = LookJob(
+                    self, self._files, segment, following, segments[0], self._kept_from_base, True, "", ""
+                )
                 self._workers.submit(self._look, FILE_LANE)
                 return
         self._call_later(self._settings.compaction_interval_ms, PASS)
@@ -175,12 +185,9 @@ class Compaction(TimerTarget):
         return closed_ms is None or self._is_past(segment, closed_ms)
 
     def _is_past(self, segment: Segment, closed_ms: int) -> bool:
-        """Return whether retention would drop a segment that ended at ``closed_ms``, if nothing in it were live."""
+        """Return whether retention may be past in a segment that ended at ``closed_ms``."""
         age_ms = self._clock.wall_ms() - closed_ms
-        if age_ms < self._settings.compaction_min_age_ms:
-            return False
-        is_old = age_ms > self._settings.retention_time_ms
-        return is_old or self._log.end - segment.base > self._settings.retention_bytes
+        return age_ms >= self._settings.compaction_min_age_ms and self._rules.may_be_past(segment.base, closed_ms)
 
     def looked(self, look: LookJob) -> None:
         """Take what the snapshots around a segment say."""
@@ -201,7 +208,21 @@ class Compaction(TimerTarget):
         self._agreed_offset = self._log.end
         self._choice = Choice(self._kept_from, look.topics)
         self._lanes_done = self._live_count = 0
-        self._choose(look)
+        lanes = self._rules.sized_lanes(look, 0)
+        if lanes:
+            self._workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
+        else:
+            self._choose(look)
+
+    def measured(self, reason: str) -> None:
+        self.reason = reason
+        look = self._look
+        if self._is_closed or look is None:
+            return
+        if reason:
+            self._give_up(look.segment, False)
+        else:
+            self._choose(look)
 
     def _choose(self, look: LookJob) -> None:
         """Note of some more lanes what has to stay; then begin if that is little."""
@@ -211,7 +232,10 @@ class Compaction(TimerTarget):
         done = self._lanes_done
         self._lanes_done = min(done + LANES_AT_ONCE, len(lanes))
         for key, first, end in lanes[done : self._lanes_done]:
-            bits = needed_bits(self._log.state, key, first, end)
+            if self._rules.lane_verdict(look, key, self._sizes) == PAST:
+                bits = needed_bits(self._log.state, key, first, end)
+            else:
+                bits = (1 << (end - first)) - 1
             self._live_count += bits.bit_count()
             choice.lanes[key] = Kept(first, end, bits)
         if self._lanes_done < len(lanes):
@@ -320,87 +344,6 @@ def _needed_by_subscriptions(topic: Destination, lane: Lane, first: int, end: in
             until = end if own.end < 0 else max(min(own.end, end), first)
             bits |= ((1 << (until - first)) - 1) & ~own.settled.bits(first, end)
     return bits
-
-
-class LookJob(Job):
-    """Reads the snapshots that a segment, and the one after it, open with: what was sent in between.
-
-    closed_ms: when the segment ended.  next_sequence: of the record that follows it.
-    lanes: (lane, first entry, end) of those that have any in it, ascending.
-    kept_from: how long each lane was at ``oldest``, None if that is known already.
-    """
-
-    __slots__ = (
-        "segment",
-        "oldest",
-        "closed_ms",
-        "next_sequence",
-        "lanes",
-        "topics",
-        "kept_from",
-        "reason",
-        "is_damaged",
-        "_compaction",
-        "_files",
-        "_following",
-        "_known_base",
-    )
-
-    def __init__(
-        self,
-        compaction: Compaction,
-        files: Files,
-        segment: Segment,
-        following: Segment,
-        oldest: Segment,
-        known_base: int,
-    ) -> None:
-        self.segment = segment
-        self.oldest = oldest
-        self.closed_ms = 0
-        self.next_sequence = 0
-        self.lanes: list[tuple[int, int, int]] = []
-        self.topics: dict[int, int] = {}
-        self.kept_from: dict[int, int] | None = None
-        self.reason = ""
-        self.is_damaged = False
-        self._compaction = compaction
-        self._files = files
-        self._following = following
-        self._known_base = known_base
-
-    def run(self) -> None:
-        try:
-            self._run()
-        except OSError as error:
-            self.reason = describe(error, self.segment.path())
-        except StoreError as error:
-            self.reason = str(error)
-            self.is_damaged = True
-
-    def _run(self) -> None:
-        before = self._snapshot(self.segment).state
-        following = self._snapshot(self._following)
-        after, self.closed_ms, self.next_sequence = following.state, following.time_ms, following.sequence
-        for key, lane in sorted(after.lanes.items()):
-            known = before.lanes.get(key)
-            first = 0 if known is None else known.tail
-            if first < lane.tail:
-                self.lanes.append((key, first, lane.tail))
-        for state in (before, after):
-            self.topics.update({number: each.topic_id for number, each in state.subscriptions.items()})
-        if self.oldest.base != self._known_base:
-            oldest = before if self.oldest is self.segment else self._snapshot(self.oldest).state
-            self.kept_from = {key: lane.tail for key, lane in oldest.lanes.items()}
-
-    def _snapshot(self, segment: Segment) -> Snapshot:
-        found = read_snapshot(self._files, segment)
-        if found is None:
-            raise StoreError(f"{segment.path()}: its snapshot is damaged")
-        return found
-
-    def finish(self) -> None:
-        self._compaction.looked(self)
 
 
 class StepJob(Job):

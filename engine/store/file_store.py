@@ -20,6 +20,7 @@ from engine.ports import (
     Workers,
 )
 from engine.store import format as layout
+from engine.store.backlog_sizes import BacklogSizes
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
 from engine.store.compaction import Compaction
@@ -30,12 +31,14 @@ from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
 from engine.store.index_builder import KeyIndex, KeyIndexFiles
 from engine.store.live_rebuild import LiveRebuild
+from engine.store.looking import read_snapshot
 from engine.store.open_files import OpenFiles
 from engine.store.paging import PageJob, SegmentMap
 from engine.store.recovery import Recovery
 from engine.store.recovery_report import RecoveryReport
 from engine.store.release import Release
-from engine.store.retention import Retention, read_snapshot
+from engine.store.retention import Retention
+from engine.store.retention_rules import NoPolicies, RetentionPolicies, RetentionRules
 from engine.store.seeking import SeekJob
 from engine.store.settings import ASYNC, StoreSettings
 from engine.store.state import Lane, compact_json
@@ -89,6 +92,7 @@ class FileStore(Store):
         settings: StoreSettings,
         skip_corruption: bool = False,
         keys: Keys | None = None,
+        policies: RetentionPolicies | None = None,
     ) -> None:
         self._directory = directory
         self._files = files
@@ -105,7 +109,7 @@ class FileStore(Store):
         except OSError as error:
             raise StoreError(describe(error, directory)) from error
         try:
-            self._open(files, timers, clock, keys or Keys())
+            self._open(files, timers, clock, keys or Keys(), policies or NoPolicies())
         except OSError as error:
             self._lock.close()
             raise StoreError(describe(error, str(error.filename or directory))) from error
@@ -113,7 +117,7 @@ class FileStore(Store):
             self._lock.close()
             raise
 
-    def _open(self, files: Files, timers: Timers, clock: Clock, keys: Keys) -> None:
+    def _open(self, files: Files, timers: Timers, clock: Clock, keys: Keys, policies: RetentionPolicies) -> None:
         settings = self._settings
         now_ms = clock.wall_ms()
         self._store_id = open_store_file(files, self._directory, now_ms)
@@ -187,6 +191,7 @@ class FileStore(Store):
         self._open_files = OpenFiles(files, settings.page_open_files)
         self._segment_map = SegmentMap(log.segments)
         self._segment_map_edition = log.edition
+        rules = RetentionRules(policies, log, clock, settings)
         self._retention = Retention(
             log,
             self._commit,
@@ -197,7 +202,10 @@ class FileStore(Store):
             self._workers,
             timers,
             clock,
-            settings,
+            rules,
+            settings.retention_interval_ms,
+            self._directory,
+            self._store_id,
         )
         self._compaction = Compaction(
             log,
@@ -210,6 +218,8 @@ class FileStore(Store):
             clock,
             settings,
             self._store_id,
+            rules,
+            BacklogSizes(files, queue_files.root),
         )
         self._release = Release(
             self,
@@ -264,6 +274,8 @@ class FileStore(Store):
         wanted = {} if starts is None else starts
         # What retention has dropped is nobody's to settle: a subscription that began there would hold space for ever.
         kept = self._first_tails() if wanted else {}
+        if wanted:
+            self._retention.start_over()
         places = [
             (
                 lane.priority,
@@ -421,6 +433,9 @@ class FileStore(Store):
 
     def retention_reason(self) -> str:
         return self._retention.reason or self._release.reason or self._compaction.reason
+
+    def retention_hold(self) -> str:
+        return self._retention.rules.hold_reason()
 
     def request(
         self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0

@@ -1,72 +1,48 @@
-"""Space: consumed segments are dropped from the oldest on, by age and by total size.  Live ones never.
+"""Space: consumed segments are dropped from the oldest on, by age and by size.  Live ones never.
 
-A segment may go when every queue's cursor is past the entries of its records and a later segment's snapshot, on the
-disk, says so for recovery.  How long the queues were when it ended stands in the snapshot that follows it.
+A segment may go when nobody needs any of its messages, the retention of each destination in it is past, and a later
+segment's snapshot, on the disk, says so for recovery.  How long the queues were when it ended stands in the snapshot
+that follows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from crc32c import crc32c
-
-from engine.errors import StoreError
 from engine.ports import FILE_LANE, READ_LANE, Clock, Job, Timers, TimerTarget, Workers
 from engine.store import format as layout
+from engine.store.backlog_sizes import BacklogSizes, MeasureJob, SizesTarget
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
 from engine.store.consume_queue import ConsumeQueueFiles
-from engine.store.files import Files, describe, read_fully
+from engine.store.files import Files, describe
 from engine.store.group_commit import GroupCommit
+from engine.store.looking import LookJob, LookTarget
 from engine.store.open_files import ForgetJob, OpenFiles
+from engine.store.retention_rules import PAST, RetentionRules
 from engine.store.segment import Segment
-from engine.store.settings import StoreSettings
-from engine.store.snapshot import load_snapshot
 from engine.store.state import StoreState
 
 NOT_AGREED: Final = -1
+LANES_AT_ONCE: Final = 512  # queues looked at in one turn of the engine
+
+CHECK: Final = 0
+GO_ON: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a segment opens with: the state, store time and sequence of that record."""
-
-    state: StoreState
-    time_ms: int
-    sequence: int
-
-
-def read_snapshot(files: Files, segment: Segment) -> Snapshot | None:
-    """Return what ``segment`` opens with; None if there is no whole snapshot."""
-    file = files.open_to_read(segment.path())
-    try:
-        head = read_fully(file, layout.RECORD_HEADER_BYTES, layout.SEGMENT_HEADER_BYTES)
-        if len(head) < layout.RECORD_HEADER_BYTES:
-            return None
-        size, crc, record_type, _, _, _, offset, sequence, time_ms = layout.RECORD_HEADER.unpack(head)
-        if record_type != layout.SNAPSHOT or offset != segment.base or size > segment.capacity:
-            return None
-        octets = read_fully(file, size, layout.SEGMENT_HEADER_BYTES)
-    finally:
-        file.close()
-    if len(octets) < size or crc32c(octets[8:]) != crc:
-        return None
-    try:
-        return Snapshot(load_snapshot(octets[layout.RECORD_HEADER_BYTES :]), time_ms, sequence)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{segment.path()}, position {layout.SEGMENT_HEADER_BYTES}: {error!r} in a snapshot") from None
-
-
-class Retention(TimerTarget):
+class Retention(TimerTarget, LookTarget, SizesTarget):
     """Looks at the oldest segment at an interval.
 
-    ``_next``: the segment after the oldest ones that opens with a snapshot; with ``_tails``, the queues' lengths at
-    its base, and ``_time_ms``, when it began: what has to be known before everything below it may go.
+    _look: what stands in it, and in those that are no whole segments behind it; None before that is known.
+    _done: how many of its lanes nobody needs any more.  That stays so, so the next look begins with the one that was
+    needed last: what a look costs does not grow with the number of queues.
     """
 
     __slots__ = (
         "reason",
+        "rules",
+        "_directory",
+        "_store_id",
         "_log",
         "_commit",
         "_checkpoint",
@@ -76,12 +52,11 @@ class Retention(TimerTarget):
         "_workers",
         "_timers",
         "_clock",
-        "_time_limit_ms",
-        "_bytes_limit",
         "_interval_ms",
-        "_next",
-        "_tails",
-        "_time_ms",
+        "_sizes",
+        "_look",
+        "_looked_ms",
+        "_done",
         "_agreed_offset",
         "_is_in_flight",
         "_is_closed",
@@ -98,9 +73,15 @@ class Retention(TimerTarget):
         workers: Workers,
         timers: Timers,
         clock: Clock,
-        settings: StoreSettings,
+        rules: RetentionRules,
+        interval_ms: int,
+        directory: str,
+        store_id: str,
     ) -> None:
         self.reason = ""  # why the last attempt failed; space is then not freed, nothing else suffers
+        self.rules = rules
+        self._directory = directory
+        self._store_id = store_id
         self._log = log
         self._commit = commit
         self._checkpoint = checkpoint
@@ -110,74 +91,128 @@ class Retention(TimerTarget):
         self._workers = workers
         self._timers = timers
         self._clock = clock
-        self._time_limit_ms = settings.retention_time_ms
-        self._bytes_limit = settings.retention_bytes
-        self._interval_ms = settings.retention_interval_ms
-        self._next: Segment | None = None
-        self._tails: StoreState | None = None
-        self._time_ms = 0
+        self._interval_ms = interval_ms
+        self._sizes = BacklogSizes(files, queue_files.root)
+        self._look: LookJob | None = None
+        self._looked_ms = 0
+        self._done = 0
         self._agreed_offset = NOT_AGREED
         self._is_in_flight = False
         self._is_closed = False
-        timers.call_at(clock.monotonic_ms() + self._interval_ms, self, 0)
+        self._call_later(interval_ms, CHECK)
+
+    def _call_later(self, wait_ms: int, key: int) -> None:
+        self._timers.call_at(self._clock.monotonic_ms() + wait_ms, self, key)
 
     def timer_fired(self, key: int) -> None:
-        if not self._is_closed:
-            self._timers.call_at(self._clock.monotonic_ms() + self._interval_ms, self, 0)
+        if self._is_closed:
+            return
+        if key == CHECK:
+            self._call_later(self._interval_ms, CHECK)
             self.check()
+        else:
+            self._is_in_flight = False
+            self._go_through()
+
+    def start_over(self) -> None:
+        """Look at all lanes again: somebody may need what nobody needed."""
+        self._done = 0
 
     def check(self) -> None:
         """Drop the oldest segment, and the next one after it, as far as the rules allow; workers do the work."""
         if self._is_in_flight or self._is_closed:
             return
-        # Recovery starts at the consume-queue offset: everything from there on stays.
-        following = None
-        for segment in self._log.segments[1:]:
-            if segment.base > self._checkpoint.consume_queue_offset:
-                return
-            if not segment.is_continuation and segment.sealed_end != segment.base:
-                following = segment
-                break
+        following = self._following()
         if following is None:
             return
-        if following is not self._next:
+        look = self._look
+        oldest = self._log.segments[0]
+        is_known = look is not None and look.following is following and look.segment is oldest
+        # What exports say is looked up anew each time that it may matter.
+        if not is_known or (self.rules.holding and self._looked_ms != self._clock.monotonic_ms()):
             self._is_in_flight = True
-            self._workers.submit(LookJob(self, self._files, following), FILE_LANE)
-        elif not self._may_drop():
-            self._agreed_offset = NOT_AGREED
+            self._looked_ms = self._clock.monotonic_ms()
+            directory = self._directory if self.rules.has_own else ""
+            job = LookJob(self, self._files, oldest, following, oldest, oldest.base, False, directory, self._store_id)
+            self._workers.submit(job, FILE_LANE)
         else:
-            # What settled the last message must not be lost after the message itself is gone.
-            if self._agreed_offset == NOT_AGREED:
-                self._agreed_offset = self._log.end
-            if self._commit.durable >= self._agreed_offset:
-                self._agreed_offset = NOT_AGREED
-                self._drop(following)
+            assert look is not None
+            self._measure(look)
 
-    def looked(self, segment: Segment, tails: StoreState | None, time_ms: int, reason: str) -> None:
-        """Take what the snapshot of the second oldest segment says."""
+    def _following(self) -> Segment | None:
+        """Return the segment up to which all would go; None where recovery may start before it."""
+        for segment in self._log.segments[1:]:
+            if segment.base > self._checkpoint.consume_queue_offset:
+                return None
+            if segment.opens_with_snapshot():
+                return segment
+        return None
+
+    def looked(self, look: LookJob) -> None:
+        """Take what the snapshots say."""
+        self._is_in_flight = False
+        self.reason = look.reason
+        if look.reason or self._is_closed:
+            return
+        if look.exported is not None:
+            self.rules.exported = look.exported
+        if self._look is None or self._look.following is not look.following:
+            self._done = 0
+            self._agreed_offset = NOT_AGREED
+        self._look = look
+        self._measure(look)
+
+    def _measure(self, look: LookJob) -> None:
+        lanes = self.rules.sized_lanes(look, self._done)
+        if lanes:
+            self._is_in_flight = True
+            self._workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
+        else:
+            self._go_through()
+
+    def measured(self, reason: str) -> None:
         self._is_in_flight = False
         self.reason = reason
-        if tails is not None:
-            self._next = segment
-            self._tails = tails
-            self._time_ms = time_ms
-            self.check()
+        if not reason and not self._is_closed:
+            self._go_through()
 
-    def _may_drop(self) -> bool:
-        assert self._tails is not None
-        log = self._log
-        is_old = self._clock.wall_ms() - self._time_ms > self._time_limit_ms
-        if not is_old and log.end - log.segments[0].base <= self._bytes_limit:
+    def _go_through(self) -> None:
+        """Look at some more lanes; drop what they are in when nobody needs any of it."""
+        look = self._look
+        if look is None:
+            return
+        lanes = look.lanes
+        until = min(self._done + LANES_AT_ONCE, len(lanes))
+        while self._done < until:
+            if not self._is_free(look, *lanes[self._done]):
+                self._agreed_offset = NOT_AGREED
+                return
+            self._done += 1
+        if until < len(lanes):
+            self._is_in_flight = True
+            self._call_later(0, GO_ON)
+            return
+        if not lanes and not self.rules.is_default_past(look.segment.base, look.closed_ms):
+            return
+        # What settled the last message must not be lost after the message itself is gone.
+        if self._agreed_offset == NOT_AGREED:
+            self._agreed_offset = self._log.end
+        if self._commit.durable >= self._agreed_offset:
+            self._agreed_offset = NOT_AGREED
+            self._drop(look.following, look.after)
+
+    def _is_free(self, look: LookJob, key: int, first: int, end: int) -> bool:
+        state = self._log.state
+        lane = state.lanes.get(key)
+        destination = state.destinations.get(key >> layout.LANE_SHIFT)
+        if lane is not None and destination is not None and destination.first_needed(lane) < end:
             return False
-        state = log.state
-        for key, lane in self._tails.lanes.items():
-            destination = state.destinations.get(lane.destination_id)
-            if destination is not None and destination.first_needed(state.lanes[key]) < lane.tail:
-                return False
+        if self.rules.lane_verdict(look, key, self._sizes) != PAST:
+            return False
+        self.rules.count_missed(look, key)
         return True
 
-    def _drop(self, following: Segment) -> None:
-        assert self._tails is not None
+    def _drop(self, following: Segment, tails: StoreState) -> None:
         segments = self._log.segments
         place = segments.index(following)
         paths = [segment.path() for segment in segments[:place]]
@@ -186,12 +221,13 @@ class Retention(TimerTarget):
             return  # readers and the next start would look for what is gone
         self._log.drop_segments(place)
         self._open_files.dropped.update(paths)
-        for key, lane in self._tails.lanes.items():
+        for key, lane in tails.lanes.items():
             kept = self._log.state.lanes.get(key)
             if kept is not None:
                 kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
+        self._look = None
         self._is_in_flight = True
-        self._workers.submit(DropJob(self, self._files, self._queue_files, paths, self._tails), FILE_LANE)
+        self._workers.submit(DropJob(self, self._files, self._queue_files, paths, tails), FILE_LANE)
 
     def dropped(self, paths: list[str], reason: str) -> None:
         """Go on with the next oldest."""
@@ -204,36 +240,6 @@ class Retention(TimerTarget):
     def close(self) -> None:
         """Drop no more."""
         self._is_closed = True
-
-
-class LookJob(Job):
-    """Reads the snapshot that a segment opens with."""
-
-    __slots__ = ("_retention", "_files", "_segment", "_tails", "_time_ms", "_reason")
-
-    def __init__(self, retention: Retention, files: Files, segment: Segment) -> None:
-        self._retention = retention
-        self._files = files
-        self._segment = segment
-        self._tails: StoreState | None = None
-        self._time_ms = 0
-        self._reason = ""
-
-    def run(self) -> None:
-        try:
-            found = read_snapshot(self._files, self._segment)
-        except OSError as error:
-            self._reason = describe(error, self._segment.path())
-        except StoreError as error:
-            self._reason = str(error)
-        else:
-            if found is None:
-                self._reason = f"{self._segment.path()}: its snapshot is damaged"
-            else:
-                self._tails, self._time_ms = found.state, found.time_ms
-
-    def finish(self) -> None:
-        self._retention.looked(self._segment, self._tails, self._time_ms, self._reason)
 
 
 class DropJob(Job):

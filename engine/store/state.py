@@ -76,6 +76,10 @@ class Lane(Progress):
         self.entries_first = self.tail
         return block
 
+    def file_end(self) -> int:
+        """Return the first entry that is not in the consume queue's files yet."""
+        return self.closing[0].first if self.closing else self.entries_first
+
     def recovered(self) -> LaneState:
         """Return the lane as the engine takes it over."""
         if self.is_topic:

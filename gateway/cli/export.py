@@ -69,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _fail(error, exit_codes.USAGE)
     except (PenstockError, SessionFailed, OSError) as error:
         return _fail(error, exit_codes.FAILED)
+    if result.note:
+        print(f"penstock: {result.note}", file=sys.stderr)
     print(json.dumps(asdict(result)) if arguments.json else summary(result, arguments.to))
     return exit_codes.OK
 

@@ -97,6 +97,8 @@ def table(document: dict[str, Any]) -> str:
         lines.append(f"STORE NOT ACCEPTING: {store['reason']}")
     elif store["reason"]:
         lines.append(f"STORE: {store['reason']}")
+    if store["retention"]:
+        lines.append(f"RETENTION: {store['retention']}")
     lines.extend(
         f"blocked: connection {blocked['connection_id']} for {blocked['waited_ms'] / 1000:.1f} s: {blocked['reason']}"
         for blocked in document["blocked_producers"]

@@ -82,7 +82,8 @@ class _Api:
             return web.Response(status=503, text="unavailable: the gateway failed and stops\n")
         store = self._source.stats().store
         if store.is_accepting:
-            return web.Response(text="ok\n")
+            is_told = store.retention and not self._security.is_required
+            return web.Response(text=f"ok\nwarning: {store.retention}\n" if is_told else "ok\n")
         # Who has to log in for the details does not read them here.
         reason = "" if self._security.is_required else f": {store.reason}"
         return web.Response(status=503, text=f"unavailable{reason}\n")
