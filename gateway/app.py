@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -36,7 +37,7 @@ from gateway.disk_space import StoreDisk
 from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import Listener
 from gateway.message_keys import MESSAGE_KEYS
-from gateway.retention import AddressPolicies
+from gateway.retention import AddressPolicies, keeping_of
 from gateway.security import Security
 from gateway.time_zone import zone_of
 from gateway.web.source import StatsSource
@@ -188,7 +189,7 @@ async def _listen(
             await listener.bind(name)
         name, endpoint = "http", config.listeners.http
         sockets = SocketRoute(listener.new_connection)
-        stored = LiveStore(config.data_directory, store.rebuild_derived)
+        stored = LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config))
         web = await HttpServer.start(
             endpoint, source, why, retries, stored, security, sockets, LiveSchedule(engine_loop)
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.store.backup import back_up
+from engine.store.kept_reasons import Keeping
 from engine.store.live_rebuild import LiveRebuild
 from engine.store.reader import StoreReader
 from engine.store.space import space_of
@@ -21,8 +22,11 @@ from gateway.web.store import StoreSource
 class LiveStore(StoreSource):
     """One question at a time, so that many of them do not take the engine's processor."""
 
-    def __init__(self, directory: str, begin_rebuild: Callable[[], LiveRebuild]) -> None:
+    def __init__(
+        self, directory: str, begin_rebuild: Callable[[], LiveRebuild], keeping: Callable[[], Keeping]
+    ) -> None:
         self._directory = Path(directory)
+        self._keeping = keeping
         self._turn = asyncio.Lock()
         self._tasks = StoreTasks(directory, begin_rebuild)
 
@@ -33,7 +37,9 @@ class LiveStore(StoreSource):
 
     async def space(self, tells_why: bool) -> dict[str, Any]:
         async with self._turn:
-            return await asyncio.to_thread(lambda: asdict(space_of(StoreReader(self._directory), tells_why)))
+            return await asyncio.to_thread(
+                lambda: asdict(space_of(StoreReader(self._directory), tells_why, self._keeping()))
+            )
 
     async def dump(self, asked: Mapping[str, str]) -> dict[str, Any]:
         async with self._turn:

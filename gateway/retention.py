@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import time_ns
+from typing import TYPE_CHECKING
 
 from config.matching import AddressEntry, AddressMatcher, with_values
+from config.model import ServerConfig
 from config.policies import DEFAULT_ADDRESS_SETTINGS, RetentionPolicy
 from engine.store.retention_rules import RetentionPolicies
+
+if TYPE_CHECKING:
+    from engine.store.kept_reasons import Keeping
 
 
 class AddressPolicies(RetentionPolicies):
@@ -25,3 +31,11 @@ class AddressPolicies(RetentionPolicies):
 
     def all_policies(self) -> list[RetentionPolicy]:
         return self._own
+
+
+def keeping_of(config: ServerConfig) -> Keeping:
+    """Return what the configuration says of retention now, for who asks from another thread."""
+    from engine.store.kept_reasons import Keeping
+
+    policies = AddressPolicies(AddressMatcher(config.addresses), config.addresses)
+    return Keeping(policies, config.store.retention.time_ms, config.store.retention.bytes, time_ns() // 1_000_000)

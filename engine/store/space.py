@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from engine.destination import TOPIC, uri
+from engine.destination import SCHEDULE_QUEUE, TOPIC, uri
 from engine.ports import Range
 from engine.store import format as layout
+from engine.store.kept_reasons import Keeping, KeptReasons
 from engine.store.key_index import INDEX_DIRECTORY
 from engine.store.reader import Record, StoreReader, entry_files
 from engine.store.records import Records
@@ -43,6 +44,7 @@ class SegmentSpace:
     """One segment.  disk_bytes: of the file; log_bytes: from its base to where its records end at the latest.
 
     is_sparse: what nobody needs was taken out.
+    reasons: why it is there though nobody needs anything in it, where that was asked for.
     """
 
     name: str
@@ -52,6 +54,7 @@ class SegmentSpace:
     is_current: bool = False
     is_sparse: bool = False
     pins: list[Pin] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -69,8 +72,8 @@ class Space:
     segments: list[SegmentSpace]
 
 
-def space_of(reader: StoreReader, tells_why: bool) -> Space:
-    """Return what the store takes.
+def space_of(reader: StoreReader, tells_why: bool, keeping: Keeping | None = None) -> Space:
+    """Return what the store takes.  keeping: what the gateway's configuration says of retention, where it is known.
 
     Raises: StoreError.
     """
@@ -86,6 +89,10 @@ def space_of(reader: StoreReader, tells_why: bool) -> Space:
             break
     if tells_why and segments:
         _Pins(reader, segments).find()
+        reasons = KeptReasons(reader, keeping)
+        for place, each in enumerate(segments):
+            if not each.pins and not each.is_current:
+                each.reasons = reasons.of(place)
     return Space(
         str(reader.directory),
         reader.first_offset,
@@ -158,7 +165,7 @@ class _Pins:
         first = destination.first_needed(lane)
         if first >= lane.tail:
             return
-        owner = uri(destination.kind, destination.name)
+        owner = "the schedule" if destination.name == SCHEDULE_QUEUE else uri(destination.kind, destination.name)
         members = destination.holders.members if destination.kind == TOPIC else []
         for entry, offset, size, time_ms in self._entries(lane, first):
             if members:

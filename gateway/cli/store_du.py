@@ -35,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(_line(segment, space["told_why"]))
         for pin in segment["pins"]:
             print(f"    {pin['owner']}: {pin['messages']} messages, {_size(pin['bytes'])}")
+        for reason in segment["reasons"]:
+            print(f"    {reason}")
     print(
         f"{space['directory']}: log {_size(space['log_disk_bytes'])}, consume queues "
         f"{_size(space['queue_disk_bytes'])}, key index {_size(space['index_disk_bytes'])}"
@@ -57,7 +59,7 @@ def _line(segment: dict[str, Any], is_told: bool) -> str:
     if segment["is_current"]:
         return f"{line}, in use"
     if is_told and not segment["pins"]:
-        return f"{line}, needed by nobody: kept by retention, or behind a segment that is needed"
+        return f"{line}, needed by nobody" + ("" if segment["reasons"] else ": behind a segment that is needed")
     return line
 
 

@@ -18,9 +18,13 @@ from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, Virtual
 
 class RetainingStore(ScriptedStore):
     stuck = ""
+    held = ""
 
     def retention_reason(self) -> str:
         return self.stuck
+
+    def retention_hold(self) -> str:
+        return self.held
 
 
 class World:
@@ -49,6 +53,15 @@ def world(caplog: pytest.LogCaptureFixture) -> World:
 def test_all_is_well(world: World) -> None:
     assert world.look() == []
     assert not world.alarms.is_raised
+
+
+def test_retention_that_waits_for_an_export(world: World) -> None:
+    world.store.held = "space waits for an export"
+    assert world.look() == ["retention: space waits for an export"]
+    assert world.alarms.is_raised
+    assert inspect(world.broker).store.retention == "space waits for an export"
+    world.store.held = ""
+    assert world.look() == ["retention: it waits for no export any more"]
 
 
 def test_the_store(world: World) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -169,6 +170,17 @@ async def test_healthz_says_why_not() -> None:
         assert (response.status, await response.text()) == (503, "unavailable: disk full at commitlog/0\n")
 
 
+async def test_healthz_tells_of_space_that_is_not_freed() -> None:
+    found = broker()
+    found = replace(found, store=replace(found.store, retention="space waits for an export"))
+    async with serving(found) as get:
+        response = await get("/healthz")
+        assert (response.status, await response.text()) == (200, "ok\nwarning: space waits for an export\n")
+        assert "penstock_retention_held 1.0" in await (await get("/metrics")).text()
+    async with serving(found, GUARDED) as get:
+        assert await (await get("/healthz")).text() == "ok\n"
+
+
 async def test_healthz_with_users_is_open_and_says_no_more_than_that() -> None:
     async with serving(broker(accepting=False), GUARDED) as get:
         response = await get("/healthz")
@@ -190,7 +202,8 @@ async def test_stat() -> None:
     assert document["destinations"][0]["name"] == "orders"
     assert document["destinations"][0]["depth"] == 6
     assert document["consumers"][0]["prefetch"] == 1000
-    assert document["store"] == {"append_offset": 4096, "durable_offset": 2048, "is_accepting": True, "reason": ""}
+    expected = {"append_offset": 4096, "durable_offset": 2048, "is_accepting": True, "reason": "", "retention": ""}
+    assert document["store"] == expected
     assert document["connections"] == 8
     assert document["blocked_producers"] == [{"connection_id": 5, "reason": "memory limit", "waited_ms": 1_500}]
     assert document["addresses"][0]["used_bytes"] == 120

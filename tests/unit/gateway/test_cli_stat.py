@@ -80,10 +80,11 @@ def test_the_table() -> None:
 
 def test_what_is_wrong_with_a_store_that_takes_messages_is_said_too() -> None:
     told = document()
-    told["store"] = {"is_accepting": True, "reason": "queue://a: its checksum does not match"}
+    told["store"] = {"is_accepting": True, "reason": "queue://a: its checksum does not match", "retention": ""}
     assert "STORE: queue://a: its checksum does not match" in table(told).splitlines()
-    told["store"] = {"is_accepting": True, "reason": ""}
+    told["store"] = {"is_accepting": True, "reason": "", "retention": "it waits for an export"}
     assert "STORE" not in table(told)
+    assert "RETENTION: it waits for an export" in table(told).splitlines()
 
 
 def test_rates_that_are_not_known_yet() -> None:

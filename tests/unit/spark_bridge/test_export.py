@@ -24,6 +24,8 @@ from pyspark.sql import SparkSession
 from engine.destination import TOPIC
 from engine.errors import RangeGone
 from engine.store import format as layout
+from engine.store.files import RealFiles
+from engine.store.watermarks import read_watermarks
 from spark_bridge import source
 from spark_bridge.export import ExportFailed, Request, Result, export
 from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
@@ -101,8 +103,23 @@ def test_second_export_adds_what_is_new(store: SampleStore, tmp_path: Path, spar
     assert rows[more[0]]["delivery_state"] == "acknowledged"
     assert rows[more[0]]["date"] == "2023-11-15"
 
-    assert export(request, spark=spark).manifest == ""
+    nothing = export(request, spark=spark)
+    assert (nothing.manifest, nothing.note) == ("", "")
     assert sorted(seen(tmp_path / "out")) == sent + more
+    # What retention may be held for.
+    watermarks = read_watermarks(RealFiles(), str(store.directory), store.store_id)
+    assert watermarks == {eu: store.offset, us: store.offset}
+
+
+def test_an_export_that_cannot_tell_the_gateway_is_an_export_all_the_same(
+    store: SampleStore, tmp_path: Path, spark: SparkContext
+) -> None:
+    fill(store, store.destination("orders.eu"), 10)
+    store.publish()
+    (store.directory / "exports").write_text("in the way")
+    result = export(Request(store.directory, "orders.>", tmp_path / "out"), spark=spark)
+    assert result.rows == 10
+    assert "the gateway's retention does not learn of this export" in result.note
 
 
 def test_a_run_that_fails_leaves_nothing_and_is_done_again(

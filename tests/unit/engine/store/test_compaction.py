@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,8 @@ from engine.store.settings import StoreSettings
 from engine.store.space import space_of
 from engine.store.thinning import Choice, Kept, Thinning
 from engine.store.verify import verify
+from spark_bridge.plan import make_plan, read_pieces
+from spark_bridge.selection import parse
 from tests.support.faulty_files import Crashed
 from tests.support.store_copy import copy_to
 from tests.support.store_home import UNLIMITED, FileHome, lane
@@ -262,6 +266,30 @@ def test_readers_find_what_is_left_and_say_what_is_gone(tmp_path: Path) -> None:
         path.unlink()
     with StoreQuery(StoreReader(reader.directory, reader.lock_table)) as query:
         assert [each.body for each in query.by_key("k3", Bounds()).messages] == kept
+
+
+def test_an_export_reads_what_is_left(tmp_path: Path) -> None:
+    home = home_with()
+    queue = home.store.open_destination(QUEUE, "orders")
+    size = fill(home, queue)
+    for first, count in ((0, 5), (6, 90), (98, 202)):
+        settle(home, queue, first, count, size)
+    home.flush()
+    sent = [home.page(queue, 4, entry, 1).messages[0].log_offset for entry in (5, 96, 97)]
+    reader = copy_to(tmp_path / "before", home.files)
+    planned = make_plan(reader, parse("orders"))
+    pass_by(home)
+    assert sparse(home)[:4] == [True] * 4
+    later = make_plan(copy_to(tmp_path / "after", home.files), parse("orders"), verify=True)
+    for path in (tmp_path / "after" / "data" / "commitlog").iterdir():  # while an export is under way
+        shutil.copy(path, tmp_path / path.name)
+        os.replace(tmp_path / path.name, reader.directory / "commitlog" / path.name)
+    last = reader.segments[-1].base
+    for plan in (planned, replace(later, directory=reader.directory, partitions=planned.partitions)):
+        batches = [batch for pieces in plan.partitions for batch in read_pieces(plan, pieces)]
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert [row["log_offset"] for row in rows if row["log_offset"] < last] == sent
+        assert [row["body"].split()[0] for row in rows][:3] == [b"5", b"6", b"7"]
 
 
 def test_an_index_that_is_made_again_goes_through_sparse_segments(tmp_path: Path) -> None:

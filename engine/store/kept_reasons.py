@@ -1,0 +1,99 @@
+"""Why a segment that nobody needs is still there: what ``store du --why`` says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from config.policies import UNLIMITED, RetentionPolicy
+from engine.destination import uri
+from engine.errors import StoreError
+from engine.store import format as layout
+from engine.store.files import RealFiles
+from engine.store.looking import Snapshot, read_snapshot
+from engine.store.reader import Segment, StoreReader
+from engine.store.retention_rules import RetentionPolicies
+from engine.store.segment import Segment as LogSegment
+from engine.store.watermarks import read_watermarks
+
+NAMED_MAX: Final = 5  # destinations that one segment names; the others are counted
+MINUTE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What a gateway's configuration says: of the store, and of each destination."""
+
+    policies: RetentionPolicies
+    time_ms: int
+    bytes: int
+    now_ms: int
+
+
+class KeptReasons:
+    """keeping: None where nobody knows the configuration, as with a stopped store."""
+
+    def __init__(self, reader: StoreReader, keeping: Keeping | None) -> None:
+        self._reader = reader
+        self._keeping = keeping
+        self._exported = read_watermarks(RealFiles(), str(reader.directory), reader.store_id)
+        self._known: dict[int, Snapshot | None] = {}
+
+    def of(self, place: int) -> list[str]:
+        """Return what keeps the segment at ``place``, which has no live message."""
+        segments = self._reader.segments
+        segment = segments[place]
+        following = next((one for one in segments[place + 1 :] if self._snapshot(one) is not None), None)
+        if following is None or following.base > self._reader.entries_offset:
+            return ["the next start begins here"]
+        if self._keeping is None:
+            return ["retention time or size, as the gateway's configuration says"]
+        found = self._of_destinations(self._keeping, segment, following)
+        if len(found) > NAMED_MAX:
+            found[NAMED_MAX:] = [f"and {len(found) - NAMED_MAX} more destinations"]
+        return found
+
+    def _of_destinations(self, keeping: Keeping, segment: Segment, following: Segment) -> list[str]:
+        before, after = self._snapshot(segment), self._snapshot(following)
+        assert after is not None
+        age_ms = keeping.now_ms - after.time_ms
+        is_over = self._reader.end().offset - segment.base > keeping.bytes
+        found: dict[int, str] = {}
+        for key, lane in after.state.lanes.items():
+            known = None if before is None else before.state.lanes.get(key)
+            number = key >> layout.LANE_SHIFT
+            if number not in found and lane.tail > (0 if known is None else known.tail):
+                destination = after.state.destinations[number]
+                policy = keeping.policies.policy_for(destination.kind, destination.name)
+                reason = self._reason(keeping, policy, number, following.base, age_ms, is_over)
+                if reason:
+                    found[number] = f"{uri(destination.kind, destination.name)}: {reason}"
+        return list(found.values())
+
+    def _reason(
+        self, keeping: Keeping, policy: RetentionPolicy, number: int, end: int, age_ms: int, is_over: bool
+    ) -> str:
+        time_ms = keeping.time_ms if policy.time_ms == UNLIMITED else policy.time_ms
+        if age_ms <= time_ms and (policy.bytes != UNLIMITED or not is_over):
+            size = keeping.bytes if policy.bytes == UNLIMITED else policy.bytes
+            return f"retention time, {(time_ms - age_ms) // MINUTE_MS} minutes more, or its size of {size} octets"
+        exported = self._exported.get(number, 0)
+        if policy.until_exported and exported < end and age_ms <= policy.export_deadline_ms:
+            left = (policy.export_deadline_ms - age_ms) // MINUTE_MS
+            return f"waits for its export, which is at log offset {exported}, {left} minutes more at most"
+        return ""
+
+    def _snapshot(self, segment: Segment) -> Snapshot | None:
+        if segment.base not in self._known:
+            self._known[segment.base] = self._read(segment)
+        return self._known[segment.base]
+
+    def _read(self, segment: Segment) -> Snapshot | None:
+        if segment.is_continuation or segment.limit == segment.base:
+            return None
+        directory = str(segment.path.parent)
+        capacity = segment.span_end - segment.base
+        try:
+            return read_snapshot(RealFiles(), LogSegment(directory, segment.base, capacity, False))
+        except (OSError, StoreError):  # dropped meanwhile, or damaged: verify tells of that
+            return None
