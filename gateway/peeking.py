@@ -15,6 +15,7 @@ from typing import Final
 
 HANDSHAKE: Final = 0x16
 ACCEPTS_MAX: Final = 100  # in one turn of the event loop
+RETRY_S: Final = 1.0  # after the machine has refused a connection: no descriptors, no memory
 
 log: Final = logging.getLogger("penstock.listener")
 
@@ -44,10 +45,11 @@ class PeekingServer:
         self._starting: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+        self._retry: asyncio.TimerHandle | None = None
 
     async def start_serving(self) -> None:
         self._listening.listen(self._backlog)
-        self._loop.add_reader(self._listening.fileno(), self._accept)
+        self._listen()
 
     def close(self) -> None:
         """Accept nothing more, and let go of whoever has said nothing."""
@@ -56,8 +58,15 @@ class PeekingServer:
         self._is_closed = True
         self._loop.remove_reader(self._listening.fileno())
         self._listening.close()
+        if self._retry is not None:
+            self._retry.cancel()
         for endpoint in list(self._waiting):
             self._give_up(endpoint)
+        for task in self._starting:
+            task.cancel()
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._listening.fileno(), self._accept)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_MAX):
@@ -65,8 +74,10 @@ class PeekingServer:
                 endpoint, _ = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no descriptors left: the kernel keeps the connection, and tells us again
-                log.warning("cannot accept: %s", error)
+            except OSError as error:  # the kernel keeps the connection, and would tell us again at once
+                log.warning("cannot accept, trying again after %g s: %s", RETRY_S, error)
+                self._loop.remove_reader(self._listening.fileno())
+                self._retry = self._loop.call_later(RETRY_S, self._listen)
                 return
             endpoint.setblocking(False)
             if len(self._waiting) >= self._waiting_max:

@@ -57,7 +57,7 @@ def test_a_large_message_goes_through_tls(start_gateway: StartGateway, certifica
     gateway = start_gateway(certificates.configuration())
     client = stomp.Connection12([("localhost", gateway.stomp_port)])
     client.set_ssl([("localhost", gateway.stomp_port)], ca_certs=str(certificates.ca))
-    inbox = stomp.listener.TestListener(print_to_log=False)
+    inbox = stomp.listener.TestListener(print_to_log=True)
     client.set_listener("inbox", inbox)
     client.connect(wait=True)
     client.subscribe("/queue/tls", "1")
