@@ -262,6 +262,10 @@ class Accounts:
 
     def drain(self, store: Store) -> None:
         """Open those that have come down far enough."""
+        if self.max_bytes >= 0 or self.max_messages >= 0:
+            for account in self.by_id.values():  # what others hold keeps these shut, too, and they are not looked at
+                if account.durable_messages:
+                    account.see_durable(store)
         kept: list[Account] = []
         for account in self.full:
             account.see_durable(store)

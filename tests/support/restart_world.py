@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from config.matching import AddressEntry, AddressMatcher
-from engine.broker import Broker
+from engine.broker import NO_LIMITS, Broker
+from engine.flow import GlobalLimits
 from engine.ports import READ_LANE, SYNC_LANE
 from engine.store.memory_store import MemoryStore
 from engine.topic import Topic
@@ -16,11 +17,14 @@ class RestartWorld(EngineWorld):
 
     broker_class: type[Broker] = Broker
 
-    def __init__(self, *addresses: AddressEntry, memory_limit_bytes: int = 256 * MIB) -> None:
+    def __init__(
+        self, *addresses: AddressEntry, memory_limit_bytes: int = 256 * MIB, limits: GlobalLimits = NO_LIMITS
+    ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.addresses = addresses
         self.memory_limit_bytes = memory_limit_bytes
+        self.limits = limits
         self.workers = HeldWorkers()
         self.memory_store = MemoryStore(self.workers, "c0ffee00", 1, True)
         self._start()
@@ -28,7 +32,13 @@ class RestartWorld(EngineWorld):
     def _start(self) -> None:
         self.timers = VirtualTimers(self.clock)
         self.broker = self.broker_class(
-            self.memory_store, self.clock, self.timers, AddressMatcher(self.addresses), self.memory_limit_bytes, seed=7
+            self.memory_store,
+            self.clock,
+            self.timers,
+            AddressMatcher(self.addresses),
+            self.memory_limit_bytes,
+            seed=7,
+            limits=self.limits,
         )
 
     def turn(self) -> int:

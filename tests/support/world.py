@@ -20,16 +20,18 @@ from config.matching import AddressMatcher
 from engine import gates
 from engine.broker import Broker
 from engine.consumer import CLIENT, INDIVIDUAL
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.errors import StoreCorrupt, StoreError
+from engine.flow import GlobalLimits
 from engine.inspection import inspect
 from engine.ports import Store
+from engine.queue import Queue
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_amqp import AmqpPeer
 from tests.support.world_bodies import Violation
-from tests.support.world_clients import BrokerPeer, Peer
+from tests.support.world_clients import BrokerPeer, Peer, durable_name
 from tests.support.world_oracle import ACKED, Fact, Oracle
 from tests.support.world_profile import (
     ALONE,
@@ -214,6 +216,14 @@ class World:
         self.peers.append(peer)
         return peer
 
+    def add_durable_peer(self) -> Peer:
+        """Return one that can share durable subscriptions."""
+        number = self._next_peer
+        self._next_peer += 1
+        peer = AmqpPeer(self, number) if self.profile.has_amqp else BrokerPeer(self, number)
+        self.peers.append(peer)
+        return peer
+
     # -- turns, as the gateway's loop makes them
 
     def open_turn(self) -> None:
@@ -248,7 +258,14 @@ class World:
         recorder = self.recorder()
         for fact in facts:
             number = recorder.number_of(fact.kind, fact.name)
-            units = {"sent": recorder.sent_in, "settled": recorder.settled_in, "failed": recorder.failed_in}[fact.what]
+            if fact.what == "opened" and number in recorder.base.destinations:
+                continue
+            units = {
+                "sent": recorder.sent_in,
+                "settled": recorder.settled_in,
+                "failed": recorder.failed_in,
+                "opened": recorder.opened_in,
+            }[fact.what]
             unit = units.get((number, fact.uid, fact.count))
             if unit is None:
                 raise Violation(f"confirmed, but the store was never told: {fact}")
@@ -271,19 +288,29 @@ class World:
         self._check_limits()
         if self.broker.memory.used_bytes < 0:
             raise Violation(f"memory budget is at {self.broker.memory.used_bytes} octets")
-        for name, queue in self.broker.destinations.queues.items():
+        pairs = [(queue, self.oracle.queues.get(name)) for name, queue in self.broker.destinations.queues.items()]
+        pairs += [(queue, self.oracle.durables[name]) for name, queue in self.durable_queues()]
+        for queue, view in pairs:
             self.paged_count += queue.has_backlog()
-            view = self.oracle.queues.get(name)
             if view is None or view.is_loose:
                 continue
+            name = view.name
             depth = len(view.places)
             messages = self.oracle.messages
             expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
             if not depth - expiring <= queue.depth <= depth + (10_000 if name == "Expired" else 0):
-                raise Violation(f"depth of {name} is {queue.depth}, there are {depth} messages on it")
+                raise Violation(f"depth of {view.uri()} is {queue.depth}, there are {depth} messages on it")
             in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
             if queue.in_flight_count != in_flight:
-                raise Violation(f"{name} counts {queue.in_flight_count} in flight, there are {in_flight}")
+                raise Violation(f"{view.uri()} counts {queue.in_flight_count} in flight, there are {in_flight}")
+
+    def durable_queues(self) -> list[tuple[str, Queue]]:
+        """Return the queue of each durable subscription, with the name of its topic."""
+        return [
+            (subscription.source, queue)
+            for subscription in self.broker.subscriptions.named.values()
+            for queue in subscription.queues.values()
+        ]
 
     def _check_limits(self) -> None:
         """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
@@ -421,7 +448,13 @@ class World:
         self._durable_seen = 0
         self.oracle.restarted(image)
         self.broker = self.bug.broker_class()(
-            self.store, self.clock, self.timers, self.addresses, self.profile.memory_limit_bytes, self.seed
+            self.store,
+            self.clock,
+            self.timers,
+            self.addresses,
+            self.profile.memory_limit_bytes,
+            self.seed,
+            limits=GlobalLimits(-1, self.profile.all_messages),
         )
         self._lazy_end()
 
@@ -503,6 +536,10 @@ class World:
                     drainers[name].subscribe(
                         QUEUE, name, self.chance.choice((INDIVIDUAL, CLIENT)), self.chance.choice((0, 1, 7, 1000))
                     )
+            for topic, _ in self.durable_queues():
+                if f"topic {topic}" not in drainers:
+                    peer = drainers[f"topic {topic}"] = self.add_durable_peer()
+                    peer.subscribe(SUBSCRIPTION, topic, INDIVIDUAL, self.chance.choice((1, 7, 1000)))
             for peer in drainers.values():
                 peer.take_all()
             self.end_turn()
@@ -530,6 +567,13 @@ class World:
         for peer in self.peers:
             if not peer.is_at_rest():
                 raise Violation(f"connection {peer.number} is still owed {len(peer.receipts)} confirmations")
+        self.open_turn()
+        for topic in [topic for topic, _ in self.durable_queues()]:
+            self.broker.subscriptions.delete("", durable_name(topic))
+            self.oracle.delete_durable(topic)
+        self.end_turn()
+        self.workers.drain()
+        self.end_turn()
 
     def _drain_selected(self) -> None:
         """What nobody takes must not keep from a consumer what its selector matches."""
@@ -566,7 +610,7 @@ class World:
     def _is_drained(self) -> bool:
         broker = self.broker
         return (
-            not any(queue.depth for queue in broker.destinations.queues.values())
+            not any(queue.depth for queue in broker.destinations.all_queues())
             and self.store.is_accepting()
             and not broker.has_unsynced()
             and all(peer.is_at_rest() for peer in self.peers)
@@ -574,6 +618,9 @@ class World:
 
     def _check_empty(self) -> None:
         broker = self.broker
+        for topic in broker.destinations.topics.values():
+            if topic.account is not None:
+                topic.account.see_durable(self.store)  # which it does by itself where that matters
         wrong: list[str] = []
         for queue in broker.destinations.queues.values():
             counts = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.consumer import INDIVIDUAL
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.composite_codec import encode_composite
 from protocols.amqp.v1_0.connection import AmqpConnection
@@ -24,10 +24,10 @@ from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.states import Accepted, Declared, Modified, Rejected, Released, State, TransactionalState
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import decode, encode
-from protocols.amqp.v1_0.values import Described, Symbol, UByte, ULong
+from protocols.amqp.v1_0.values import Described, Symbol, UByte, UInt, ULong
 from tests.support.amqp_gateway import NoUsers
 from tests.support.world_bodies import Violation, data_section, read_body
-from tests.support.world_clients import Held, Peer, PeerSubscription, PeerTransaction
+from tests.support.world_clients import Held, Peer, PeerSubscription, PeerTransaction, durable_name
 from tests.support.world_link import SimulatedLink
 from tests.support.world_oracle import Committed, CreditSubscriber, Fact, Place, Sent, Subscriber
 
@@ -223,9 +223,15 @@ class AmqpPeer(Peer):
         receiver = _Receiver(handle, subscription, max(1, subscription.subscriber.prefetch))
         subscription.handle = receiver
         self.receivers[handle] = receiver
+        name = subscription.key
         source = Source(view.name, capabilities=[_capability(view.kind)])
+        if view.kind == SUBSCRIPTION:
+            name = f"{durable_name(view.name)}|{handle}"
+            sharing: list[str] = [Symbol(one) for one in ("topic", "shared", "global")]
+            source = Source(view.name, UInt(2), Symbol("never"), capabilities=sharing)
+            self.facts.append(Fact("opened", SUBSCRIPTION, view.name, 0))
         second = self.chance.choice((0, 1))
-        self._write(Attach(subscription.key, handle, True, rcv_settle_mode=second, source=source, target=Target()))
+        self._write(Attach(name, handle, True, rcv_settle_mode=second, source=source, target=Target()))
         if self.chance.random() < 0.8:
             self._grant(receiver)
 
@@ -296,7 +302,8 @@ class AmqpPeer(Peer):
         assert isinstance(receiver, _Receiver)
         del self.receivers[receiver.handle]
         self.detached[receiver.handle] = receiver
-        self._write(Detach(receiver.handle, True))
+        is_kept = subscription.subscriber.view.kind == SUBSCRIPTION
+        self._write(Detach(receiver.handle, None if is_kept else True))
         self.oracle.close(subscription.subscriber, is_lost=False)
 
     def toggle_output(self) -> None:

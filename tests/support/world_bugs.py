@@ -151,6 +151,21 @@ class CreditGivenTwice(Bug):
         return self.LavishBroker
 
 
+class IdleForgotten(Bug):
+    """What is published while nobody is there does not count for a durable subscription."""
+
+    class InattentiveBroker(Broker):
+        def end_turn(self) -> int:
+            for queue in self.destinations.feeds.values():
+                if queue.subscriber is not None and not queue.consumers:
+                    for lane in queue.used_lanes:
+                        lane.next_load = lane.tail
+            return super().end_turn()
+
+    def broker_class(self) -> type[Broker]:
+        return self.InattentiveBroker
+
+
 class AccountingLeak(Bug):
     """What a lost connection gives back is counted for its address once more."""
 

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from engine import gates
 from engine.client import Client
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
-from engine.destination import QUEUE
+from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.errors import EngineError
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.options import SubscribeOptions
@@ -76,7 +76,12 @@ class Receipt:
 
 
 class Peer(ABC):
-    """One connection.  ``act`` does one thing that the seed chooses."""
+    """One connection.  ``act`` does one thing that the seed chooses.
+
+    knows_durable: it can share durable subscriptions with others.
+    """
+
+    knows_durable = True
 
     def __init__(self, world: World, number: int) -> None:
         self.world = world
@@ -117,6 +122,8 @@ class Peer(ABC):
                 colours: tuple[str, ...] = ()
                 if name == SELECTED and chance.random() < 0.8:
                     colours = tuple(chance.sample(COLOURS, chance.randint(1, 2)))
+                if kind == TOPIC and world.profile.has_durable and self.knows_durable and chance.random() < 0.6:
+                    kind = SUBSCRIPTION
                 self.subscribe(kind, name, mode, max(prefetch, 1) if mode == AUTO else prefetch, colours)
         elif draw < 0.90:
             if len(self.transactions) < 2:
@@ -439,8 +446,12 @@ class BrokerPeer(Peer):
             subscription.key,
             selector=f"colour IN ({colours})" if colours else "",
             window_bytes=self.world.profile.window_bytes,
+            **(durable_options(model.view.name) if model.view.kind == SUBSCRIPTION else {}),
         )
         consumer = self.world.broker.subscribe(self.client, destination, options)
+        if model.view.kind == SUBSCRIPTION:
+            self.facts.append(Fact("opened", SUBSCRIPTION, model.view.name, 0))
+            self.has_logged = True
         subscription.handle = consumer
         self.by_consumer[consumer.consumer_id] = subscription
         self.world.broker.start(consumer)
@@ -613,6 +624,16 @@ class BrokerPeer(Peer):
 
     def is_at_rest(self) -> bool:
         return not self.receipts and not self.waiting
+
+
+def durable_name(topic: str) -> str:
+    """Return what the durable subscription to a topic is called."""
+    return f"keep.{topic}"
+
+
+def durable_options(topic: str) -> dict[str, Any]:
+    """Return what is special about a durable subscription that everybody may share."""
+    return {"subscription": durable_name(topic), "is_durable": True, "is_shared": True, "is_global": True}
 
 
 class _EngineClient(Client):

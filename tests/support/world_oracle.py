@@ -13,7 +13,7 @@ from typing import Final
 from config.matching import AddressMatcher
 from config.policies import AddressSettings
 from engine.consumer import AUTO, CLIENT
-from engine.destination import QUEUE, TOPIC, uri
+from engine.destination import QUEUE, SUBSCRIPTION, TOPIC, uri
 from tests.support.world_bodies import Violation
 from tests.support.world_store import Image, Waiting
 
@@ -59,7 +59,7 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A queue, or the queue of one topic subscription.
+    """A queue, or the queue of one topic subscription; a durable one's has the topic's name.
 
     is_loose: a queue that topics dead-letter to: one message may be there several times, so little is checked.
     """
@@ -74,7 +74,7 @@ class View:
     last_order: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
     def uri(self) -> str:
-        return uri(self.kind, self.name)
+        return f"the durable subscription to {self.name}" if self.kind == SUBSCRIPTION else uri(self.kind, self.name)
 
 
 @dataclass(slots=True, eq=False)
@@ -145,7 +145,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that a confirmation may have promised.  what: "sent", "settled", "failed"."""
+    """Something that a confirmation may have promised.  what: "sent", "settled", "failed", "opened"."""
 
     what: str
     kind: int
@@ -177,6 +177,7 @@ class Oracle:
         self.messages: dict[int, Sent] = {}
         self.queues: dict[str, View] = {}
         self.subscribers: dict[str, list[Subscriber]] = {}  # of topics
+        self.durables: dict[str, View] = {}  # durable subscriptions, one a topic at most
         self.confirmed: dict[tuple[str, int, str, int], int] = {}
         self.committed: list[Committed] = []
         self.ids: dict[str, tuple[int, str, int]] = {}
@@ -219,6 +220,9 @@ class Oracle:
         else:
             for subscriber in self.subscribers.get(sent.name, ()):
                 subscriber.view.places[sent.uid] = Place(sent.uid)
+            durable = self.durables.get(sent.name)
+            if durable is not None:
+                durable.places[sent.uid] = Place(sent.uid)
         # A non-persistent message that its address has logged is confirmed without waiting for the log.
         return [Fact("sent", sent.kind, sent.name, sent.uid)] if sent.is_persistent else []
 
@@ -226,9 +230,18 @@ class Oracle:
         make = CreditSubscriber if is_credited else Subscriber
         if kind == QUEUE:
             return make(self.view(name), ack_mode, prefetch)
+        if kind == SUBSCRIPTION:
+            if name not in self.durables:
+                self.durables[name] = View(SUBSCRIPTION, name, self.addresses.settings_for(TOPIC, name))
+            return make(self.durables[name], ack_mode, prefetch)
         subscriber = make(View(TOPIC, name, self.addresses.settings_for(TOPIC, name)), ack_mode, prefetch)
         self.subscribers.setdefault(name, []).append(subscriber)
         return subscriber
+
+    def delete_durable(self, name: str) -> None:
+        """The durable subscription to a topic has ended; nothing that was said of it holds any more."""
+        del self.durables[name]
+        self.confirmed = {key: count for key, count in self.confirmed.items() if key[1:3] != (SUBSCRIPTION, name)}
 
     def deliver(self, subscriber: Subscriber, uid: int, is_redelivered: bool, count: int) -> Place:
         """A client has been handed a message."""
@@ -383,7 +396,7 @@ class Oracle:
 
     def identify(self, view: View, uid: int, message_id: str) -> None:
         """A message has left under this id: from now on it is the only one with it, whatever stops in between."""
-        place = (view.kind, view.name, uid)
+        place = (TOPIC if view.kind == SUBSCRIPTION else view.kind, view.name, uid)
         known = self.ids.setdefault(message_id, place)
         if known != place:
             raise Violation(f"id {message_id} names message {known[2]} on {known[1]} and message {uid} on {view.name}")
@@ -507,7 +520,7 @@ class Oracle:
             return []
         sent = self.messages[place.uid]
         is_logged = view.name != sent.name or self.is_logged(sent)
-        return [Fact("settled", QUEUE, view.name, place.uid)] if is_logged else []
+        return [Fact("settled", view.kind, view.name, place.uid)] if is_logged else []
 
     def _wait(self, view: View, place: Place) -> list[Fact]:
         place.due_ms = self.wall_ms + view.settings.redelivery.delay_ms(max(1, place.failed))
@@ -515,7 +528,7 @@ class Oracle:
             return []
         sent = self.messages[place.uid]
         is_logged = view.name != sent.name or self.is_logged(sent)
-        return [Fact("failed", QUEUE, view.name, place.uid, place.failed)] if is_logged else []
+        return [Fact("failed", view.kind, view.name, place.uid, place.failed)] if is_logged else []
 
     def _dead_letter(self, view: View, place: Place) -> list[Fact]:
         address = view.settings.dead_letter_address
@@ -546,7 +559,9 @@ class Oracle:
         for name, waiting in found.items():
             for uid in waiting:
                 self._check_known(name, uid, found)
-        self._check_confirmed(found)
+        kept = {name: image.on_queue(kind, name) for kind, name in image.destinations.values() if kind == SUBSCRIPTION}
+        self._check_confirmed(found, kept)
+        self._restart_durables(kept)
         for committed in self.committed:
             self._check_whole(committed, found)
         self.committed = []
@@ -571,10 +586,29 @@ class Oracle:
             if uid in found.get(sent.name, {}):
                 raise Violation(f"after a restart message {uid} is on {sent.name} and on {name}")
 
-    def _check_confirmed(self, found: dict[str, dict[int, Waiting]]) -> None:
-        for (what, kind, name, uid), count in self.confirmed.items():
-            if kind != QUEUE:
+    def _restart_durables(self, kept: dict[str, dict[int, Waiting]]) -> None:
+        """Check what a restart has found of durable subscriptions, and go on from there."""
+        for name, waiting in kept.items():
+            for uid in waiting:
+                if not self.messages[uid].is_accepted or self.messages[uid].name != name:
+                    raise Violation(f"after a restart message {uid} is on the durable subscription to {name}")
+        for name, view in list(self.durables.items()):
+            if name not in kept:
+                if ("opened", SUBSCRIPTION, name, 0) in self.confirmed:
+                    raise Violation(f"the durable subscription to {name}, confirmed, is lost in a stop")
+                del self.durables[name]
                 continue
+            for uid in view.places:
+                is_confirmed = ("sent", TOPIC, name, uid) in self.confirmed
+                if is_confirmed and uid not in kept[name] and not self.may_have_expired(self.messages[uid]):
+                    raise Violation(f"message {uid}, confirmed, is lost in a stop for {view.uri()}")
+            self._restore(view, kept[name])
+
+    def _check_confirmed(self, queues: dict[str, dict[int, Waiting]], kept: dict[str, dict[int, Waiting]]) -> None:
+        for (what, kind, name, uid), count in self.confirmed.items():
+            if kind == TOPIC:
+                continue
+            found = queues if kind == QUEUE else kept
             waiting = found.get(name, {}).get(uid)
             if what == "sent" and not self._is_kept(name, uid, found):
                 raise Violation(f"message {uid}, confirmed on {name}, is lost in a stop")
@@ -608,6 +642,8 @@ class Oracle:
             elif not self._is_kept(fact.name, fact.uid, found):
                 evidence_against.append(fact)
         for fact in committed.settled:
+            if fact.kind != QUEUE:
+                continue
             if fact.uid in found.get(fact.name, {}):
                 evidence_against.append(fact)
             elif self._was_certain(fact):
@@ -642,7 +678,7 @@ class Oracle:
         """Return what should be delivered and is not, once everything is said to be drained."""
         return [
             f"message {place.uid} on {view.uri()}"
-            for view in self.queues.values()
+            for view in [*self.queues.values(), *self.durables.values()]
             for place in view.places.values()
             if not (view.name == self.messages[place.uid].name and self.may_have_expired(self.messages[place.uid]))
         ]

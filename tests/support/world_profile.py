@@ -55,6 +55,8 @@ class Profile:
     """What kind of run a seed makes.  Shares are probabilities a step.
 
     special: queues that are there in any case.  has_amqp: half of the clients speak AMQP; only with STOMP.
+    all_messages: how many all addresses together may hold, of those that BLOCK.
+    has_durable: topics have durable subscriptions, which all clients share that know how to.
     """
 
     steps: int = 260
@@ -75,10 +77,12 @@ class Profile:
     window_bytes: int = -1
     full_messages: int = -1
     full_bytes: int = -1
+    has_durable: bool = False
+    all_messages: int = -1
 
     def addresses(self) -> tuple[AddressEntry, ...]:
         """Return the policies; with limits, each address blocks its producers beyond them."""
-        if self.full_messages < 0 and self.full_bytes < 0:
+        if self.full_messages < 0 and self.full_bytes < 0 and self.all_messages < 0:
             return ADDRESSES
         limits = {"full__max_size_messages": self.full_messages, "full__max_size_bytes": self.full_bytes}
         return (*ADDRESSES, _entry(">", full__address_full_policy="BLOCK", **limits))
@@ -111,4 +115,6 @@ def profile_for(seed: int, is_stomp: bool, has_amqp: bool = False) -> Profile:
         full_messages=chance.choice((-1, -1, -1, 6, 20)),  # the last draws, so that older seeds stay what they were
         full_bytes=chance.choice((-1, -1, -1, 4_000)),
         window_bytes=chance.choice((-1, -1, -1, 0, 700, 3_000)),
+        has_durable=chance.random() < 0.6 and (has_amqp or not is_stomp),
+        all_messages=chance.choice((-1, -1, -1, -1, 40)),
     )

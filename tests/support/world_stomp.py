@@ -45,7 +45,12 @@ class _Waiting:
 
 
 class StompPeer(Peer):
-    """A client on a socket.  What it has written may still be on its way, whole frames or part of one."""
+    """A client on a socket.  What it has written may still be on its way, whole frames or part of one.
+
+    Its durable subscriptions would belong to its client id.
+    """
+
+    knows_durable = False
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)

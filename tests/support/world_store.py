@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.message import Message
 from engine.ports import DestinationState, EntryColumns, Range, Store, StoreListener
 from tests.support.world_bodies import Violation, uid_of
@@ -140,9 +140,14 @@ class LaneImage:
 
 @dataclass(slots=True)
 class Image:
-    """Everything that a restart finds.  Lanes by (destination, priority); topics have a tail and nothing waiting."""
+    """Everything that a restart finds.  Lanes by (destination, priority); topics have a tail and nothing waiting.
+
+    A durable subscription has the name of its topic here, for no topic of the World has two.  topics: subscription ->
+    topic.
+    """
 
     destinations: dict[int, tuple[int, str]] = field(default_factory=dict)
+    topics: dict[int, int] = field(default_factory=dict)
     lanes: dict[tuple[int, int], LaneImage] = field(default_factory=dict)
 
     def lane(self, destination_id: int, priority: int) -> LaneImage:
@@ -161,7 +166,7 @@ class Image:
 
     def copy(self) -> Image:
         lanes = {key: LaneImage(lane.tail, dict(lane.waiting)) for key, lane in self.lanes.items()}
-        return Image(dict(self.destinations), lanes)
+        return Image(dict(self.destinations), dict(self.topics), lanes)
 
 
 class Operation:
@@ -182,6 +187,31 @@ class Opened(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class Subscribed(Operation):
+    number: int
+    topic_id: int
+    topic: str
+
+    def apply(self, image: Image) -> None:
+        image.destinations[self.number] = (SUBSCRIPTION, self.topic)
+        image.topics[self.number] = self.topic_id
+        for (destination_id, priority), lane in list(image.lanes.items()):
+            if destination_id == self.topic_id:
+                image.lane(self.number, priority).tail = lane.tail
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(Operation):
+    number: int
+
+    def apply(self, image: Image) -> None:
+        del image.destinations[self.number]
+        image.topics.pop(self.number, None)
+        for key in [key for key in image.lanes if key[0] == self.number]:
+            del image.lanes[key]
+
+
+@dataclass(frozen=True, slots=True)
 class Appended(Operation):
     destination_id: int
     priority: int
@@ -194,6 +224,12 @@ class Appended(Operation):
         lane.tail = self.queue_offset + 1
         if image.destinations[self.destination_id][0] != TOPIC:
             lane.waiting[self.queue_offset] = Waiting(self.uid, self.log_offset)
+            return
+        for number, topic_id in image.topics.items():
+            if topic_id == self.destination_id:
+                of_subscription = image.lane(number, self.priority)
+                of_subscription.tail = lane.tail
+                of_subscription.waiting[self.queue_offset] = Waiting(self.uid, self.log_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +268,7 @@ class RecordingStore(StoreWrapper):
     """Notes what the engine tells the store; ``base``: what recovery had found.
 
     sent_in, settled_in, failed_in: (destination, uid, delivery count) -> number of the unit with that operation.
+    opened_in: the same of a durable subscription's opening, uid 0.
     """
 
     def __init__(self, inner: Store, base: Image) -> None:
@@ -241,16 +278,22 @@ class RecordingStore(StoreWrapper):
         self.sent_in: dict[tuple[int, int, int], int] = {}
         self.settled_in: dict[tuple[int, int, int], int] = {}
         self.failed_in: dict[tuple[int, int, int], int] = {}
+        self.opened_in: dict[tuple[int, int, int], int] = {}
+        self._topics = dict(base.topics)
         self._uids: dict[tuple[int, int, int], int] = {}
         self._ids = {place: number for number, place in base.destinations.items()}
         self._open: list[Operation] | None = None
         for (destination_id, priority), lane in base.lanes.items():
             for entry, waiting in lane.waiting.items():
-                self._uids[destination_id, priority, entry] = waiting.uid
+                self._uids[self._source(destination_id), priority, entry] = waiting.uid
 
     def number_of(self, kind: int, name: str) -> int:
         """Return a destination's number, 0 if the store does not know it."""
         return self._ids.get((kind, name), 0)
+
+    def _source(self, number: int) -> int:
+        """Return whose entries a number counts: of a subscription, its topic's."""
+        return self._topics.get(number, number)
 
     def _note(self, operation: Operation) -> None:
         if self._open is None:
@@ -265,6 +308,23 @@ class RecordingStore(StoreWrapper):
             self._note(Opened(number, kind, name))
         return number
 
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        assert not starts, "no subscription of the World looks back"
+        number = self.inner.open_subscription(topic_id, name, description, starts)
+        topic = next(place[1] for place, known in self._ids.items() if known == topic_id)
+        self._ids[SUBSCRIPTION, topic] = number
+        self._topics[number] = topic_id
+        self.opened_in[number, 0, 0] = len(self.units)
+        self._note(Subscribed(number, topic_id, topic))
+        return number
+
+    def close_destination(self, number: int) -> None:
+        self.inner.close_destination(number)
+        self._ids = {place: known for place, known in self._ids.items() if known != number}
+        self._note(Closed(number))
+
     def append(self, message: Message) -> None:
         self.inner.append(message)
         uid = uid_of(message)
@@ -277,7 +337,7 @@ class RecordingStore(StoreWrapper):
         entries = tuple((one.priority, entry) for one in ranges for entry in range(one.first, one.first + one.count))
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
         for priority, entry in entries:
-            uid = self._uids[destination_id, priority, entry]
+            uid = self._uids[self._source(destination_id), priority, entry]
             if (destination_id, uid, 0) in self.settled_in:
                 raise Violation(f"message {uid} of destination {destination_id} is settled twice in the log")
             self.settled_in[destination_id, uid, 0] = len(self.units)
@@ -293,7 +353,8 @@ class RecordingStore(StoreWrapper):
         )
         self.inner.fail_attempts(destination_id, consumer_id, cause, due_ms, ranges)
         for priority, entry, count in entries:
-            self.failed_in[destination_id, self._uids[destination_id, priority, entry], count] = len(self.units)
+            uid = self._uids[self._source(destination_id), priority, entry]
+            self.failed_in[destination_id, uid, count] = len(self.units)
         self._note(Failed(destination_id, due_ms, entries))
 
     def begin(self, reserve_bytes: int) -> None:
@@ -376,7 +437,11 @@ def census(store: Store, workers: VirtualWorkers) -> Image:
     listener = _Census()
     store.attach(listener)
     for destination in store.recovered():
-        image.destinations[destination.destination_id] = (destination.kind, destination.name)
+        source_id = destination.topic_id or destination.destination_id
+        name = image.destinations[source_id][1] if destination.topic_id else destination.name
+        image.destinations[destination.destination_id] = (destination.kind, name)
+        if destination.topic_id:
+            image.topics[destination.destination_id] = source_id
         live_bytes = 0
         for found in destination.lanes:
             if not found.tail:
@@ -388,7 +453,7 @@ def census(store: Store, workers: VirtualWorkers) -> Image:
             while at < found.tail:
                 listener.messages.clear()
                 listener.next_offset = -1
-                store.request(destination.destination_id, found.priority, at, PAGE_COUNT, PAGE_BYTES)
+                store.request(source_id, found.priority, at, PAGE_COUNT, PAGE_BYTES)
                 while listener.next_offset < 0:
                     if workers.is_idle():
                         raise Violation("a request for a page is never answered")

@@ -7,6 +7,7 @@ import pytest
 from engine import gates
 from engine.consumer import INDIVIDUAL
 from engine.errors import AddressFull
+from engine.flow import GlobalLimits
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld
@@ -79,6 +80,18 @@ def test_it_counts_while_nobody_is_there_and_after_a_crash() -> None:
     assert used(world) == (0, 0)
     world.turn()
     assert world.try_send(b"x", world.topic()) == gates.OPEN
+
+
+def test_what_a_durable_subscription_gives_back_opens_others_that_a_limit_of_all_keeps_shut() -> None:
+    world = RestartWorld(address(">", full__address_full_policy="BLOCK"), limits=GlobalLimits(-1, 3))
+    client = durable(world, "one")
+    world.send(b"1", b"2", to=world.topic())
+    queue = world.broker.destinations.queue("q")
+    assert world.try_send(b"3", queue) == gates.OPEN
+    assert world.try_send(b"4", queue) == gates.ADDRESS_FULL
+    settle_all(world, client)
+    world.turn()
+    assert world.try_send(b"4", queue) == gates.OPEN
 
 
 def test_a_subscription_that_is_deleted_holds_nothing() -> None:
