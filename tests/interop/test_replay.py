@@ -40,10 +40,10 @@ def test_what_was_consumed_is_found_and_sent_again(start_gateway: StartGateway, 
 
     options = ["--data", str(gateway.data), "--url", f"tcp://127.0.0.1:{gateway.stomp_port}", "--json"]
     dry = penstock("replay", source, target, *options, "--from-offset", "0", "--dry-run")
-    assert json.loads(dry.stdout) == {"found": 5, "left_out": 0, "sent": 0}
+    assert json.loads(dry.stdout) == {"found": 5, "not_selected": 0, "converted": 0, "sent": 0}
     done = penstock("replay", source, f"queue://{target}", *options, "--rate", "100")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout) == {"found": 5, "left_out": 0, "sent": 5}
+    assert json.loads(done.stdout) == {"found": 5, "not_selected": 0, "converted": 0, "sent": 5}
 
     worker.subscribe(f"/queue/{target}", "client-individual", subscription="2")
     again = {message.body: message.headers for message in (worker.message() for _ in range(5))}
@@ -52,4 +52,7 @@ def test_what_was_consumed_is_found_and_sent_again(start_gateway: StartGateway, 
     assert again["order 3"]["priority"] == "3"
     assert again["order 3"]["replayed-message-id"] == message["id"]
     assert again["order 3"]["message-id"] != message["id"]
+    some = penstock("replay", source, target, *options, "--selector", "keys = 'k2' OR keys = 'k4'", "--limit", "7")
+    assert json.loads(some.stdout) == {"found": 2, "not_selected": 3, "converted": 0, "sent": 2}
+    assert sorted(worker.bodies(2)) == ["order 2", "order 4"]
     assert penstock("replay", "nobody", target, *options).returncode == 1

@@ -6,21 +6,46 @@ from pathlib import Path
 
 import pytest
 
-from engine.message import STOMP
+from engine.message import AMQP_1_0, STOMP
+from engine.selector.evaluate import compile_selector
 from engine.store.query import FoundMessage
 from gateway.__main__ import main
 from gateway.cli import exit_codes
-from gateway.cli.replay import headers_of
+from gateway.cli.replay_source import ReplaySource
+from protocols.amqp.v1_0.types import encode
+from protocols.amqp.v1_0.values import UInt
 
 
-def found(headers: bytes, is_text: bool = True) -> FoundMessage:
+def found(
+    headers: bytes, is_text: bool = True, encoding: int = STOMP, body: bytes = b"body", offset: int = 8
+) -> FoundMessage:
     return FoundMessage(
-        "ID:s-8", "queue://a", 4, 0, 8, 1, 5, STOMP, True, False, is_text, [], b"added:1\n", headers, b"body", 7
+        f"ID:s-{offset}",
+        "queue://a",
+        4,
+        0,
+        offset,
+        1,
+        5,
+        encoding,
+        True,
+        False,
+        is_text,
+        [],
+        b"added:1\n",
+        headers,
+        body,
+        7,
     )
 
 
+def sent(*messages: FoundMessage, selector: str = "", limit: int = 0) -> tuple[ReplaySource, list[dict[str, str]]]:
+    source = ReplaySource("s", compile_selector(selector) if selector else None, limit)
+    return source, [headers for headers, _ in source.of(iter(messages))]
+
+
 def test_a_senders_headers_go_along_but_for_those_of_the_first_sending() -> None:
-    headers = headers_of(found(b"colour:a\\cb\ncolour:second\nexpires:5\ntransaction:t\nreceipt:r\nkeys:k\n"))
+    _, [headers] = sent(found(b"colour:a\\cb\ncolour:second\nexpires:5\ntransaction:t\nreceipt:r\nkeys:k\n"))
     assert headers == {
         "colour": "a:b",
         "keys": "k",
@@ -29,13 +54,33 @@ def test_a_senders_headers_go_along_but_for_those_of_the_first_sending() -> None
         "persistent": "true",
         "priority": "7",
     }
-    assert headers_of(found(b"", is_text=False))["content-length"] == "4"
+    assert sent(found(b"", is_text=False))[1][0]["content-length"] == "4"
+
+
+def test_a_selector_and_a_limit_choose() -> None:
+    messages = [found(b"n:%d\n" % number, offset=8 * number) for number in range(10)]
+    source, headers = sent(*messages, selector="n >= 4 AND JMSPriority = 7", limit=3)
+    assert [each["n"] for each in headers] == ["4", "5", "6"]
+    assert (source.found, source.not_selected, source.converted) == (3, 4, 0)
+    source, headers = sent(*messages, selector="JMSMessageID = 'ID:s-16'")
+    assert [each["n"] for each in headers] == ["2"]
+
+
+def test_what_an_amqp_client_has_sent_goes_out_in_the_form_of_stomp() -> None:
+    properties = b"\x00\x53\x74" + encode({"colour": "red", "n": UInt(3)})
+    message = found(properties, encoding=AMQP_1_0, body=b"\x00\x53\x77" + encode("hello"))
+    source, [headers] = sent(message, selector="colour = 'red' AND n = 3")
+    assert (headers["colour"], headers["n"], headers["replayed-message-id"]) == ("red", "3", "ID:s-8")
+    assert source.converted == 1
+    assert [body for _, body in ReplaySource("s", None, 0).of(iter([message]))] == [b"hello"]
 
 
 @pytest.mark.parametrize(
     ("words", "code", "expected"),
     [
         (["--rate", "-1"], exit_codes.USAGE, "--rate is -1, allowed is 0 (no limit) or more"),
+        (["--limit", "-1"], exit_codes.USAGE, "--limit is -1, allowed is 0 (no limit) or more"),
+        (["--selector", "a ="], exit_codes.FAILED, "selector"),
         (["--from", "noon"], exit_codes.USAGE, "from is 'noon'; allowed are milliseconds"),
         (["--dry-run"], exit_codes.FAILED, "is not a store"),
     ],

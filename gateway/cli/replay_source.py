@@ -1,0 +1,87 @@
+"""What ``penstock replay`` sends: messages of a store's log, chosen, in the form of STOMP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.annotations import split_annotations
+from engine.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
+from engine.selector.evaluate import Selector
+from engine.selector.readers import PropertyReaders
+from engine.store.query import FoundMessage
+from protocols.amqp.v1_0.conversion import StompForm
+from protocols.amqp.v1_0.properties import AmqpPropertyReader
+
+# Of the first sending: whether it had expired, in which transaction it came, what it was asked to confirm.
+_LEFT_OUT = frozenset(
+    ("destination", "receipt", "content-length", "transaction", "persistent", "expires", "expiration", "message-id")
+)
+
+
+class ReplaySource:
+    """Lets messages through, and counts.
+
+    limit: messages in all, 0 for any number.  found: let through.  not_selected: those that the selector does not
+    match.  converted: of those found, how many AMQP clients had sent; they go out as a STOMP client would get them.
+    """
+
+    def __init__(self, store_id: str, selector: Selector | None, limit: int) -> None:
+        self.found = 0
+        self.not_selected = 0
+        self.converted = 0
+        self._selector = selector
+        self._limit = limit
+        self._form = StompForm()
+        self._readers = PropertyReaders(f"ID:{store_id}-", f"ID:{store_id}-")
+        self._readers.register(AMQP_1_0, AmqpPropertyReader())
+
+    def of(self, messages: Iterator[FoundMessage]) -> Iterator[tuple[dict[str, str], bytes]]:
+        """Yield headers and body of what is to be sent."""
+        for found in messages:
+            message = _message(found)
+            if self._selector is not None and not self._selector.matches(self._readers.properties(message, 1, False)):
+                self.not_selected += 1
+                continue
+            if message.encoding != STOMP:
+                message = self._form.stomp_form(message)
+                self.converted += 1
+            self.found += 1
+            yield headers_of(found, message), message.body
+            if self.found == self._limit:
+                return
+
+
+def headers_of(found: FoundMessage, message: Message) -> dict[str, str]:
+    """Return the headers of the new message: those of the old one's sender, and which one it is."""
+    headers: dict[str, str] = {}
+    for name, value in split_annotations(message.headers):
+        if name not in _LEFT_OUT:
+            headers.setdefault(name, value)  # of two headers of one name the first counts
+    headers["replayed-message-id"] = found.message_id
+    headers["replayed-destination"] = found.destination
+    headers["persistent"] = "true"
+    headers["priority"] = str(found.jms_priority)
+    if not message.flags & TEXT:
+        headers["content-length"] = str(len(message.body))
+    return headers
+
+
+def _message(found: FoundMessage) -> Message:
+    """Return what was found as the engine knows it, in its sender's encoding."""
+    flags = (PERSISTENT if found.is_persistent else 0) | (TEXT if found.is_text else 0)
+    message = Message(
+        0,
+        found.encoding,
+        flags,
+        found.jms_priority,
+        0,
+        0,
+        found.expires_ms,
+        found.annotations,
+        found.headers,
+        found.body,
+    )
+    message.log_offset = found.log_offset
+    message.queue_offset = found.queue_offset
+    message.store_time_ms = found.store_time_ms
+    return message
