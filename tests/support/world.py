@@ -28,6 +28,7 @@ from engine.ports import Store
 from engine.queue import Queue
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
+from engine.store.verify import verify
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_amqp import AmqpPeer
 from tests.support.world_bodies import Violation
@@ -50,6 +51,7 @@ from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
 
 DATA: Final = "data"
 DRAIN_ROUNDS: Final = 4_000
+VERIFIED_ONE_IN: Final = 4  # worlds whose store is verified at the end: a third of the time of one
 DISK_FAULTS: Final = (
     ("fdatasync", errno.EIO),
     ("fsync", errno.EIO),
@@ -524,6 +526,10 @@ class World:
         left = {key: lane.waiting for key, lane in self.recorder().base.lanes.items() if lane.waiting}
         if left:
             raise Violation(f"after everything was settled a restart finds {left}")
+        if self.compares_store and self.seed % VERIFIED_ONE_IN == 0:
+            findings = verify(self.disk, DATA).findings
+            if findings:
+                raise Violation(f"the store that is left behind is not sound: {'; '.join(map(str, findings[:5]))}")
 
     def _drain(self) -> None:
         """Take everything from every queue, with whatever prefetch and mode."""
