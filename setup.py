@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 
-# mypyc reads the types of what the hot files import; pip brings both for the time of the build.
-NEEDED = ["mypy>=2.4,<3", "crc32c>=2.7,<3"]
+MYPY = "mypy>=1.19,<3"
 
 # Rooms that a message passes on its way.  They are one compile group, because a call or an attribute that crosses
 # between compiled and interpreted code costs more than either; so a room is compiled whole but for what is named here:
@@ -60,15 +61,20 @@ def main() -> None:
     try:
         from mypyc.build import mypycify
     except ImportError:
-        setup(setup_requires=NEEDED)  # pip asks what the build needs before it installs that
+        # pip asks what the build needs before it brings that: mypyc, and what it reads the types of.
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        setup(setup_requires=[MYPY, *project["dependencies"]])
         return
     level = os.environ.get("PENSTOCK_OPTIMIZE", "2")
     extensions = mypycify(hot_files(), group_name="penstock", opt_level=level, debug_level="0")
     for extension in extensions:
         # gcc spends minutes on what it looks at for this warning, in a file as large as that which mypyc writes.
         extension.extra_compile_args.append("-Wno-misleading-indentation")
-    setup(ext_modules=extensions, setup_requires=NEEDED)
+    setup(ext_modules=extensions)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--hot-files"]:
+        print(*hot_files(), sep="\n")
+    else:
+        main()

@@ -37,6 +37,7 @@ MODULES: Final = {
     "replay": "gateway.cli.replay",
     "export": "gateway.cli.export",
     "demo": "gateway.cli.demo",
+    "doctor": "gateway.cli.doctor",
 }
 
 
@@ -86,11 +87,13 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import PackageNotFoundError, version
 
+        from gateway.build import build
+
         try:
             number = version("penstock")
         except PackageNotFoundError:
             number = "(not installed)"
-        print(f"penstock {number}")
+        print(f"penstock {number} ({build()})")
         parser.exit()
 
 

@@ -1,0 +1,141 @@
+"""``penstock doctor``: what this installation runs on, what is wrong with it, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from config.model import ServerConfig
+from gateway.build import COMPILED, build
+from gateway.cli import exit_codes
+from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within
+from spark_bridge.jvm import JavaNotFound, find_java_home, java_version, packaged_java
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+ABSENT: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line.  advice: what to do, if there is something; is_wrong: the gateway is worse off without it."""
+
+    name: str
+    found: str
+    is_wrong: bool = False
+    advice: str = ""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "doctor",
+        help="say what this installation runs on, and what is wrong",
+        description="Say what this installation runs on, what is wrong with it, and what to do.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    findings = examine()
+    wrong_count = sum(finding.is_wrong for finding in findings)
+    if arguments.json:
+        print(json.dumps({"wrong": wrong_count, "findings": [asdict(finding) for finding in findings]}))
+    else:
+        for finding in findings:
+            print(f"{'wrong' if finding.is_wrong else 'ok':5}  {finding.name:10}  {finding.found}")
+            if finding.advice:
+                print(f"{'':19}{finding.advice}")
+    return exit_code_of(findings)
+
+
+def exit_code_of(findings: list[Finding]) -> int:
+    return exit_codes.FAILED if any(finding.is_wrong for finding in findings) else exit_codes.OK
+
+
+def examine() -> list[Finding]:
+    """Look at everything; nothing is changed."""
+    return [
+        Finding("python", f"{platform.python_implementation()} {platform.python_version()}"),
+        _build(),
+        _event_loop(),
+        _checksums(),
+        _spark(),
+        _java(),
+        open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1], ServerConfig().stomp.limits.connections),
+    ]
+
+
+def _build() -> Finding:
+    found = build()
+    advice = "" if found == COMPILED else "scripts/build-compiled makes a faster one; docs/compiled.md"
+    return Finding("build", found, advice=advice)
+
+
+def _event_loop() -> Finding:
+    found = version_of("uvloop")
+    if found == ABSENT:
+        return Finding("event loop", "no uvloop", True, "penstock run needs it: pip install uvloop")
+    return Finding("event loop", f"uvloop {found}")
+
+
+def _checksums() -> Finding:
+    found = version_of("crc32c")
+    if found == ABSENT:
+        return Finding("crc", "no crc32c", True, "the store needs it: pip install crc32c")
+    import crc32c
+
+    if crc32c.hardware_based:
+        return Finding("crc", f"crc32c {found}, in hardware")
+    return Finding(
+        "crc",
+        f"crc32c {found}, in software",
+        True,
+        "each record costs more: this processor has no CRC-32C, or CRC32C_SW_MODE is set",
+    )
+
+
+def _spark() -> Finding:
+    found = version_of("pyspark")
+    if found == ABSENT:
+        return Finding("spark", "not installed", advice="penstock export needs it: pip install 'penstock[spark]'")
+    return Finding("spark", f"pyspark {found}")
+
+
+def _java() -> Finding:
+    try:
+        home = find_java_home(os.environ, packaged_java())
+    except JavaNotFound as error:
+        # Only the export misses it, and only where Spark is there.
+        return Finding("java", "none that Spark runs on", version_of("pyspark") != ABSENT, str(error))
+    java = "java" if home is None else str(home / "bin" / "java")
+    return Finding("java", f"Java {java_version(Path(java))}, {java}")
+
+
+def open_files(limit: int, wanted_connections: int) -> Finding:
+    """Judge how many files this process may open, by how many connections are allowed unless set otherwise."""
+    if limit == resource.RLIM_INFINITY:
+        return Finding("open files", "no limit")
+    allowed = connections_within(wanted_connections, limit)
+    found = f"{limit}, enough for {allowed} connections"
+    if allowed < wanted_connections:
+        advice = f"raise the limit to {wanted_connections + RESERVED_DESCRIPTORS}: ulimit -n, LimitNOFILE= of a service"
+        return Finding("open files", found, True, advice)
+    return Finding("open files", found)
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package, ABSENT without it."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ABSENT
