@@ -115,6 +115,20 @@ def test_over_tls(command: list[str], start_gateway: StartGateway, tmp_path: Pat
     assert run(command, gateway, "queueInOrder", "largeMessage", uri=uri) == {"queueInOrder": "", "largeMessage": ""}
 
 
+def test_a_certificate_logs_in_by_external(command: list[str], start_gateway: StartGateway, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    verifiers = "".join(f"\n      - {one}" for one in hash_password("secret", 4096))
+    gateway = start_gateway(certificates.configuration("wanted") + f"users:\n  alice:\n    verifiers:{verifiers}\n")
+    trusted = f"transport.trustStoreLocation={certificates.trust_store('secret')}&transport.trustStorePassword=secret"
+    address = f"amqps://localhost:{gateway.stomp_port}?{trusted}&amqp.saslMechanisms=EXTERNAL"
+    outcomes = {}
+    for name in ("alice", "mallory"):
+        own = f"transport.keyStoreLocation={certificates.key_store(name, 'secret')}&transport.keyStorePassword=secret"
+        outcomes[name] = run(command, gateway, "transactions", uri=f"{address}&{own}")["transactions"]
+    assert outcomes["alice"] == ""
+    assert "SASL" in outcomes["mallory"], "she is no user, so that EXTERNAL is not offered to her"
+
+
 def test_a_broker_that_stops_is_heard_of(command: list[str], start_gateway: StartGateway) -> None:
     gateway = start_gateway()
     process = subprocess.Popen(

@@ -39,6 +39,13 @@ class Certificates:
         subprocess.run([*command, "-keystore", str(file), "-storepass", password], check=True, capture_output=True)
         return file
 
+    def key_store(self, name: str, password: str) -> Path:
+        """Return a key store with a new certificate of ``name`` and its key."""
+        file = self.directory / f"{name}.p12"
+        command = ["openssl", "pkcs12", "-export", "-in", str(self.issue(name)), "-out", str(file)]
+        subprocess.run([*command, "-passout", f"pass:{password}"], check=True, capture_output=True)
+        return file
+
     def configuration(self, client_certificate: str = "") -> str:
         """Return the lines of penstock.yaml that take TLS, and clients' certificates if that is said."""
         lines = f"tls:\n  certificate: {self.gateway}\n"
