@@ -10,6 +10,7 @@ import logging
 import queue
 import random
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import stomp
 from stomp.exception import StompException
 
-from config.sources.uri import ClientUri, parse_client_uri, subscribe_headers
+from config.sources.uri import TLS_SCHEMES, ClientUri, parse_client_uri, subscribe_headers
 from gateway.cli import exit_codes
 from gateway.cli.parsers import PasswordNeeded, password_of
 
@@ -76,10 +77,10 @@ def destination_header(text: str) -> str:
 def uri_of(url: str) -> ClientUri:
     """Return where a STOMP URL leads, with what its options ask for."""
     try:
-        return parse_client_uri(url, ("tcp", "stomp"), DEFAULT_PORT)
+        return parse_client_uri(url, ("tcp", "stomp", *TLS_SCHEMES), DEFAULT_PORT)
     except ValueError as error:
         said = f": {error}" if str(error) else ""
-        text = f"--url is {url!r}, allowed is tcp://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
+        text = f"--url is {url!r}, allowed is tcp://HOST:PORT, tls://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
         raise ClientError(text, exit_codes.USAGE) from None
 
 
@@ -139,6 +140,10 @@ class StompClient:
             auto_decode=False,
             auto_content_length=False,
         )
+        # Certificates are verified against the system's authorities, or those in the file that SSL_CERT_FILE names.
+        self._tls = [(one.host, one.port) for one in uri.endpoints if one.scheme in TLS_SCHEMES]
+        if self._tls:
+            self._connection.set_ssl(self._tls, ssl_version=ssl.PROTOCOL_TLS_CLIENT)
         self._connection.set_listener("events", _Listener(self._events))
 
     def connect(self) -> None:
@@ -191,8 +196,13 @@ class StompClient:
 
     def _why(self) -> str:
         """Return what the system says of the address: stomp.py keeps it to itself."""
+        address = self._addresses[0]
         try:
-            socket.create_connection(self._addresses[0], CONNECT_TIME_S).close()
+            with socket.create_connection(address, CONNECT_TIME_S) as plain:
+                if address in self._tls:
+                    ssl.create_default_context().wrap_socket(plain, server_hostname=address[0]).close()
+        except ssl.SSLCertVerificationError as error:
+            return f"its certificate is not trusted: {error.verify_message}"
         except OSError as error:
             return error.strerror or str(error)
         return "the connection was closed at once"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from config.scram import hash_password
 from tests.support.certificates import Certificates
-from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 
 LIMIT_S = 20.0
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
@@ -129,3 +132,29 @@ def test_external_is_offered_to_who_has_a_certificate(start_gateway: StartGatewa
         connected(certificates.issue("mallory"), allowed_mechs="EXTERNAL")
     with pytest.raises(ConnectionException):
         connected(None, allowed_mechs="EXTERNAL")
+
+
+def test_the_command_line_clients_verify_whom_they_talk_to(
+    start_gateway: StartGateway, certificates: Certificates
+) -> None:
+    gateway = start_gateway(certificates.configuration())
+    url = f"tls://localhost:{gateway.stomp_port}"
+
+    def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "gateway", *arguments, "--url", url]
+        return subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    refused = penstock("send", "cli", "hello")
+    assert refused.returncode == 4
+    assert "its certificate is not trusted" in refused.stderr
+    trusting = {"SSL_CERT_FILE": str(certificates.ca)}
+    assert penstock("send", "cli", "hello", **trusting).returncode == 0
+    assert "hello" in penstock("receive", "cli", "--count", "1", **trusting).stdout
