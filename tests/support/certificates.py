@@ -7,6 +7,10 @@ import subprocess
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 
 class Certificates:
@@ -42,8 +46,20 @@ class Certificates:
     def key_store(self, name: str, password: str) -> Path:
         """Return a key store with a new certificate of ``name`` and its key."""
         file = self.directory / f"{name}.p12"
-        command = ["openssl", "pkcs12", "-export", "-in", str(self.issue(name)), "-out", str(file)]
-        subprocess.run([*command, "-passout", f"pass:{password}"], check=True, capture_output=True)
+        pem = self.issue(name).read_bytes()
+        certificate = x509.load_pem_x509_certificates(pem)[0]
+        key = serialization.load_pem_private_key(pem, None)
+        assert isinstance(key, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)), "trustme makes one of these"
+        encryption = serialization.BestAvailableEncryption(password.encode())
+        file.write_bytes(pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, encryption))
+        return file
+
+    def encrypted_key(self, password: str) -> Path:
+        """Return a file with the gateway's key under a password."""
+        key = serialization.load_pem_private_key(self.gateway.read_bytes(), None)
+        file = self.directory / "encrypted.pem"
+        encryption = serialization.BestAvailableEncryption(password.encode())
+        file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
         return file
 
     def configuration(self, client_certificate: str = "") -> str:

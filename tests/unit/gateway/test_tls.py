@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,13 +71,8 @@ def test_a_key_of_another_certificate_is_named(certificates: Certificates) -> No
     assert f"tls.key: {str(other)!r} is not the key of the certificate in {str(certificates.gateway)!r}" in text
 
 
-def test_an_encrypted_key_is_refused_rather_than_asked_for(certificates: Certificates, tmp_path: Path) -> None:
-    key = tmp_path / "key.pem"
-    subprocess.run(
-        ["openssl", "pkey", "-in", certificates.gateway, "-aes256", "-passout", "pass:secret", "-out", key],
-        check=True,
-        capture_output=True,
-    )
+def test_an_encrypted_key_is_refused_rather_than_asked_for(certificates: Certificates) -> None:
+    key = certificates.encrypted_key("secret")
     text = refusal(configured(certificate=certificates.gateway, key=key))
     assert f"tls.key: {str(key)!r} holds an encrypted key" in text
 
