@@ -8,13 +8,13 @@ trusts it, and the next start makes it again.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from typing import Final
 
 from engine.keys import KEYS_MAX, Keys
 from engine.message import KEYED
 from engine.store import format as layout
 from engine.store.files import Files, read_fully
+from engine.store.findings import Note
 from engine.store.key_index import (
     ENTRY_BYTES,
     HEADER_BYTES,
@@ -25,8 +25,6 @@ from engine.store.key_index import (
     hash_of,
     unpack_header,
 )
-
-Note = Callable[[str, int, str], None]
 
 ENTRIES_AT_ONCE: Final = 65_536
 NO_MORE: Final = 1 << 63

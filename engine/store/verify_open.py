@@ -15,9 +15,10 @@ from engine.errors import StoreError
 from engine.keys import Keys
 from engine.store.backup import back_up
 from engine.store.files import RealFiles
+from engine.store.findings import Verification
 from engine.store.key_index import INDEX_DIRECTORY, list_index
 from engine.store.reader import StoreReader
-from engine.store.verify import Verification, verify
+from engine.store.verify import verify
 
 COPY_PREFIX: Final = "verifying-"  # and the pid of who makes it
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine.store.files import RealFiles
-from engine.store.verify import Verification, verify
+from engine.store.findings import Verification
+from engine.store.verify import verify
 from gateway.message_keys import MESSAGE_KEYS
 
 if TYPE_CHECKING:
