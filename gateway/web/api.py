@@ -34,8 +34,8 @@ SAMPLE_INTERVAL_S: Final = 1.0
 SAMPLE_SHARE_MAX: Final = 0.01
 
 _HEALTH_PATH: Final = "/healthz"
-_MANAGED_PATHS: Final = ("/api/store/", "/api/retry")
-_SHOWN_PATHS: Final = ("/api/store/query", "/api/store/dump")
+_MANAGED_PATHS: Final = ("/api/store/", "/api/retry", "/api/schedule")
+_SHOWN_PATHS: Final = ("/api/store/query", "/api/store/dump", "/api/schedule")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
