@@ -114,11 +114,15 @@ class Upkeep(TimerTarget):
         return Purge(self.broker, queue, selector)
 
     def delete(self, destination: Queue | Topic, is_forced: bool = False) -> None:
-        """Remove a queue or a topic for good.  is_forced: with what waits in it.
+        """Remove a queue or a topic for good.  is_forced: with what waits in it, and what is scheduled for it.
 
         Raises: DestinationInUse while it has consumers or subscriptions, or holds messages.
         """
         uri = destination.uri()
+        scheduler = self.broker.scheduler
+        number = destination.destination_id
+        if scheduler.counts.get(number) and not is_forced:
+            raise DestinationInUse(f"{scheduler.counts[number]} messages are scheduled for {uri}; cancel them first")
         if isinstance(destination, Topic):
             if destination.subscriptions:
                 raise DestinationInUse(f"{uri} has {len(destination.subscriptions)} subscriptions")
@@ -129,6 +133,7 @@ class Upkeep(TimerTarget):
                 raise DestinationInUse(f"{uri} holds {destination.depth} messages; purging it first makes room")
             self.broker.flush_settlements()
             self.broker.let_go(destination)
+        scheduler.cancel_for(number)
         self.broker.destinations.remove(destination)
 
     def consumer_came(self, consumer: Consumer) -> None:
@@ -151,7 +156,7 @@ class Upkeep(TimerTarget):
 
     def timer_fired(self, key: int) -> None:
         queue = self.broker.destinations.queues_by_id.get(key)
-        if queue is None or queue.consumer_count():
+        if queue is None or queue.consumer_count() or self.broker.scheduler.counts.get(key):
             return
         most = queue.settings.queue.auto_delete_message_count
         if queue.depth == 0 or most < 0 or queue.depth <= most:

@@ -35,31 +35,25 @@ FIELDS: Final[Mapping[str, str]] = {**PROPERTIES, **ANNOTATIONS}
 def plan_of(asked: Mapping[str, str], limits: ScheduleLimits, now_ms: int) -> Plan | None:
     """Return when a message with such headers is to be delivered, None for at once.
 
-    0 and the empty text ask for nothing, nor does a number of repeats alone.  asked: other names may be among them.
+    0 and the empty text ask for nothing, nor does a number of repeats alone.  asked: names of FIELDS only.
     Raises: InvalidOption.
     """
     given: dict[str, tuple[str, str]] = {}
-    for name, field in FIELDS.items():
-        text = asked.get(name, "").strip()
-        if text not in ("", "0"):
-            given.setdefault(field, (name, text))
+    for name, said in asked.items():
+        text = said.strip()
+        if text and text != "0":
+            given[FIELDS[name]] = (name, text)
     if not given or given.keys() == {"repeat"}:
         return None
-    time_ms = _number(given, "time", 0)
-    if time_ms and len(given) > 1:
-        raise InvalidOption(
-            f"{' and '.join(name for name, _ in given.values())} stand together; allowed is a time of delivery, or the "
-            "others"
-        )
-    cron = given.get("cron", ("", ""))[1]
-    plan = Plan(
-        _number(given, "delay", 0),
-        _number(given, "period", 0),
-        _number(given, "repeat", FOREVER),
-        cron,
-        time_ms,
-        renews_expiry=not time_ms,
-    )
+    if "time" in given:
+        if len(given) > 1:
+            names = " and ".join(sorted(name for name, _ in given.values()))
+            raise InvalidOption(f"{names} stand together; allowed is a time of delivery, or the others")
+        plan = Plan(time_ms=_number(given, "time", 0), renews_expiry=False)
+    else:
+        cron = given["cron"][1] if "cron" in given else ""
+        delay_ms, period_ms = _number(given, "delay", 0), _number(given, "period", 0)
+        plan = Plan(delay_ms, period_ms, _number(given, "repeat", FOREVER), cron)
     return plan.checked(limits, now_ms)
 
 

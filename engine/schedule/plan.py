@@ -10,9 +10,9 @@ TIME t                      at t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.errors import InvalidOption
 from engine.schedule.cron import next_hit_ms
@@ -36,8 +36,7 @@ class ScheduleLimits:
     zone: tzinfo = UTC
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """time_ms: absolute, 0 for none.  repeat: deliveries after the first, FOREVER without end.  cron: "" for none.
 
     renews_expiry: the message lives as long from its delivery on as it was to live from when it was sent (ActiveMQ);
@@ -78,7 +77,7 @@ class Plan:
                 )
             next_hit_ms(self.cron, now_ms, limits.zone)
         if self.repeat and not self.period_ms:
-            return replace(self, period_ms=limits.period_ms)
+            return self._replace(period_ms=limits.period_ms)
         return self
 
     def is_repeating(self) -> bool:

@@ -320,6 +320,11 @@ class Scheduler(TimerTarget):
         self._drop(schedules, CAUSE_CANCELLED)
         self.cancelled_count += len(schedules)
 
+    def cancel_for(self, target: int) -> None:
+        """Cancel all that is for the destination with this number, which ends."""
+        if target > 0 and target in self.counts:
+            self.cancel([one for one in self.pending if one.target == target])
+
     def job_id(self, place: int) -> str:
         """Return how a schedule is named to clients."""
         return f"{self.broker.readers.id_prefix}{place}"

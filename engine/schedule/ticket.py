@@ -10,6 +10,7 @@ schedule-delay:MS  schedule-period:MS  schedule-repeat:N  schedule-cron:TEXT
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from engine.annotations import annotation, split_annotations
@@ -45,14 +46,20 @@ class Ticket:
 
 def standing_lines(kind: int, name: str, plan: Plan) -> bytes:
     """Return the lines that are the same for all messages sent alike."""
-    lines = [annotation(f"{PREFIX}{KIND_NAMES[kind]}", name)]
-    if plan.is_repeating():
-        for word, value in (("delay", plan.delay_ms), ("period", plan.period_ms), ("repeat", plan.repeat)):
-            if value:
-                lines.append(annotation(f"{PREFIX}{word}", str(value)))
-        if plan.cron:
-            lines.append(annotation(f"{PREFIX}cron", plan.cron))
+    if not plan.is_repeating():
+        return _target_line(kind, name)
+    lines = [_target_line(kind, name)]
+    for word, value in (("delay", plan.delay_ms), ("period", plan.period_ms), ("repeat", plan.repeat)):
+        if value:
+            lines.append(annotation(f"{PREFIX}{word}", str(value)))
+    if plan.cron:
+        lines.append(annotation(f"{PREFIX}cron", plan.cron))
     return b"".join(lines)
+
+
+@lru_cache(maxsize=1024)
+def _target_line(kind: int, name: str) -> bytes:
+    return annotation(f"{PREFIX}{KIND_NAMES[kind]}", name)
 
 
 def message_lines(tag_hash: int, expires_ms: int, lives_ms: int) -> bytes:

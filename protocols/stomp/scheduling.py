@@ -15,7 +15,7 @@ def plan_in(headers: dict[str, str], limits: ScheduleLimits, now_ms: int) -> Pla
     """Return when a SEND with these headers is to be delivered, None for at once.  Raises: InvalidOption."""
     if _NAMES.isdisjoint(headers):
         return None
-    return plan_of({name: headers[name] for name in PROPERTIES if name in headers}, limits, now_ms)
+    return plan_of({name: headers[name] for name in _NAMES.intersection(headers)}, limits, now_ms)
 
 
 def without_schedule(block: bytes) -> bytes:

@@ -8,6 +8,8 @@ from engine.consumer import AUTO
 from engine.errors import DestinationInUse, InvalidDestination, LimitReached
 from engine.lane import IDLE_LANE_BYTES
 from engine.ports import CAUSE_PURGED, DROPPED
+from engine.schedule.delayed import delayed
+from engine.schedule.plan import Plan
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
 from tests.support.restart_world import RestartWorld
@@ -156,3 +158,24 @@ def test_what_a_transaction_sends_to_a_queue_that_is_deleted_before_its_commit_i
     world.consumer(client, "auto")
     world.turn()
     assert client.bodies() == [b"kept"]
+
+
+def test_what_is_scheduled_for_a_queue_keeps_it_and_goes_with_it_by_force() -> None:
+    world = EngineWorld(address("q", queue__auto_delete=True, queue__auto_delete_delay_ms=1_000))
+    broker = world.broker
+    queue = broker.destinations.queue("q")
+    other = broker.destinations.queue("other")
+    for to in (queue, queue, other):
+        target = delayed(to, Plan(delay_ms=60_000))
+        broker.send(target, world.message(target, b"x"))
+    client = world.client()
+    world.consumer(client)
+    world.leave(client)
+    world.advance(5_000)
+    assert "q" in broker.destinations.queues
+    with pytest.raises(DestinationInUse, match="2 messages are scheduled for queue://q; cancel them first"):
+        broker.upkeep.delete(queue)
+    broker.upkeep.delete(queue, is_forced=True)
+    assert broker.scheduler.counts == {other.destination_id: 1}
+    world.advance(60_000)
+    assert "q" not in broker.destinations.queues
