@@ -19,16 +19,28 @@ GAP_ENTRIES: Final = 8  # others in between that are read along rather than begu
 REQUEST_MESSAGES: Final = 1_024
 REQUEST_BYTES: Final = 4 * 1024 * 1024
 LOOK_KEYS: Final = 512
+PAUSE_MS: Final = 200  # after a page that was empty, for the disk has not taken what should be read
 NEVER_MS: Final = 1 << 62
 
 
 class ReadAhead:
     """loaded: by place.  asked: what is being read, with its size.  looked_to: the last key that was looked at.
 
+    paused_to_ms: monotonic time before which nothing is asked for.
+
     A schedule that comes, or moves, below ``looked_to`` and finds no room is read when it is due.
     """
 
-    __slots__ = ("scheduler", "loaded", "loaded_bytes", "asked", "asked_bytes", "looked_to", "_requests")
+    __slots__ = (
+        "scheduler",
+        "loaded",
+        "loaded_bytes",
+        "asked",
+        "asked_bytes",
+        "looked_to",
+        "paused_to_ms",
+        "_requests",
+    )
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
@@ -37,6 +49,7 @@ class ReadAhead:
         self.asked: dict[int, int] = {}
         self.asked_bytes = 0
         self.looked_to = -1
+        self.paused_to_ms = 0
         self._requests: dict[tuple[int, int], list[Schedule]] = {}
 
     def came(self, due_ms: int, record: Message) -> None:
@@ -61,9 +74,15 @@ class ReadAhead:
         following = self.scheduler.keys.after(self.looked_to, 1)
         return self.scheduler.due_of(following[0]) - AHEAD_MS if following else NEVER_MS
 
+    def pause_ms(self) -> int:
+        """Return for how long nothing is to be asked for."""
+        return max(0, self.paused_to_ms - self.scheduler.broker.clock.monotonic_ms())
+
     def read(self) -> None:
         """Have read what is due soon, as much as there is room for."""
         scheduler = self.scheduler
+        if self.pause_ms():
+            return
         latest_ms = scheduler.broker.wall_ms + AHEAD_MS
         wanted: list[Schedule] = []
         while self._has_room():
@@ -80,6 +99,8 @@ class ReadAhead:
 
     def want(self, place: int) -> None:
         """Have one read that is due and was not read ahead."""
+        if self.pause_ms():
+            return
         wanted: list[Schedule] = []
         self._ask(place, wanted)
         self._request(wanted)
@@ -101,7 +122,13 @@ class ReadAhead:
                 scheduler.lost(schedule.place)
             elif scheduler.pending.find(schedule.place) is not None:
                 self._keep(message)
-        self._request(left)
+        if left and next_offset <= first:
+            for schedule in left:
+                self._answered(schedule)
+            self.looked_to = -1
+            self.paused_to_ms = scheduler.broker.clock.monotonic_ms() + PAUSE_MS
+        else:
+            self._request(left)
         scheduler.run()
 
     def page_failed(self, lane: int, first: int, reason: str) -> None:

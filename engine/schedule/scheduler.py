@@ -214,7 +214,7 @@ class Scheduler(TimerTarget):
             self._fire(batch, now_ms)
             left -= len(batch)
         self.ahead.read()
-        self._arm()
+        self._arm(self.ahead.pause_ms())
 
     def _take_due(self, now_ms: int, most: int) -> list[tuple[Schedule, Message]]:
         """Return what is due and read, in order, as much as one batch may hold."""

@@ -10,7 +10,7 @@ from engine.message import PERSISTENT
 from engine.ports import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_FIRED, DROPPED
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
-from engine.schedule.read_ahead import AHEAD_BYTES, AHEAD_MS
+from engine.schedule.read_ahead import AHEAD_BYTES, AHEAD_MS, PAUSE_MS
 from engine.schedule.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, FIRE_MESSAGES, RETRY_MS, TICK_MS
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
@@ -322,6 +322,23 @@ def test_a_record_that_cannot_be_read_holds_nobody_up(world: EngineWorld, client
     assert world.broker.scheduler.fault == "torn"
     world.advance(DAMAGED_RETRY_MS)
     assert taken(client, world) == [b"bad"]
+
+
+def test_what_the_disk_has_not_taken_yet_is_asked_for_again_after_a_while(
+    world: EngineWorld, client: FakeClient
+) -> None:
+    schedule(world, b"x", Plan(delay_ms=60_000))
+    world.clock.now_ms += 60_000
+    world.broker.begin_turn()
+    world.broker.scheduler.run()
+    [(number, lane, first, _, reader)] = world.store.requests
+    world.store.requests.clear()
+    world.store.listener.page_loaded(number, lane, first, first, [], reader)
+    assert world.store.requests == []
+    world.advance(PAUSE_MS - SLACK_MS)
+    assert taken(client, world) == []
+    world.advance(2 * SLACK_MS)
+    assert taken(client, world) == [b"x"]
 
 
 def test_a_deleted_queue_is_made_again(world: EngineWorld) -> None:
