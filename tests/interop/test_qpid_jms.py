@@ -107,6 +107,11 @@ def test_login(command: list[str], start_gateway: StartGateway) -> None:
     assert run(command, gateway, "wrongPassword") == {"wrongPassword": ""}
 
 
+def test_a_producer_waits_for_room(command: list[str], start_gateway: StartGateway) -> None:
+    gateway = start_gateway('addresses:\n  - match: "#"\n    address-full-policy: BLOCK\n    max-size-bytes: 100000\n')
+    assert run(command, gateway, "blockedProducer") == {"blockedProducer": ""}
+
+
 def test_over_tls(command: list[str], start_gateway: StartGateway, tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     gateway = start_gateway(certificates.configuration())

@@ -29,6 +29,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.qpid.jms.JmsConnectionFactory;
 
 /** Scenarios of JMS applications: {@code Scenarios amqp://HOST:PORT NAME...}; each prints "ok NAME" or why not. */
@@ -777,6 +778,45 @@ public class Scenarios {
     connections.add(connection);
     connection.start();
     send(connection.createSession(), queue(connection.createSession()), "x");
+  }
+
+  /** The address takes 100 kB and BLOCKs then: the producer waits for credit, and goes on once there is room. */
+  void blockedProducer() throws Exception {
+    int count = 100;
+    Session sender = session();
+    AtomicInteger sent = new AtomicInteger();
+    List<Exception> failures = Collections.synchronizedList(new ArrayList<>());
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                MessageProducer producer = sender.createProducer(queue(sender));
+                for (int number = 0; number < count; number++) {
+                  BytesMessage message = sender.createBytesMessage();
+                  message.writeBytes(new byte[5_000]);
+                  producer.send(message);
+                  sent.incrementAndGet();
+                }
+              } catch (JMSException error) {
+                failures.add(error);
+              }
+            });
+    thread.start();
+    int before;
+    do {
+      before = sent.get();
+      Thread.sleep(2 * QUIET_MS);
+    } while (before == 0 || sent.get() > before);
+    expect(true, before >= 15 && before <= 25);
+    Session receiving = session();
+    MessageConsumer consumer = receiving.createConsumer(queue(receiving));
+    for (int number = 0; number < count; number++) {
+      expect(true, consumer.receive(LIMIT_MS) != null);
+    }
+    thread.join(LIMIT_MS);
+    expect(List.of(), failures);
+    expect(count, sent.get());
+    nothing(consumer);
   }
 
   /** The test stops the gateway: the exception listener hears of it, and everything is closed. */
