@@ -68,7 +68,10 @@ class _Reader:
                 {"dead_letters.process_expired": f"{source} (activemq.xml: where it says nothing)"},
             )
         )
-        self._set_server(take_attributes(document, options.BROKER, broker))
+        taken = take_attributes(document, options.BROKER, broker)
+        if taken.values.pop("has_virtual_topics", True) is False:
+            document.virtual_topics = []
+        self._set_server(taken)
         readers = {
             "destinationPolicy": self._read_policies,
             "transportConnectors": self._read_connectors,

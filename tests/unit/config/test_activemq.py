@@ -367,6 +367,19 @@ def test_a_user_that_cannot_be_taken_refuses_the_file(attributes: str) -> None:
     assert "secret" not in problem
 
 
+def test_virtual_topics_can_be_switched_off_but_for_those_of_the_file() -> None:
+    def read_xml(text: str) -> Document:
+        return read("activemq.xml", text.encode())
+
+    assert read_xml("<broker useVirtualTopics='false'/>").virtual_topics == []
+    assert read_xml("<broker useVirtualTopics='true'/>").virtual_topics is None
+    listed = (
+        "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations><virtualTopic name='V.>'/>"
+        "</virtualDestinations></virtualDestinationInterceptor></destinationInterceptors>"
+    )
+    assert read_xml(f"<broker useVirtualTopics='false'>{listed}</broker>").virtual_topics == [VirtualTopic("V.>")]
+
+
 def test_destinations_and_virtual_topics() -> None:
     document = document_of(
         "<destinations><queue physicalName='a'/><topic physicalName='b'/></destinations>"
