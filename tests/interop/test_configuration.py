@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.stomp_py import Client
@@ -83,6 +84,37 @@ def test_a_running_gateway_explains_a_connection(start_gateway: StartGateway) ->
     why = _answer(gateway, "why", "consumer", str(consumer["consumer_id"]))
     assert "remark" in why and "activemq.prefechSize" in why, "a misspelt header is told"
     worker.close()
+
+
+def test_options_of_a_listener_hold_for_its_connections(tmp_path: Path) -> None:
+    gateway = GatewayProcess(tmp_path / "data", [], tmp_path / "log")
+    gateway.stomp_options = (
+        "jms.prefetchPolicy.queuePrefetch=1&jms.redeliveryPolicy.maximumRedeliveries=1"
+        "&jms.redeliveryPolicy.initialRedeliveryDelay=10&stomp.dialect=penstock&maximumConnections=3"
+    )
+    gateway.start()
+    try:
+        worker = Client(gateway, "1.2", heartbeats=(0, 0)).connect()
+        worker.subscribe("/queue/q", "client-individual")
+        worker.subscribe("/queue/ActiveMQ.DLQ", subscription="dead")
+        for body in ("bad", "good"):
+            worker.send("/queue/q", body)
+        worker.nack(worker.message())
+        again = worker.message()
+        assert (again.body, again.headers["JMSXDeliveryCount"]) == ("good", "1"), "one at a time, others overtake"
+        worker.ack(again)
+        worker.nack(worker.message())
+        assert worker.message().headers["original-destination"] == "/queue/q"
+        others = [Client(gateway, "1.2", heartbeats=(0, 0)).connect() for _ in range(2)]
+        refused = Client(gateway, "1.2", heartbeats=(0, 0))
+        refused.connection.connect()
+        assert "connections" in str(refused.error().body)
+        for client in (worker, *others):
+            client.close()
+        assert gateway.terminate() == 0
+        gateway.check_store()
+    finally:
+        gateway.dispose()
 
 
 def _answer(gateway: GatewayProcess, *command: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from config.scram import hash_password
-from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.stomp_py import Client
 
 if TYPE_CHECKING:
@@ -108,12 +109,20 @@ destinations: [queue://orders.declared, topic://orders.prices]
 _ACTIVEMQ_MORE: Final = "destinations: [queue://orders.declared, topic://orders.prices]\n"
 
 
-@pytest.fixture(scope="module", params=["activemq", "hornetq", "artemis"])
-def guarded(request: pytest.FixtureRequest, start_session_gateway: StartGateway) -> Iterator[GatewayProcess]:
+@pytest.fixture(scope="module", params=["activemq", "hornetq", "artemis", "migrated"])
+def guarded(
+    request: pytest.FixtureRequest, start_session_gateway: StartGateway, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GatewayProcess]:
     if request.param == "activemq":
         yield start_session_gateway(ACTIVEMQ, more=[_ACTIVEMQ_MORE])
     elif request.param == "hornetq":
         yield start_session_gateway(_HORNETQ_SETTINGS, more=[_HORNETQ_JMS, _HORNETQ_USERS])
+    elif request.param == "migrated":
+        file = tmp_path_factory.mktemp("migrated") / "activemq.xml"
+        file.write_text(ACTIVEMQ)
+        command = [sys.executable, "-m", "gateway", "migrate", str(file)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        yield start_session_gateway(done.stdout, more=[_ACTIVEMQ_MORE])
     else:
         yield start_session_gateway(_ARTEMIS, more=[_USERS_YAML.format(hash_password("secret", 4_096))])
 
@@ -146,6 +155,7 @@ EVERYWHERE: Final = [
 # ActiveMQ has one word for every kind of subscription, HornetQ guards durable ones, Artemis browsing as well.
 GUARDED: Final = {
     "activemq": [("reader", "durable", ""), ("reader", "browse", "")],
+    "migrated": [("reader", "durable", ""), ("reader", "browse", "")],
     "hornetq": [
         ("reader", "durable", "no permission to subscribe-durable topic://orders.prices"),
         ("reader", "browse", ""),

@@ -39,6 +39,7 @@ class GatewayProcess:
         self.is_damaged = False  # a test has spoilt the store on purpose
         self.module = "gateway"
         self.stomp_scheme = "tcp"
+        self.stomp_options = ""  # of the listener's URI
         self.stomp_host = ""
         self.stomp_port = 0
         self.http_url = ""
@@ -49,7 +50,8 @@ class GatewayProcess:
         """Start and wait until every listener accepts."""
         assert self._process is None, "the gateway runs already"
         command = [sys.executable, "-m", self.module, "run", "--json", "--data", str(self.data)]
-        command += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}", "--http", "http://127.0.0.1:0"]
+        options = f"?{self.stomp_options}" if self.stomp_options else ""
+        command += ["--stomp", f"{self.stomp_scheme}://127.0.0.1:{stomp_port}{options}", "--http", "http://127.0.0.1:0"]
         for config in self.configs:
             command += ["--config", str(config)]
         with self.log.open("ab") as log:
