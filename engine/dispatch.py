@@ -138,8 +138,8 @@ class Dispatcher:
             if lane.next_load < lane.tail and lane.wants_page():
                 lane.is_loading = True
                 self.store.write()  # only what has been written can be read
-                count = min(lane.page_messages(), lane.tail - lane.next_load)
-                self.store.request(source_id, lane.priority, lane.next_load, count, lane.page_bytes(), reader)
+                count = min(lane.page_messages, lane.tail - lane.next_load)
+                self.store.request(source_id, lane.priority, lane.next_load, count, lane.page_bytes, reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
         """Count a delivery as acknowledged that never took a place in the window."""
@@ -162,7 +162,10 @@ class Dispatcher:
             delivery.state = ACKNOWLEDGED
             queue.in_flight_count -= 1
             if consumer.window.give_back(message.size):
-                queue.list_consumer(consumer)
+                if consumer.siblings is None:
+                    queue.list_one(consumer)
+                else:
+                    queue.list_consumer(consumer)
         else:
             delivery.state = advance(delivery.state, ACKNOWLEDGE)
             self.free_held_place(consumer, queue, message.size)

@@ -36,7 +36,7 @@ class Lane:
     ready_bytes: of what is ready in memory, and LANE_BYTES more while too much is delayed: then what arrives stays on
     disk, and no page is asked for.
     memory_bytes, memory_messages: what is kept in memory; beyond, messages are paged.  PAGE sets it lower by
-    max-size-bytes and max-size-messages.
+    max-size-bytes and max-size-messages.  page_bytes, page_messages: what is asked for at a time.
     fault: why the disk refused the last page, "" if it did not.
     is_loading: a page for ``ready`` is asked for; is_scanning: one ahead of it, for a selection.
     settled: entries from ``next_load`` on that are settled: before the store was opened, or since, out of order.
@@ -68,6 +68,8 @@ class Lane:
         "stale",
         "memory_bytes",
         "memory_messages",
+        "page_bytes",
+        "page_messages",
     )
 
     def __init__(self, queue: Queue, priority: int) -> None:
@@ -91,6 +93,9 @@ class Lane:
         self.ahead_bytes = 0
         self.stale: set[int] = set()
         self.memory_bytes, self.memory_messages = _memory_limits(queue.settings.full)
+        # Also where nothing is to be kept in memory, one message goes out.
+        self.page_bytes = max(1, min(PAGE_BYTES, self.memory_bytes))
+        self.page_messages = max(1, min(PAGE_MESSAGES, self.memory_messages))
 
     def restore(self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]) -> int:
         """Take up what recovery found; return how many entries wait."""
@@ -329,16 +334,9 @@ class Lane:
         return (
             self.next_load < self.tail
             and not self.is_loading
-            and len(self.ready) < self.page_messages()
-            and self.ready_bytes < self.page_bytes()
+            and len(self.ready) < self.page_messages
+            and self.ready_bytes < self.page_bytes
         )
-
-    def page_bytes(self) -> int:
-        """Return how much is asked for at a time: also where nothing is to be kept in memory, one message goes out."""
-        return max(1, min(PAGE_BYTES, self.memory_bytes))
-
-    def page_messages(self) -> int:
-        return max(1, min(PAGE_MESSAGES, self.memory_messages))
 
     def load(self, next_offset: int, messages: list[Message]) -> list[Delivery]:
         """Take a page; return the deliveries of it in order, without those settled before the store was opened.

@@ -39,7 +39,8 @@ _ORD_S: Final = 83
 class Decoder(ClearDecoder):
     """Call ``next_frame`` until it returns None after each ``receive_data``.
 
-    An ACK with nothing but an id is the same object each time: what it says is true until the next frame.
+    A SEND of the short ways is the same object each time, and so is an ACK with nothing but an id: what they say is
+    true until the next frame is asked for; who keeps one takes ``Frame.kept``.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Decoder(ClearDecoder):
         "_ack",
         "_nack",
         "_ack_frame",
+        "_send_frame",
         "_guess_before",
         "_guess_before_size",
         "_guess_after",
@@ -68,6 +70,7 @@ class Decoder(ClearDecoder):
         self._ack = self._parser.ack
         self._nack = self._parser.nack
         self._ack_frame = Frame(ACK, self._ack, None, b"", b"")
+        self._send_frame = Frame(SEND, self._head, None, None, b"")
         self._guess_before = b"\0"
         self._guess_before_size = 1
         self._guess_after = b""
@@ -82,7 +85,7 @@ class Decoder(ClearDecoder):
         Raises: FrameError, with what was seen and what is allowed.
         """
         if self._state != BETWEEN:
-            return self.next_frame_slow()
+            return self._next_slow()
         buffer = self._buffer
         start = self._position
         size = len(buffer)
@@ -90,8 +93,9 @@ class Decoder(ClearDecoder):
             if start >= size:
                 self._position = size
                 if self._waiting:
-                    return self.next_frame_slow()
+                    return self._next_slow()
                 self._buffer = b""  # an idle connection does not keep its last read
+                self._send_frame.body = b""
                 self._position = 0
                 return None
             octet = buffer[start]
@@ -116,7 +120,11 @@ class Decoder(ClearDecoder):
                 end = at + self._guess_length if self._guess_length >= 0 else buffer.find(b"\0", at)
                 if at <= end < size and buffer[end] == 0 and end - at <= self._body_max:
                     self._position = end + 1
-                    return Frame(SEND, self._guess_head, receipt, None, buffer[at:end])
+                    frame = self._send_frame
+                    frame.head = self._guess_head
+                    frame.receipt = receipt
+                    frame.body = buffer[at:end]
+                    return frame
             return self._next_known(start)
 
         if octet == _ORD_A and buffer.startswith(b"ACK\nid:", start):
@@ -138,6 +146,10 @@ class Decoder(ClearDecoder):
             return self._next_with_id(ACK, at)
         if octet == _ORD_N and buffer.startswith(b"NACK\nid:", start):
             return self._next_with_id(NACK, start + 8)
+        return self._next_slow()
+
+    def _next_slow(self) -> Frame | None:
+        self._send_frame.body = b""  # what is in parts may take its time
         return self.next_frame_slow()
 
     def _next_with_id(self, command: int, at: int) -> Frame | None:
@@ -145,10 +157,10 @@ class Decoder(ClearDecoder):
         buffer = self._buffer
         stop = buffer.find(b"\n", at, at + self._value_max + 1)
         if stop < 0:
-            return self.next_frame_slow()
+            return self._next_slow()
         id_octets = buffer[at:stop]
         if not id_octets.isalnum() and not _PLAIN.fullmatch(id_octets):
-            return self.next_frame_slow()
+            return self._next_slow()
         head = self._ack if command == ACK else self._nack
         if buffer.startswith(b"\n\n\0", stop):
             self._position = stop + 3
@@ -161,7 +173,7 @@ class Decoder(ClearDecoder):
                 if receipt.isalnum() or _PLAIN.fullmatch(receipt):
                     self._position = stop + 3
                     return Frame(command, head, receipt, id_octets, b"")
-        return self.next_frame_slow()
+        return self._next_slow()
 
     def _next_known(self, start: int) -> Frame | None:
         """Return the SEND at ``start`` by way of ``_heads``; parse its head and keep it there if it is new.
@@ -171,17 +183,17 @@ class Decoder(ClearDecoder):
         """
         buffer = self._buffer
         if not buffer.startswith(b"SEND\n", start):
-            return self.next_frame_slow()
+            return self._next_slow()
         end = buffer.find(b"\n\n", start, start + _KEPT_HEAD_BYTES)
         if end < 0:
-            return self.next_frame_slow()
+            return self._next_slow()
         octets = buffer[start:end]
         receipt: bytes | None = None
         key, found, rest = octets.partition(_RECEIPT)
         if found:
             receipt, line_end, rest = rest.partition(b"\n")
             if len(receipt) > self._value_max or not (receipt.isalnum() or _PLAIN.fullmatch(receipt)):
-                return self.next_frame_slow()
+                return self._next_slow()
             if line_end:
                 key += b"\n" + rest
         length = -1
@@ -189,20 +201,20 @@ class Decoder(ClearDecoder):
         if found:
             digits, line_end, rest = rest.partition(b"\n")
             if not digits.isdigit() or len(digits) > LENGTH_DIGITS:
-                return self.next_frame_slow()
+                return self._next_slow()
             length = int(digits)
             key = before + b"\n\n" + rest if line_end else before + b"\n"
         at = end + 2
         stop = at + length if length >= 0 else buffer.find(b"\0", at)
         if not at <= stop < len(buffer) or buffer[stop] != 0 or stop - at > self._body_max:
-            return self.next_frame_slow()  # still in parts, or wrong
+            return self._next_slow()  # still in parts, or wrong
         head = self._heads.get(key)
         if head is None:
             try:
                 head = self._parser.parse(octets)
             except FrameError:
                 # Raised again there, and for good; or no error at all, if the head ends before, at LF CR LF.
-                return self.next_frame_slow()
+                return self._next_slow()
             if len(self._heads) >= _KEPT_HEADS:
                 self._heads.clear()
             self._heads[key] = head
@@ -211,7 +223,11 @@ class Decoder(ClearDecoder):
         self._known = head
         self._known_length = length
         self._position = stop + 1
-        return Frame(SEND, head, receipt, None, buffer[at:stop])
+        frame = self._send_frame
+        frame.head = head
+        frame.receipt = receipt
+        frame.body = buffer[at:stop]
+        return frame
 
     def _guess(self, octets: bytes, terminator: bytes, head: Head, length: int) -> None:
         """Take it that the next SEND has these octets for its head, but for the receipt's value."""

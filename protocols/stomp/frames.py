@@ -121,3 +121,7 @@ class Frame:
         self.receipt = receipt
         self.id = id
         self.body = body
+
+    def kept(self) -> Frame:
+        """Return a copy that stays as it is, whatever the decoder does with the original."""
+        return Frame(self.command, self.head, self.receipt, self.id, self.body)

@@ -82,16 +82,16 @@ class Sending:
         if target.transaction is not None:
             self.broker.send_in(self.transactions.named(target.transaction), destination, message)
         elif self.parking.parked and self.parking.holds(destination):
-            self._park(frame, destination, gates.OPEN)
+            self._park(frame.kept(), destination, gates.OPEN)
             return
         else:
             paced = target.paced
             if paced is not None and self.broker.flow.rate_refusal(self.client, paced) != gates.OPEN:
-                self._park(frame, paced, gates.RATE)
+                self._park(frame.kept(), paced, gates.RATE)
                 return
             gate = self.broker.send(destination, message)
             if gate != gates.OPEN:
-                self._park(frame, destination, gate)
+                self._park(frame.kept(), destination, gate)
                 return
             if target.is_persistent:
                 self.confirmations.has_logged = True

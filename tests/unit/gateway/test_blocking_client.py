@@ -34,7 +34,7 @@ class Peer(threading.Thread):
             while octets := connection.recv(65536):
                 decoder.receive_data(octets)
                 while (frame := decoder.next_frame()) is not None:
-                    self.frames.append(frame)
+                    self.frames.append(frame.kept())
                     answer = self._answer(frame)
                     if answer is None:
                         return

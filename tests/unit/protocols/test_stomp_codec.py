@@ -18,7 +18,7 @@ from tests.support.stomp_octets import decoder_of
 def next_of(decoder: Decoder) -> Frame:
     frame = decoder.next_frame()
     assert frame is not None
-    return frame
+    return frame.kept()
 
 
 def send(headers: bytes, body: bytes = b"") -> bytes:
