@@ -274,13 +274,18 @@ class Flow(TimerTarget):
         memory = self.memory
         if memory.used_bytes <= memory.resume_bytes:
             self.is_memory_shut = False
+        self._let_go_on()
+        while any(account.has_room() for account in self.accounts.full):
+            self._let_go_on()  # a commit that went on has settled what kept an address full
+        is_memory_full = memory.used_bytes > memory.resume_bytes
+        self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
+
+    def _let_go_on(self) -> None:
         if self.accounts.full:
             self.accounts.drain(self.store)
         for number, waits in list(self.parked.items()):
             if self._is_any_open(waits):
                 self._admit(number)
-        is_memory_full = memory.used_bytes > memory.resume_bytes
-        self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
 
     def timer_fired(self, key: int) -> None:
         wait = self.deadlines.pop(key, None)

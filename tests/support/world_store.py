@@ -280,6 +280,7 @@ class RecordingStore(StoreWrapper):
         self.failed_in: dict[tuple[int, int, int], int] = {}
         self.opened_in: dict[tuple[int, int, int], int] = {}
         self._topics = dict(base.topics)
+        self._settled: set[tuple[int, int, int]] = set()  # by destination, priority and entry
         self._uids: dict[tuple[int, int, int], int] = {}
         self._ids = {place: number for number, place in base.destinations.items()}
         self._open: list[Operation] | None = None
@@ -338,8 +339,9 @@ class RecordingStore(StoreWrapper):
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
         for priority, entry in entries:
             uid = self._uids[self._source(destination_id), priority, entry]
-            if (destination_id, uid, 0) in self.settled_in:
+            if (destination_id, priority, entry) in self._settled:
                 raise Violation(f"message {uid} of destination {destination_id} is settled twice in the log")
+            self._settled.add((destination_id, priority, entry))
             self.settled_in[destination_id, uid, 0] = len(self.units)
         self._note(Settled(destination_id, entries))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from engine import gates
@@ -461,3 +463,42 @@ def test_who_listens_hears_that_a_producer_waits_and_where() -> None:
     told = listener.bodies()
     assert len(told) == 2, "once, however much waits"
     assert b"queue://q holds 10 of 5 octets" in told[1]
+
+
+class Committer(FakeClient):
+    """A connection whose commit waits; ``commit`` is what it does once it is let go on."""
+
+    def __init__(self, commit: Callable[[], None]) -> None:
+        super().__init__()
+        self._commit = commit
+
+    def admit(self) -> None:
+        self._commit()
+
+
+def test_what_a_commit_that_waited_settles_opens_another_gate_in_the_same_turn() -> None:
+    world = EngineWorld(address(">", full__address_full_policy="BLOCK", full__max_size_bytes=5))
+    destinations = world.broker.destinations
+    a, b = destinations.queue("a"), destinations.queue("b")
+    taker = world.client()
+    world.consumer(taker, "b")
+    world.send(TEN, to="b")
+    world.turn()
+    (taken,) = taker.take()
+    settling = Transaction(taker, "t", TransactionLimits())
+    settling.add_accepted([taken])
+    sender = Sender(world)
+    sender.send(b, TEN)
+    sender.send(b, TEN)
+    world.send(TEN, to="a")
+    assert world.try_send(TEN, "a") == gates.ADDRESS_FULL
+    committer = Committer(lambda: world.broker.commit(settling))
+    world.broker.connect(committer)
+    world.broker.flow.park(committer, gates.ADDRESS_FULL, a)
+    drainer = world.client()
+    world.consumer(drainer, "a")
+    world.turn()
+    world.broker.acknowledge(*drainer.take())
+    assert sender.admissions == 0
+    world.broker.end_turn()
+    assert sender.admissions == 1, "the place that the commit made is taken though nothing else happens"
