@@ -6,7 +6,7 @@ them has no ``Selection``: then every consumer takes the next message (engine.di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from engine import gates
 from engine.delivery import DELAYED, Delivery
@@ -24,6 +24,8 @@ from engine.waiting import order_of
 if TYPE_CHECKING:
     from engine.consumer import Consumer
     from engine.queue import Queue
+
+GROUPS_NAMED: Final = 5  # in words about groups
 
 
 class Selection:
@@ -346,7 +348,7 @@ class Selection:
         if gate == gates.EXCLUDED:
             return "what waits, it has said it cannot take (undeliverable-here); another consumer may"
         if gate == gates.GROUP_OWNER:
-            return "what waits belongs to groups of other consumers"
+            return f"what waits belongs to groups of other consumers{self._owners_words(consumer)}"
         if gate == gates.LOOK_AHEAD:
             return f"more than {AHEAD_BYTES:,} octets were found ahead for others, who do not take them"
         if gate == gates.SELECTOR and consumer.seat is not None:
@@ -355,7 +357,34 @@ class Selection:
             return f"{looked_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
         return ""
 
+    def describe_group(self, delivery: Delivery) -> str:
+        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+        group = self.groups.of(delivery)
+        if group is None:
+            return ""
+        if group.owner is not None:
+            return f"its group {group.text!r} belongs to consumer {group.owner.consumer_id}"
+        if group.unsettled:
+            return f"its group {group.text!r} waits for {len(group.unsettled)} messages with its last owner"
+        return ""
+
     # -- the steps
+
+    def _owners_words(self, consumer: Consumer) -> str:
+        """Name the groups that others own and that have something waiting."""
+        waiting = {
+            self.groups.key(delivery)
+            for other in self.queue.consumers.values()
+            if other is not consumer and other.seat is not None
+            for delivery in other.seat.owned.by_order.values()
+        }
+        named = [
+            f"{group.text!r} of consumer {group.owner.consumer_id}"
+            for group in self.groups.by_key.values()
+            if group.owner is not None and group.key in waiting
+        ]
+        more = f" and {len(named) - GROUPS_NAMED} more" if len(named) > GROUPS_NAMED else ""
+        return f": {', '.join(named[:GROUPS_NAMED])}{more}" if named else ""
 
     def _is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
         exclusions = self.lookout.exclusions

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from engine.broker import Broker
 from engine.consumer import Consumer
-from engine.delivery import DELAYED, HELD, IN_FLIGHT, Delivery
+from engine.delivery import DELAYED, HELD, IN_FLIGHT, READY, Delivery
 from engine.queue import Queue
 
 
@@ -30,6 +30,7 @@ class ConsumerView:
     resume_at: a full window opens again at so many in flight.
     replay: how far a replay has come, "" for a consumer that is none.
     remarks: what it asked for without effect.
+    groups: ids of the message groups that it owns.
     """
 
     own: Holder
@@ -41,6 +42,7 @@ class ConsumerView:
     delayed: int
     replay: str = ""
     remarks: tuple[str, ...] = ()
+    groups: list[str] = field(default_factory=list)
     others: list[Holder] = field(default_factory=list)
 
 
@@ -59,13 +61,15 @@ class Whereabouts:
     """Where a message of a queue is now.
 
     state: waiting, in-flight, delayed, in-transaction, on-disk, or gone if the queue does not have it.
-    since_ms: of a hand-over; due_ms: monotonic, of a delay, 0 for none.
+    since_ms: of a hand-over; wait_ms: of a delay, what is left of it.
+    group: who has the message group of one that waits, in words; "" for nobody.
     """
 
     state: str
     holder: Holder | None = None
     since_ms: int = 0
     wait_ms: int = 0
+    group: str = ""
 
 
 def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
@@ -86,6 +90,7 @@ def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
                 queue.delayed_count,
                 "" if queue.feed is None or queue.feed.replay is None else queue.feed.replay.describe(),
                 consumer.remarks,
+                [group for group, owner in queue.group_owners().items() if owner == consumer_id],
                 others,
             )
     return None
@@ -114,8 +119,10 @@ def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Wh
     lane = queue.lanes[priority]
     if lane is None:
         return Whereabouts("gone")
-    if any(_is_entry(delivery, priority, queue_offset) for delivery in [*lane.ready, *lane.returned]):
-        return Whereabouts("waiting")
+    for delivery in [*lane.ready, *lane.returned]:
+        if delivery.state == READY and _is_entry(delivery, priority, queue_offset):
+            selection = queue.selection
+            return Whereabouts("waiting", group="" if selection is None else selection.describe_group(delivery))
     return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
 
 

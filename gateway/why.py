@@ -17,6 +17,7 @@ from engine.store.biography import FAILED, SENT, Biography, Event
 from engine.views import ConsumerView, Holder, ProducerView, Whereabouts
 
 OTHERS_SHOWN: Final = 10
+GROUPS_SHOWN: Final = 10
 
 
 def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
@@ -31,6 +32,9 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
         f"  settled      {own.acknowledged:,} since it came",
         f"  gate         {own.gate or 'open: it gets the next message'}",
     ]
+    if view.groups:
+        more = f" and {len(view.groups) - GROUPS_SHOWN} more" if len(view.groups) > GROUPS_SHOWN else ""
+        lines.append(f"  groups       owns {', '.join(map(repr, view.groups[:GROUPS_SHOWN]))}{more}")
     if view.replay:
         lines.append(f"  replay       {view.replay}; it only reads, and takes nothing from anybody")
     lines += [f"  remark       {remark}" for remark in view.remarks]
@@ -171,7 +175,9 @@ def _where_words(where: Whereabouts, now_ms: int) -> str:
         return f"waits {where.wait_ms:,} ms more for its redelivery"
     if where.state == "on-disk":
         return "waits on disk behind others"
-    return "waits in memory for a consumer" if where.state == "waiting" else "not in the queue"
+    if where.state != "waiting":
+        return "not in the queue"
+    return f"waits in memory: {where.group}" if where.group else "waits in memory for a consumer"
 
 
 def _holder_words(holder: Holder, now_ms: int) -> str:

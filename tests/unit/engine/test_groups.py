@@ -89,7 +89,8 @@ def test_the_gate_names_the_owner() -> None:
     idle = world.consumer(world.client("two"))
     world.turn()
     assert idle.gate() == gates.GROUP_OWNER
-    assert idle.describe_gate() == "group-owner: what waits belongs to groups of other consumers"
+    said = "group-owner: what waits belongs to groups of other consumers: 'a' of consumer 1"
+    assert idle.describe_gate() == said
 
 
 def test_groups_of_a_consumer_that_closes_go_to_others_in_order() -> None:

@@ -54,6 +54,22 @@ def test_what_a_consumer_asked_for_in_vain_is_told() -> None:
     assert "  remark       SUBSCRIBE has a header x that has no effect here" in consumer_lines(view, 0)
 
 
+def test_who_owns_a_group_is_told_to_consumers_and_of_messages() -> None:
+    world = EngineWorld()
+    client = world.client("owner")
+    owner = world.consumer(client, prefetch=1)
+    world.send(b"1", b"2", group="a")
+    world.consumer(world.client("idle"))
+    world.turn()
+    view = view_consumer(world.broker, owner.consumer_id)
+    assert view is not None
+    assert "  groups       owns 'a'" in consumer_lines(view, 0)
+    queue = world.broker.destinations.queue("q")
+    assert locate(world.broker, queue, 4, 1).group == f"its group 'a' belongs to consumer {owner.consumer_id}"
+    world.broker.unsubscribe(owner, is_lost=False)
+    assert locate(world.broker, queue, 4, 1).group == ""
+
+
 def test_a_full_consumer_is_told_its_window() -> None:
     world = EngineWorld()
     client = world.client()
@@ -178,6 +194,10 @@ def test_where_a_message_is_now() -> None:
         (Whereabouts("delayed", None, 0, 1_500), "waits 1,500 ms more for its redelivery"),
         (Whereabouts("on-disk"), "waits on disk behind others"),
         (Whereabouts("waiting"), "waits in memory for a consumer"),
+        (
+            Whereabouts("waiting", group="its group 'a' belongs to consumer 1"),
+            "waits in memory: its group 'a' belongs to consumer 1",
+        ),
     ],
 )
 def test_places(where: Whereabouts, expected: str) -> None:
