@@ -28,6 +28,8 @@ addresses:
     slow-consumer-policy: KILL
   - match: "bytes.>"
     consumer-window-size: 1000
+  - match: "rated.>"
+    consumer-max-rate: 3
   - match: "paced.>"
     producer-max-rate: 20
 """
@@ -114,3 +116,17 @@ def test_a_producer_is_paced_and_loses_nothing(limited: GatewayProcess) -> None:
         "the gate rate",
     )
     assert receiver.bodies(50) == [str(number) for number in range(50)]
+
+
+def test_a_consumer_gets_so_many_a_second_and_loses_nothing(limited: GatewayProcess) -> None:
+    sender, receiver = Client(limited, "1.2").connect(), Client(limited, "1.2").connect()
+    for number in range(8):
+        sender.send("/queue/rated.q", str(number))
+    receiver.subscribe("/queue/rated.q")
+    wait_until(
+        lambda: any("consumer-max-rate" in one["gate"] for one in limited.get_json("/api/stat")["consumers"]),
+        "the gate rate",
+    )
+    assert receiver.bodies(8) == [str(number) for number in range(8)]
+    for client in (sender, receiver):
+        client.close()
