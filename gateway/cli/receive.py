@@ -49,6 +49,12 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help=f"end when nothing has come for so long (default: {IDLE_TIME_S:g}; with --follow or --count none)",
     )
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
+        "--from-offset", metavar="N", help="read again, and take nothing: a queue offset, first, last, next"
+    )
+    start.add_argument("--from-time", metavar="TIME", help="the same: 2026-01-31T12:00:00Z, or milliseconds since 1970")
+    start.add_argument("--from-id", metavar="MESSAGE-ID", help="the same")
     add_connection_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document per line")
 
@@ -70,6 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif "prefetchPolicy" not in arguments.url:
         # Not more than we are going to take: the rest is for other consumers.
         headers["activemq.prefetchSize"] = str(min(arguments.count or PREFETCH_MAX, PREFETCH_MAX))
+    for name in ("from-offset", "from-time", "from-id"):
+        if (text := getattr(arguments, name.replace("-", "_"))) is not None:
+            headers[name] = text
 
     from gateway.cli.client import ClientError, StompClient, destination_header
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from tests.support.gateway_process import StartGateway
+from tests.support.gateway_process import ROOT, StartGateway
 from tests.support.stomp_py import Client, Connect
 
 Unique = Callable[[str], str]
@@ -83,6 +85,21 @@ def test_over_a_kill_and_told_by_why(start_gateway: StartGateway, unique: Unique
     lines = gateway.get_json(f"/api/why/consumer/{consumer['consumer_id']}")["lines"]
     assert "  replay       from the oldest that is kept; at entry 50 of 50 (priority 4); it only reads" in str(lines)
     reader.close()
+
+
+def test_penstock_receive(start_gateway: StartGateway, unique: Unique) -> None:
+    gateway = start_gateway()
+    name = unique("q")
+    client = Client(gateway, "1.2").connect()
+    client.subscribe(f"/queue/{name}")
+    for number in range(10):
+        client.send(f"/queue/{name}", str(number), **{"amq-msg-type": "text"})
+        client.message()
+    client.close()
+    command = [sys.executable, "-m", "gateway", "receive", name, "--url", f"tcp://127.0.0.1:{gateway.stomp_port}"]
+    for words, expected in ((("--from-offset", "7"), "7\n8\n9\n"), (("--from-time", "0", "--count", "2"), "0\n1\n")):
+        done = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
 def test_proton_filters(start_gateway: StartGateway, unique: Unique) -> None:
