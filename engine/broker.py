@@ -505,13 +505,13 @@ class Broker:
         """
         dispatcher = self.dispatcher
         dirty = self.destinations.dirty_queues
-        if self.replays.followers:
-            self.replays.follow()
         while True:
             if self.flow.is_blocked:
                 self.flow.open_gates()
             if self.destinations.waiting_keepers:
                 self._run_keepers()
+            if self.replays.followers:
+                self.replays.follow()
             if not dirty and not dispatcher.expired:
                 break
             queues = dirty[:]

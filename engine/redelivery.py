@@ -74,6 +74,10 @@ class Redelivery(TimerTarget):
         """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
         queue = delivery.lane.queue
         mode = refusal.mode or queue.settings.nack
+        if queue.feed is not None and queue.feed.is_browser and not queue.is_closed:
+            self.leave(delivery)
+            self._refuse_shown(delivery, "dead-letter" if refusal.is_excluding else mode)
+            return
         if refusal.is_excluding and not queue.is_closed:
             self.broker.selective.exclude(delivery)
         if refusal.annotations:
@@ -82,9 +86,6 @@ class Redelivery(TimerTarget):
         self.leave(delivery)
         if queue.is_closed:
             self.broker.release(delivery)  # refused in a transaction; its queue has ended meanwhile
-            return
-        if queue.feed is not None and queue.feed.is_browser:
-            self._refuse_shown(delivery, mode)
             return
         if mode == "requeue":
             if refusal.delay_ms:

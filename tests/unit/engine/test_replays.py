@@ -230,6 +230,32 @@ def test_answers_change_nothing() -> None:
     assert third.message.body == b"2"
 
 
+def test_a_message_that_its_reader_cannot_take_is_not_shown_again() -> None:
+    world = EngineWorld()
+    _settled_queue(world, 2)
+    client, consumer = _replay(world, ALL, ack_mode=INDIVIDUAL)
+    first, _ = client.take()
+    world.refuse(first, refusal=Refusal("requeue", is_excluding=True))
+    assert client.take() == [] and consumer.queue.selection is None
+    assert world.broker.memory.used_bytes > 0
+    world.leave(client)
+    assert world.broker.memory.used_bytes == 0
+
+
+def test_what_the_turn_itself_moves_to_a_queue_is_seen_in_that_turn() -> None:
+    world = EngineWorld(address("q", expiry_address="expired"))
+    expired = world.broker.destinations.queue("expired")
+    client, _ = _replay(world, ReplayStart(NEXT), expired)
+    world.send(b"mortal", expires_ms=world.broker.wall_ms + 1_000)
+    world.clock.now_ms += 2_000
+    world.broker.begin_turn()
+    world.consumer(world.client(), "q", AUTO)
+    world.broker.end_turn()
+    assert [request[0] for request in world.store.requests] == [expired.destination_id], "and read without another turn"
+    world.turn()
+    assert client.bodies() == [b"mortal"]
+
+
 def test_what_is_gone_is_named() -> None:
     world = EngineWorld()
     _settled_queue(world)
