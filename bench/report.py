@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench import schedule_bench
 from bench.measure import median
 from bench.scenarios import SCENARIOS, Scenario
 from bench.store_report import Rows, fill_rows, queue_rows, store_rows, verdict
@@ -45,6 +46,8 @@ def _rows(results: dict[str, Any]) -> Rows:
         start_ms, memory = median(results["idle"]["start_ms"]), median(results["idle"]["memory_mib"])
         rows.append(("start to first accepted connection", f"{start_ms:.0f} ms", "1000 ms", verdict(start_ms <= 1000)))
         rows.append(("idle memory", f"{memory:.0f} MiB", "80 MiB", verdict(memory <= 80)))
+    if results.get("schedule"):
+        rows += schedule_bench.rows(results["schedule"])
     if results.get("store"):
         rows += store_rows(results["store"])
     if results.get("fill10m"):

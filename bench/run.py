@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from bench import fill, many_queues, store_alone
+from bench import fill, many_queues, schedule_bench, store_alone
 from bench.measure import Bench
 from bench.processes import ROOT, Broken, build_loadgen
 from bench.report import markdown
 from bench.scenarios import SCENARIOS
 
-SPECIAL: Final = ("backlog", "idle", "store", "fill10m", "queues10k")
+SPECIAL: Final = ("backlog", "idle", "schedule", "store", "fill10m", "queues10k")
 
 
 def arguments() -> argparse.Namespace:
@@ -29,6 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="measured runs of each (default: 5)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of a load run, about (default: 5)")
     parser.add_argument("--backlog", type=int, default=1_000_000, help="messages of the backlog (default: 1,000,000)")
+    parser.add_argument("--schedule", type=int, default=1_000_000, help="messages of schedule (default: 1,000,000)")
     parser.add_argument("--records", type=int, default=2_000_000, help="of a run of store (default: 2,000,000)")
     parser.add_argument("--fill", type=int, default=10_000_000, help="messages of fill10m (default: 10,000,000)")
     parser.add_argument("--keyed-one-in", type=int, default=10, help="of so many of them one has a key (default: 10)")
@@ -97,6 +98,8 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     if "idle" in wanted:
         results["idle"] = bench.idle(chosen.settle)
     stores = chosen.cache / "stores"
+    if "schedule" in wanted:
+        results["schedule"] = schedule_bench.run(stores / "schedule", chosen.schedule, 1_000, 30.0, say)
     if "store" in wanted:
         results["store"] = store_alone.measure(stores / "alone", chosen.records, chosen.runs)
         say(f"store  {results['store']}")

@@ -176,6 +176,7 @@ class Scheduler(TimerTarget):
         """Send what is due already as any other message."""
         broker = self.broker
         if len(delayed.parts) == 1:
+            message.destination_id = delayed.parts[0].destination_id
             return broker.send(delayed.parts[0], message)
         return broker.send(Composite(delayed.parts), message)
 

@@ -30,6 +30,7 @@ SCENARIOS: Final = (
     "groups",
     "prefetch",
     "redelivery",
+    "schedule",
 )
 
 

@@ -128,6 +128,16 @@ SCENARIOS = {
       client.ack(message)
     end
   },
+  "schedule" => lambda {
+    client = Client.new
+    client.subscribe(queue("later"))
+    client.send(queue("later"), "third", { "AMQ_SCHEDULED_DELAY" => "700" })
+    client.send(queue("later"), "second", { "AMQ_SCHEDULED_PERIOD" => "200", "AMQ_SCHEDULED_REPEAT" => "1" })
+    client.send(queue("later"), "first")
+    messages = Array.new(4) { client.message }
+    same(messages.map(&:body), %w[first second second third])
+    same(messages[1].headers["scheduledJobId"], messages[2].headers["scheduledJobId"])
+  },
   "redelivery" => lambda {
     next if VERSION == "1.0" # knows no NACK
     client = Client.new

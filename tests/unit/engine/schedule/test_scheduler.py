@@ -129,7 +129,12 @@ def test_those_due_together_come_in_the_order_in_which_they_were_sent(world: Eng
 
 def test_a_time_that_has_passed_is_no_schedule(world: EngineWorld, client: FakeClient) -> None:
     schedule(world, b"x", Plan(time_ms=world.broker.wall_ms))
+    assert client.handed[0].message.destination_id == world.broker.destinations.queues["q"].destination_id
     assert taken(client, world) == [b"x"]
+    both = Composite([world.broker.destinations.queue("q"), world.broker.destinations.queue("other")])
+    schedule(world, b"y", Plan(time_ms=world.broker.wall_ms), both)
+    assert taken(client, world) == [b"y"]
+    assert world.stats("other").depth == 1
     assert world.broker.scheduler.scheduled_count == 0
 
 

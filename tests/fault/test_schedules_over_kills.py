@@ -1,0 +1,83 @@
+"""``kill -9`` of the real process while messages are scheduled and fire: each confirmed one fires exactly once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from gateway.cli.blocking_client import ConnectionLost
+from protocols.stomp.frames import RECEIPT, SEND
+from tests.support import configurations, raw_stomp
+from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.waiting import wait_until
+
+KILLS = 3
+KILLS_LONG = 40
+MESSAGES = 4_000  # of one start, more than it lives to take
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def seed(pytestconfig: pytest.Config) -> int:
+    given = pytestconfig.getoption("--seed")
+    return int(given) if given is not None else random.SystemRandom().randrange(2**32)
+
+
+def send_until_killed(
+    gateway: GatewayProcess, queue: str, first: int, draw: random.Random, confirmed: set[int]
+) -> None:
+    """Schedule messages for the next two seconds until the connection is lost; note what is confirmed."""
+    client = raw_stomp.client(gateway)
+    try:
+        for number in range(first, first + MESSAGES):
+            headers = [
+                ("destination", queue),
+                ("persistent", "true"),
+                ("AMQ_SCHEDULED_DELAY", str(draw.randrange(1, 2_000))),
+                ("receipt", str(number)),
+            ]
+            client.send(SEND, headers, b"%d" % number)
+            if number % 50 == 49:
+                for _ in range(50):
+                    frame = client.next_frame()
+                    assert frame.command == RECEIPT
+                    confirmed.add(int(frame.head.headers["receipt-id"]))
+    except (ConnectionLost, ConnectionError):
+        return
+    finally:
+        client.close()
+
+
+def test_each_confirmed_schedule_fires_exactly_once(
+    start_gateway: StartGateway, unique: Callable[[str], str], is_long: bool, seed: int
+) -> None:
+    kills = KILLS_LONG if is_long else KILLS
+    print(f"{kills} kills with --seed {seed}")
+    draw = random.Random(seed)
+    queue = f"/queue/{unique('due')}"
+    gateway = start_gateway(configurations.small_segments())
+    confirmed: set[int] = set()
+    for kill in range(kills):
+        sender = threading.Thread(target=send_until_killed, args=(gateway, queue, kill * MESSAGES, draw, confirmed))
+        wanted = len(confirmed) + draw.randrange(1, 1_500)
+        sender.start()
+        while len(confirmed) < wanted and sender.is_alive():
+            time.sleep(0.005)
+        time.sleep(draw.random() * 0.3)  # so that some fire
+        gateway.kill9()
+        sender.join()
+        gateway.restart()
+    wait_until(lambda: gateway.get_json("/api/stat")["schedule"]["pending"] == 0, "all to fire", PATIENCE_S)
+    stats = {one["name"]: one["depth"] for one in gateway.get_json("/api/stat")["destinations"]}
+    consumer = raw_stomp.client(gateway)
+    raw_stomp.subscribe(consumer, queue, prefetch=100_000)
+    fired = Counter(int(raw_stomp.message(consumer).body) for _ in range(stats[queue.removeprefix("/queue/")]))
+    consumer.close()
+    assert confirmed
+    assert not confirmed - fired.keys()
+    assert [number for number, times in fired.items() if times > 1] == []
