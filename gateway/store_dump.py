@@ -9,6 +9,7 @@ from typing import Any, Final
 from engine.ports import CAUSE_NAMES, OUTCOME_NAMES
 from engine.store import format as layout
 from engine.store.reader import Record, StoreReader
+from engine.store.records import Records
 from gateway.questions import WrongQuestion, number_in
 
 PAGE_RECORDS: Final = 1_000
@@ -37,7 +38,9 @@ def dump_page(reader: StoreReader, asked: Mapping[str, str]) -> dict[str, Any]:
         reader.check_range(start, stop)
     except ValueError as error:
         raise WrongQuestion(str(error)) from None
-    for record in reader.scan(start, stop):
+    with Records(reader) as places:
+        is_exact = places.at(start) is not None  # as it is wherever a page before this one has ended
+    for record in reader.scan(start, stop, is_exact=is_exact):
         if len(records) >= limit or size >= PAGE_BYTES:
             return {"records": records, "next_from": record.offset, "until_offset": stop}
         records.append(describe(record))

@@ -260,19 +260,21 @@ class StoreReader:
         if start > stop:
             raise ValueError(f"the range ends before it starts: {start} to {stop}")
 
-    def scan(self, start: int, stop: int, *, verify: bool = True) -> Iterator[Record]:
+    def scan(self, start: int, stop: int, *, verify: bool = True, is_exact: bool = False) -> Iterator[Record]:
         """Yield every record from ``start`` to ``stop``; offsets and sequence are always checked, CRC on request.
 
-        start: any offset; a record that begins before it is left out.
+        start: any offset; a record that begins before it is left out.  is_exact: a record begins there, for sure.
         Raises: RangeGone, StoreCorrupt with the position.
         """
         self.check_range(start, stop)
-        return self._scan(start, stop, sequence=0, verify=verify, is_tail=False)
+        return self._scan(start, stop, sequence=0, verify=verify, is_tail=False, is_exact=is_exact)
 
-    def _scan(self, start: int, stop: int | None, *, sequence: int, verify: bool, is_tail: bool) -> Iterator[Record]:
+    def _scan(
+        self, start: int, stop: int | None, *, sequence: int, verify: bool, is_tail: bool, is_exact: bool = False
+    ) -> Iterator[Record]:
         """Walk the log.  A tail ends at the first octets that are no whole record; elsewhere they are corruption."""
         # Only a segment's base, and an offset the gateway published, are sure to begin a record.
-        offset = start if is_tail else self._segment_at(start).base if self.segments else start
+        offset = start if is_tail or is_exact or not self.segments else self._segment_at(start).base
         for number, segment in enumerate(self.segments):
             if segment.limit <= offset or (stop is not None and segment.base >= stop):
                 continue
