@@ -24,12 +24,28 @@ class Audience:
         self.broker = broker
         self.views: list[Queue] = []
 
-    def show(self, message: Message) -> None:
-        """Give a message that has just come to everybody who wants it."""
+    def show(self, message: Message, is_on_disk: bool) -> None:
+        """Give a message that has just come to everybody who wants it.
+
+        is_on_disk: whoever is behind reads it when it comes there, so that a slow one keeps no more than others.
+        """
         broker = self.broker
         for view in self.views:
-            if broker.subscriptions.select(view, message):
+            is_wanted = broker.subscriptions.select(view, message)
+            if is_on_disk:
+                lane = view.lane(message.priority)
+                if not is_wanted:
+                    lane.pass_by(message)
+                    continue
+                loaded = lane.next_load
+                lane.add_logged(message)
+                if lane.next_load > loaded:
+                    broker.memory.hold(message)
+                    view.depth += 1
+                if message.expires_ms:
+                    view.has_expiring = True
+            elif is_wanted:
                 broker.memory.hold(message)
                 view.enqueue(message)
-                if view.rotation:
-                    view.mark_dirty()
+            if view.rotation:
+                view.mark_dirty()

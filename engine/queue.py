@@ -178,7 +178,7 @@ class Queue:
             if self.selection is not None:
                 self.selection.lookout.arrived(lane, message)
             if self.audience is not None:
-                self.audience.show(message)
+                self.audience.show(message, self.is_logged and message.queue_offset >= 0)
         if self.pending is not None and self.pending.is_exceeded(self.depth):
             self.pending.evict(self)
 

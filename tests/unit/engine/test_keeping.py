@@ -12,7 +12,7 @@ from engine.lane import IDLE_LANE_BYTES
 from engine.retry import Retry
 from engine.transaction import Transaction, TransactionLimits
 from engine.wildcard import Wildcard
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.restart_world import RestartWorld
 
 
@@ -86,6 +86,28 @@ def test_a_backlog_comes_in_pages_and_what_comes_meanwhile_behind_it() -> None:
     world.sync()
     world.crash()
     assert world.stats("k").depth == 41, "an acknowledgement is not logged"
+
+
+def test_a_slow_consumer_keeps_no_more_than_others_do_in_memory() -> None:
+    world = RestartWorld(address("k", queue__non_destructive=True))
+    slow = world.client()
+    consumer = world.consumer(slow, "k", prefetch=1)
+    megabyte = b"x" * MIB
+    for number in range(30):
+        world.send(b"%02d" % number + megabyte, to="k", headers=f"n:{number % 2}")
+    assert world.broker.memory.used_bytes < 12 * MIB, "the rest waits on disk"
+    choosy = world.client()
+    world.consumer(choosy, "k", AUTO, selector="n = '1'")
+    world.send(b"30" + megabyte, to="k", headers="n:0")
+    world.send(b"31", to="k", headers="n:1")
+    seen: list[bytes] = []
+    while consumer.ledger:
+        held = slow.take()
+        seen += [one.message.body[:2] for one in held]
+        world.acknowledge(*held)
+    assert seen == [b"%02d" % number for number in range(32)]
+    assert [body[:2] for body in choosy.bodies()] == [b"%02d" % number for number in range(1, 32, 2)]
+    assert world.broker.memory.used_bytes == 0
 
 
 def test_what_a_consumer_held_is_not_given_to_another_when_it_goes() -> None:
