@@ -75,7 +75,7 @@ def _schedule_stats(scheduler: Scheduler) -> ScheduleStats:
         scheduler.scheduled_count,
         scheduler.fired_count,
         scheduler.cancelled_count,
-        scheduler.fault,
+        scheduler.fault(),
     )
 
 

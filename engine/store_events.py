@@ -69,7 +69,7 @@ class StoreEvents(StoreListener):
         for lane in self.faulty_lanes:
             if not lane.queue.is_closed:
                 return f"{lane.queue.uri()}: {lane.fault}"
-        return ""
+        return self.broker.scheduler.fault()
 
     def durable(self, offset: int) -> None:
         awaiting = self.awaiting

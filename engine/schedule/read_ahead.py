@@ -122,6 +122,7 @@ class ReadAhead:
                 scheduler.lost(schedule.place)
             elif scheduler.pending.find(schedule.place) is not None:
                 self._keep(message)
+                scheduler.unreadable.pop(schedule.place, None)
         if left and next_offset <= first:
             for schedule in left:
                 self._answered(schedule)

@@ -71,6 +71,7 @@ class Scheduler(TimerTarget):
 
     pending, keys: what waits, by place and by due time.  fired: how often each one that repeats has fired.
     counts: pending schedules by the number of where they go.
+    unreadable: why a record could not be read the last time, by place.
     """
 
     __slots__ = (
@@ -86,7 +87,7 @@ class Scheduler(TimerTarget):
         "scheduled_count",
         "fired_count",
         "cancelled_count",
-        "fault",
+        "unreadable",
     )
 
     def __init__(self, broker: Broker, limits: ScheduleLimits) -> None:
@@ -102,7 +103,7 @@ class Scheduler(TimerTarget):
         self.scheduled_count = 0
         self.fired_count = 0
         self.cancelled_count = 0
-        self.fault = ""
+        self.unreadable: dict[int, str] = {}
         restore(self, SCHEDULE_QUEUE)
         self._arm()
 
@@ -342,7 +343,7 @@ class Scheduler(TimerTarget):
         """The record cannot be read now: try again later, and let the others pass."""
         schedule = self.pending.find(place)
         if schedule is not None:
-            self.fault = reason
+            self.unreadable[place] = reason
             self._move(schedule, self.broker.wall_ms + DAMAGED_RETRY_MS)
 
     def lost(self, place: int) -> None:
@@ -373,6 +374,12 @@ class Scheduler(TimerTarget):
     def is_repeating(self, schedule: Schedule) -> bool:
         return schedule.lane == REPEATING_LANE
 
+    def fault(self) -> str:
+        """Return which record cannot be read and why, "" if all can."""
+        for place, reason in self.unreadable.items():
+            return f"scheduled message {self.job_id(place)}: {reason}"
+        return ""
+
     def late_count(self) -> int:
         """Return how many are past due and have not fired, LATE_MOST for that many or more."""
         now_key = self.key_of(self.broker.wall_ms, 0)
@@ -402,6 +409,7 @@ class Scheduler(TimerTarget):
         self.pending.remove(place)
         self.keys.remove(schedule.due_ms << PLACE_BITS | place)
         self.fired.pop(place, None)
+        self.unreadable.pop(place, None)
         self.ahead.forget(place)
         left = self.counts[schedule.target] - 1
         if left:

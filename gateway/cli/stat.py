@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from datetime import UTC, datetime
 from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,6 +93,12 @@ def table(document: dict[str, Any]) -> str:
         f"connections {document['connections']}, consumers {len(document['consumers'])}, "
         f"memory {document['memory_bytes'] / mebibyte:.1f} of {document['memory_limit_bytes'] / mebibyte:.0f} MiB"
     )
+    schedule = document["schedule"]
+    if schedule["pending"]:
+        due = datetime.fromtimestamp(schedule["next_due_ms"] / 1000, UTC).isoformat(timespec="seconds")
+        lines.append(f"scheduled {schedule['pending']}, the next one for {due.replace('+00:00', 'Z')}")
+        if schedule["late"]:
+            lines[-1] += f"; {schedule['late']} are past due"
     store = document["store"]
     if not store["is_accepting"]:
         lines.append(f"STORE NOT ACCEPTING: {store['reason']}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.ports import DestinationState, Range, Store
+from tests.support.long_run import LongRun
 from tests.support.schedule_world import ScheduleWorld, run_seed
 from tests.support.world_bodies import Violation
 from tests.support.world_store import StoreWrapper
@@ -15,6 +16,10 @@ SEEDS = range(1, 81)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_schedule_seed(seed: int) -> None:
     run_seed(seed)
+
+
+def test_more_seeds(long_run: LongRun) -> None:
+    long_run.take(run_seed)
 
 
 def test_the_seeds_see_what_they_are_for() -> None:

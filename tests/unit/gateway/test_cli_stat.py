@@ -7,10 +7,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from engine.stats import ScheduleStats
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.cli.stat import table
@@ -85,6 +87,15 @@ def test_what_is_wrong_with_a_store_that_takes_messages_is_said_too() -> None:
     told["store"] = {"is_accepting": True, "reason": "", "retention": "it waits for an export"}
     assert "STORE" not in table(told)
     assert "RETENTION: it waits for an export" in table(told).splitlines()
+
+
+def test_what_is_scheduled_is_said() -> None:
+    due_ms = 1_700_000_000_000
+    stats = replace(broker(), schedule=ScheduleStats(5, due_ms, 0, 9, 3, 1))
+    assert "scheduled 5, the next one for 2023-11-14T22:13:20Z" in table(stat_document(stats, RateSampler()))
+    stats = replace(broker(), schedule=ScheduleStats(5, due_ms, 2, 9, 3, 1))
+    assert "22:13:20Z; 2 are past due" in table(stat_document(stats, RateSampler()))
+    assert "scheduled" not in table(stat_document(broker(), RateSampler()))
 
 
 def test_rates_that_are_not_known_yet() -> None:

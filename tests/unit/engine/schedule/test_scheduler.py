@@ -324,9 +324,11 @@ def test_a_record_that_cannot_be_read_holds_nobody_up(world: EngineWorld, client
     schedule(world, b"good", Plan(delay_ms=10))
     world.advance(100)
     assert taken(client, world) == [b"good"]
-    assert world.broker.scheduler.fault == "torn"
+    assert world.broker.store_events.fault().endswith(": torn")
+    assert "scheduled message ID:c0ffee00-" in world.broker.store_events.fault()
     world.advance(DAMAGED_RETRY_MS)
     assert taken(client, world) == [b"bad"]
+    assert world.broker.store_events.fault() == ""
 
 
 def test_what_the_disk_has_not_taken_yet_is_asked_for_again_after_a_while(
