@@ -19,7 +19,6 @@ from config.model import ServerConfig
 from config.permissions import PermissionMap
 from engine.broker import Broker
 from engine.disk_watch import DiskWatch
-from engine.errors import StoreError
 from engine.flow import GlobalLimits
 from engine.inspection import inspect
 from engine.message import AMQP_1_0
@@ -31,6 +30,7 @@ from engine.store.recovery_report import LogRange
 from engine.store.settings import StoreSettings
 from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock
+from gateway.closing import close_within
 from gateway.counters import GatewayCounters
 from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
 from gateway.disk_space import StoreDisk
@@ -218,12 +218,10 @@ async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: En
     if engine_loop.is_failed:
         return False
     engine_loop.broker.flush_settlements()
-    try:
-        store.close()
-    except StoreError as error:
-        log.error("%s: %s; %s", UNCLEAN_TEXT, error, KEPT_TEXT)
-        return False
-    return True
+    reason = await close_within(store.close, DISK_PATIENCE_S)
+    if reason:
+        log.error("%s: %s; %s", UNCLEAN_TEXT, reason, KEPT_TEXT)
+    return not reason
 
 
 def _connections_max(config: ServerConfig) -> int:

@@ -17,7 +17,7 @@ from gateway.cli import exit_codes
 from gateway.cli.blocking_client import BlockingClient
 from protocols.stomp.frames import ACK, BEGIN, COMMIT, SEND
 from tests.support import configurations, raw_stomp
-from tests.support.ailing_gateway import heal, write_faults
+from tests.support.ailing_gateway import HANGS, heal, write_faults
 from tests.support.gateway_process import ROOT, GatewayFailed, GatewayProcess, StartGateway
 from tests.support.traffic import Consumer, Ledger, Producer, join
 from tests.support.waiting import wait_until
@@ -234,3 +234,16 @@ def test_a_read_only_directory_is_refused_with_its_name(read_only_disk: Path) ->
     assert ended.returncode == exit_codes.STORE
     assert f"penstock: {read_only_disk}" in ended.stderr and "Read-only file system" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_disk_that_hangs_in_the_last_sync_does_not_hold_the_stop(
+    start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    gateway = start_gateway(configurations.small_segments(), module=AILING)
+    ledger = Ledger()
+    producer = Producer(gateway, f"/queue/{unique('hanging')}", ledger, count=100)
+    join(producer)
+    write_faults(gateway.data, ("fsync", HANGS, "checkpoint"))
+    assert gateway.terminate() == exit_codes.UNCLEAN
+    assert "the disk has not answered for 10 s" in gateway.log.read_text()
+    heal(gateway.data)

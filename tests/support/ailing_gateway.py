@@ -1,7 +1,8 @@
 """``penstock run`` on a disk that fails as a test says: started in place of the module ``gateway``.
 
 The file ``faults`` beside the data directory lists what fails, one "operation errno path-part" a line; "*" stands for
-every operation that changes something, and "-" for every path.  Without the file nothing fails.
+every operation that changes something, and "-" for every path.  Without the file nothing fails.  With HANGS a call
+does not return.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import errno
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ from gateway.cli import run
 from tests.support.files_wrapper import FilesWrapper, FileWrapper
 
 FAULTS: Final = "faults"
+HANGS: Final = errno.ETIME
 CHANGES: Final = frozenset(
     ("create", "pwrite", "preallocate", "truncate", "fsync", "fdatasync", "rename", "unlink", "sync_directory", "open")
 )
@@ -84,6 +87,8 @@ class AilingFiles(FilesWrapper):
             is_meant = failing == operation or (failing == "*" and operation in CHANGES)
             if is_meant and (part == "-" or part in path):
                 number = getattr(errno, name)
+                if number == HANGS:
+                    threading.Event().wait()
                 raise OSError(number, os.strerror(number), path)
 
     def create(self, path: str) -> File:
