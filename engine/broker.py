@@ -32,7 +32,7 @@ from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
 from engine.pending import PendingLimits
-from engine.ports import Clock, Store, Timers
+from engine.ports import Clock, SpillSpace, Store, Timers
 from engine.questions import QuestionQueue, is_management
 from engine.queue import Queue
 from engine.rate import Rates
@@ -46,6 +46,7 @@ from engine.schedule.scheduler import Scheduler
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
 from engine.slow_consumers import SlowConsumers
+from engine.spilling import Spiller
 from engine.statistics import Statistics
 from engine.store_events import StoreEvents
 from engine.subscribing import Subscribing
@@ -83,6 +84,7 @@ class Broker:
         "timers",
         "wall_ms",
         "memory",
+        "spiller",
         "flow",
         "access",
         "destinations",
@@ -129,6 +131,7 @@ class Broker:
         has_advisories: bool = True,
         name: str = "Penstock",
         schedule_limits: ScheduleLimits = USUAL_SCHEDULE_LIMITS,
+        spill_space: SpillSpace | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -138,7 +141,8 @@ class Broker:
         self.memory = MemoryBudget(memory_limit_bytes)
         self.access = Access(permissions or PermissionMap(()))
         self.flow = Flow(store, self.memory, clock, timers, limits)
-        self.destinations = Destinations(store, addresses, self.flow.accounts, destinations_max)
+        self.spiller = None if spill_space is None else Spiller(spill_space, self.memory, clock, timers)
+        self.destinations = Destinations(store, addresses, self.flow.accounts, destinations_max, self.spiller)
         self.dispatcher = Dispatcher(store, self.memory, Rates(clock, timers))
         self.dispatcher.wall_ms = self.wall_ms
         self.sender = 0
@@ -682,6 +686,8 @@ class Broker:
             queue.selection.close()
             queue.selection = None
         for lane in queue.used_lanes:
+            if self.spiller is not None:
+                self.spiller.drop(lane, self.flow.accounts)
             for delivery in lane.take_all():
                 self.release(delivery)
         self.redelivery.forget(queue)

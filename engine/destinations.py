@@ -25,6 +25,7 @@ from engine.keeper import Keeper
 from engine.ports import Store
 from engine.questions import QuestionQueue, is_management
 from engine.queue import Queue, is_keeping
+from engine.spilling import Spiller
 from engine.statistics import STATISTICS_PREFIX
 from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
@@ -72,11 +73,20 @@ class Destinations:
         "queues_by_id",
         "by_id",
         "watchers",
+        "spiller",
         "_next_unlogged",
     )
 
-    def __init__(self, store: Store, addresses: AddressMatcher, accounts: Accounts, count_max: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        addresses: AddressMatcher,
+        accounts: Accounts,
+        count_max: int,
+        spiller: Spiller | None = None,
+    ) -> None:
         self.store = store
+        self.spiller = spiller
         self.addresses = addresses
         self.accounts = accounts
         self.count_max = count_max
@@ -237,6 +247,8 @@ class Destinations:
     def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
         queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues)
+        if queue.is_logged and settings.full.address_full_policy == "PAGE":
+            queue.spiller = self.spiller
         queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
         if is_keeping(settings):
             queue.keeper = Keeper(queue, self.waiting_keepers)

@@ -135,10 +135,16 @@ class Dispatcher:
             return
         source_id, reader = (queue.destination_id, 0) if feed is None else (feed.source_id, feed.number)
         for lane in queue.used_lanes:
-            if lane.next_load < lane.tail and lane.wants_page():
+            if lane.spill is not None:
+                assert queue.spiller is not None, "who has spilled has a spiller"
+                count = queue.spiller.fill(lane)
+            elif lane.next_load < lane.tail and lane.wants_page():
+                count = min(lane.page_messages, lane.tail - lane.next_load)
+            else:
+                continue
+            if count > 0:
                 lane.is_loading = True
                 self.store.write()  # only what has been written can be read
-                count = min(lane.page_messages, lane.tail - lane.next_load)
                 self.store.request(source_id, lane.priority, lane.next_load, count, lane.page_bytes, reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:

@@ -15,6 +15,7 @@ from engine.ports import Attempts
 
 if TYPE_CHECKING:
     from engine.queue import Queue
+    from engine.spilling import Spill
 
 LANE_BYTES: Final = 8 * 1024 * 1024  # ready messages of one lane kept in memory; beyond, they are paged
 LANE_MESSAGES: Final = 8_192
@@ -26,6 +27,8 @@ DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memor
 AHEAD_BYTES: Final = 32 * 1024 * 1024  # found ahead of ``next_load`` and not handed over yet; beyond, no one looks on
 STALE_MAX: Final = 256  # places of deliveries that are gone; beyond, and if they are the most, they are cleared away
 SERIAL_BITS: Final = 32  # room for messages that are not logged between two entries
+SPILL_LOOK_BYTES: Final = 16 * 1024  # ready in a lane before anybody asks whether more should go to a temporary file
+NEVER: Final = 1 << 62
 
 
 class Lane:
@@ -44,6 +47,8 @@ class Lane:
     stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; one that comes back finds its
     place there.
     attempts: the failed attempts of entries by queue offset, found when the store was opened.
+    spill: messages that are not logged and are in temporary files, behind all others of their kind (engine.spilling).
+    spill_above: ready octets from which on a message that is not logged may go there; 0 while others are.
     """
 
     __slots__ = (
@@ -70,6 +75,8 @@ class Lane:
         "memory_messages",
         "page_bytes",
         "page_messages",
+        "spill",
+        "spill_above",
     )
 
     def __init__(self, queue: Queue, priority: int) -> None:
@@ -96,6 +103,8 @@ class Lane:
         # Also where nothing is to be kept in memory, one message goes out.
         self.page_bytes = max(1, min(PAGE_BYTES, self.memory_bytes))
         self.page_messages = max(1, min(PAGE_MESSAGES, self.memory_messages))
+        self.spill: Spill | None = None
+        self.spill_above = NEVER if queue.spiller is None else min(SPILL_LOOK_BYTES, self.memory_bytes)
 
     def restore(self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]) -> int:
         """Take up what recovery found; return how many entries wait."""
@@ -140,6 +149,8 @@ class Lane:
     def add_volatile(self, message: Message) -> None:
         """Take a message that only memory holds."""
         self.last_position += 1
+        if self.ready_bytes >= self.spill_above and self._spills(message):
+            return
         delivery = Delivery(message, self, self.last_position)
         if self.next_load < self.tail:
             self.volatile.append(delivery)
@@ -147,6 +158,32 @@ class Lane:
         self.ready_bytes += message.size
         self.ready.append(delivery)
         self.queue.mask |= self.bit
+
+    def _spills(self, message: Message) -> bool:
+        """Say whether a message that comes last goes to a temporary file; then it is taken."""
+        spiller = self.queue.spiller
+        assert spiller is not None, "only a lane that may spill has a limit for it"
+        if self.spill is None:
+            if not spiller.wants(self):
+                return False
+            self.spill_above = 0
+        spiller.take(self, message, self.last_position)
+        return True
+
+    def end_spill(self) -> None:
+        """Go on as before: nothing is in a temporary file any more."""
+        assert self.spill is not None, "something was spilled"
+        self.memory_messages = self.spill.memory_messages
+        self.spill = None
+        self.spill_above = min(SPILL_LOOK_BYTES, self.memory_bytes)
+
+    def add_back(self, deliveries: list[Delivery]) -> None:
+        """Take what was in a temporary file: it comes behind all that is not logged, and in its turn."""
+        self.volatile.extend(deliveries)
+        while self.volatile and (
+            self.next_load >= self.tail or self.volatile[0].position < self.next_load << SERIAL_BITS
+        ):
+            self._move_up(self.volatile.popleft())
 
     def next_ready(self) -> Delivery | None:
         """Take the next delivery in order, None if none is in memory."""

@@ -54,3 +54,12 @@ class MemoryBudget:
             self.used_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
             if self.accounts is not None:
                 self.accounts.leave(message)
+
+    def page_out(self, message: Message) -> None:
+        """Take note that a message with one holder has gone to a temporary file; its address has it still."""
+        self.used_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+
+    def page_in(self, message: Message) -> None:
+        """Take note that it is back, with the same holder."""
+        message.holders = 1
+        self.used_bytes += message.size + MESSAGE_OVERHEAD_BYTES

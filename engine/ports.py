@@ -9,11 +9,14 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
 from engine.message import Message
+
+if TYPE_CHECKING:
+    from engine.lane import Lane
 
 # Outcomes of a settlement (design: deliveries are accepted, dead-lettered, expired or dropped).
 ACKNOWLEDGED: Final = 1
@@ -536,3 +539,79 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Write, sync and let go of everything; may block."""
+
+
+class SpilledBlock:
+    """Some messages of one lane that are not logged, in their order, each with its position there.
+
+    messages: what of them is in memory; none once they are on the disk.  place, length: in the file, for the space.
+    is_dropped: nobody wants it any more; whoever still has it lets it go.
+    """
+
+    __slots__ = (
+        "positions",
+        "messages",
+        "first_position",
+        "count",
+        "size_bytes",
+        "is_writing",
+        "is_on_disk",
+        "is_dropped",
+        "file_number",
+        "place",
+        "length",
+    )
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+        self.messages: list[Message] = []
+        self.first_position = 0
+        self.count = 0
+        self.size_bytes = 0
+        self.is_writing = False
+        self.is_on_disk = False
+        self.is_dropped = False
+        self.file_number = 0
+        self.place = 0
+        self.length = 0
+
+    def add(self, message: Message, position: int) -> None:
+        """Take one more message, behind the others."""
+        if not self.count:
+            self.first_position = position
+        self.positions.append(position)
+        self.messages.append(message)
+        self.count += 1
+        self.size_bytes += message.size
+
+
+class SpillListener(ABC):
+    """What a spill space tells the engine, on the engine's thread."""
+
+    @abstractmethod
+    def written(self, block: SpilledBlock, reason: str) -> None:
+        """The block is in a file, or the disk refused and it is as it was."""
+
+    @abstractmethod
+    def loaded(self, block: SpilledBlock, lane: Lane, messages: list[Message], reason: str) -> None:
+        """Answer one ``read``; with a reason there are no messages."""
+
+
+class SpillSpace(ABC):
+    """Temporary files for messages that are not logged; nothing of them is there after a restart."""
+
+    @abstractmethod
+    def attach(self, listener: SpillListener) -> None:
+        """Tell ``listener`` from now on."""
+
+    @abstractmethod
+    def write(self, block: SpilledBlock) -> None:
+        """Have a worker write the block's messages; ``written`` answers."""
+
+    @abstractmethod
+    def read(self, block: SpilledBlock, lane: Lane) -> None:
+        """Have a worker read them; ``loaded`` answers, and the block stays until ``free``."""
+
+    @abstractmethod
+    def free(self, block: SpilledBlock) -> None:
+        """Let go of a block's room."""

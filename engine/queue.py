@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.keeping import Audience
     from engine.pending import PendingLimit
     from engine.selection import Selection
+    from engine.spilling import Spiller
 
 PRIORITY_COUNT: Final = 10
 
@@ -46,6 +47,7 @@ class Queue:
     keeper: drops what a last-value or ring queue is not to keep, None for any other.
     is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
     by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
+    spiller: where messages that are not logged go past what memory holds, None where they stay (engine.spilling).
     is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
     """
 
@@ -90,6 +92,7 @@ class Queue:
         "keeper",
         "audience",
         "dropped_count",
+        "spiller",
     )
 
     def __init__(
@@ -140,6 +143,7 @@ class Queue:
         self.keeper: Keeper | None = None
         self.audience: Audience | None = None
         self.dropped_count = 0
+        self.spiller: Spiller | None = None
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def uri(self) -> str:
@@ -189,7 +193,7 @@ class Queue:
     def has_backlog(self) -> bool:
         """Say whether entries wait on disk that are not in memory."""
         for lane in self.used_lanes:
-            if lane.next_load < lane.tail:
+            if lane.next_load < lane.tail or lane.spill is not None:
                 return True
         return self.feed is not None and self.feed.replay is not None and self.feed.replay.has_more()
 

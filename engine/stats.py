@@ -94,7 +94,7 @@ class BrokerStats:
     """Everything at one moment.  ``memory_bytes``: non-persistent messages and pending topic deliveries.
 
     blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first of them has waited.
-    addresses: those that have a limit.
+    addresses: those that have a limit.  spilled_bytes: of non-persistent messages in temporary files.
     """
 
     destinations: list[DestinationStats]
@@ -107,4 +107,5 @@ class BrokerStats:
     blocked_ms: dict[int, int] = field(default_factory=dict)
     addresses: list[AddressStats] = field(default_factory=list)
     slow_consumers: SlowStats = field(default_factory=SlowStats)
+    spilled_bytes: int = 0
     schedule: ScheduleStats = field(default_factory=ScheduleStats)

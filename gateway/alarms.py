@@ -59,6 +59,7 @@ class Alarms:
         "_blocked",
         "_retention",
         "_hold",
+        "_spill",
         "_lossy",
         "_disk",
     )
@@ -81,6 +82,9 @@ class Alarms:
             "full addresses drop or refuse messages: %s", "no full address drops or refuses messages", logging.WARNING
         )
         self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
+        self._spill = Alarm(
+            "memory: no temporary file takes what is too much: %s", "memory: temporary files work again", logging.ERROR
+        )
         self._hold = Alarm("retention: %s", "retention: it waits for no export any more", logging.WARNING)
 
     def look(self) -> None:
@@ -108,8 +112,9 @@ class Alarms:
         self._lossy.see(self._who_refuses(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
         self._hold.see(self._store.retention_hold(), now_ms)
+        self._spill.see("" if broker.spiller is None else broker.spiller.reason, now_ms)
         alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._hold, self._lossy)
-        self.is_raised = self._disk.is_raised or any(alarm.is_raised for alarm in alarms)
+        self.is_raised = self._disk.is_raised or self._spill.is_raised or any(alarm.is_raised for alarm in alarms)
 
     def _who_refuses(self) -> str:
         """Return the full addresses that drop or refuse what comes."""

@@ -28,6 +28,7 @@ from engine.store.file_store import FileStore
 from engine.store.files import Files, RealFiles
 from engine.store.recovery_report import LogRange
 from engine.store.settings import StoreSettings
+from engine.store.spill_files import SpillFiles
 from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock
 from gateway.closing import close_within
@@ -109,6 +110,7 @@ async def _serve(
         config.data_directory, files, workers, clock, timers, settings, skip_corruption, MESSAGE_KEYS, policies
     )
     _log_recovery(store)
+    spill = SpillFiles(files, config.data_directory, workers)
     broker = Broker(
         store,
         clock,
@@ -122,6 +124,7 @@ async def _serve(
         has_advisories=config.advisory_support,
         name=config.server_name,
         schedule_limits=schedule_limits(config),
+        spill_space=spill,
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:
@@ -160,6 +163,8 @@ async def _serve(
             code = FAILED
         elif not await _close_store(store, workers, engine_loop):
             code = FAILED if engine_loop.is_failed else UNCLEAN
+        else:
+            spill.remove_all()
     return code
 
 

@@ -80,6 +80,7 @@ class BrokerCollector(Collector):
             ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
             ("memory_bytes", "Non-persistent messages and pending topic deliveries", stats.memory_bytes),
             ("memory_limit_bytes", "Where producers begin to wait", stats.memory_limit_bytes),
+            ("spilled_bytes", "Non-persistent messages in temporary files", stats.spilled_bytes),
             ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
             ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
             ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),

@@ -18,9 +18,9 @@ from engine.refusal import Refusal
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
-from tests.support.restart_world import RestartWorld
+from tests.support.spill_world import SpillWorld
 
-QUEUES = ("block", "drop", "fail", "dead")
+QUEUES = ("block", "drop", "fail", "dead", "paged")
 TOPICS = ("news", "few")
 LIMITS = {"full__max_size_bytes": 400, "full__max_size_messages": 12}
 
@@ -41,16 +41,18 @@ class Accounts:
     """One run: ``held`` is what clients have and have not answered."""
 
     def __init__(self) -> None:
-        self.world = RestartWorld(
+        self.world = SpillWorld(
             address(">", redelivery__maximum_redeliveries=1, redelivery__initial_redelivery_delay_ms=50),
             address("block", full__address_full_policy="BLOCK", **LIMITS),
             address("drop", full__address_full_policy="DROP", **LIMITS),
             address("fail", full__address_full_policy="FAIL", **LIMITS),
             address("dead", full__address_full_policy="PAGE", full__page_limit_bytes=400, dead_letter_address=None),
+            address("paged", full__page_limit_bytes=2_000, full__page_full_policy="DROP", full__max_size_bytes=100),
             address("ActiveMQ.DLQ", full__address_full_policy="BLOCK", full__max_size_bytes=1),
             address("news", full__address_full_policy="BLOCK", **LIMITS),
             address("few", full__address_full_policy="DROP", pending__strategy="constant", pending__limit=1, **LIMITS),
         )
+        self.world.spiller.block_bytes = 150
         self.clients: list[FakeClient] = []
         self.held: list[tuple[FakeClient, Delivery]] = []
 
@@ -88,7 +90,7 @@ class Accounts:
         except AddressFull:
             assert name in ("fail", "dead")
             return
-        assert gate == gates.OPEN or name in ("block", "news")
+        assert gate in (gates.OPEN, gates.DISCARDED) or name in ("block", "news")
 
     def _client(self) -> FakeClient:
         client = self.world.client(f"c{len(self.clients)}")
@@ -151,6 +153,7 @@ class Accounts:
         if is_synced:
             self.world.sync()
         self.world.crash()
+        self.world.spiller.block_bytes = 150
         self.clients = []
         self.held = []
 
@@ -180,6 +183,7 @@ class Accounts:
         world.broker.flow.open_gates()
         assert world.broker.flow.accounts.full == []
         assert world.broker.memory.used_bytes == 0
+        assert (world.spiller.spilled_bytes, world.paths()) == (0, [])
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
