@@ -51,7 +51,7 @@ class Spill:
         return not self.blocks and not self.gathered.count
 
 
-class Spiller(SpillListener, TimerTarget):
+class Spiller(SpillListener):
     """reason: why the disk refused the last block, "" if it did not.  spilled_bytes: in temporary files now.
 
     block_bytes, small_block_bytes: BLOCK_BYTES and SMALL_BLOCK_BYTES; tests set less.
@@ -170,7 +170,7 @@ class Spiller(SpillListener, TimerTarget):
         self.reason = reason
         if reason:
             self._waiting.append(lane)
-            self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, self, 0)
+            self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, ReadRetry(self), 0)
             return
         spill.is_loading = False
         spill.blocks.popleft()
@@ -180,7 +180,8 @@ class Spiller(SpillListener, TimerTarget):
         self._space.free(block)
         self._give_back(lane, spill, block, messages)
 
-    def timer_fired(self, key: int) -> None:
+    def ask_again(self) -> None:
+        """Let the lanes ask again whose block could not be read."""
         waiting, self._waiting = self._waiting, []
         for lane in waiting:
             if lane.spill is not None:
@@ -220,3 +221,15 @@ class Spiller(SpillListener, TimerTarget):
                 if account is not None:
                     account.restore(-block.size_bytes, -block.count)
                 self._space.free(block)
+
+
+class ReadRetry(TimerTarget):
+    """The time is over for which nobody asks a disk that refused."""
+
+    __slots__ = ("_spiller",)
+
+    def __init__(self, spiller: Spiller) -> None:
+        self._spiller = spiller
+
+    def timer_fired(self, key: int) -> None:
+        self._spiller.ask_again()
