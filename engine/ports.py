@@ -9,14 +9,11 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from engine.message import Message
-
-if TYPE_CHECKING:
-    from engine.lane import Lane
 
 # Outcomes of a settlement (design: deliveries are accepted, dead-lettered, expired or dropped).
 ACKNOWLEDGED: Final = 1
@@ -593,7 +590,7 @@ class SpillListener(ABC):
         """The block is in a file, or the disk refused and it is as it was."""
 
     @abstractmethod
-    def loaded(self, block: SpilledBlock, lane: Lane, messages: list[Message], reason: str) -> None:
+    def loaded(self, block: SpilledBlock, messages: list[Message], reason: str) -> None:
         """Answer one ``read``; with a reason there are no messages."""
 
 
@@ -609,7 +606,7 @@ class SpillSpace(ABC):
         """Have a worker write the block's messages; ``written`` answers."""
 
     @abstractmethod
-    def read(self, block: SpilledBlock, lane: Lane) -> None:
+    def read(self, block: SpilledBlock) -> None:
         """Have a worker read them; ``loaded`` answers, and the block stays until ``free``."""
 
     @abstractmethod

@@ -27,6 +27,16 @@ SPILL_PERCENT: Final = 75  # of the memory limit; from there on lanes spill that
 RETRY_MS: Final = 1_000  # after the disk refused
 
 
+class LaneBlock(SpilledBlock):
+    """A block of one lane."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        super().__init__()
+        self.lane = lane
+
+
 class Spill:
     """What a lane has spilled: ``blocks`` in their order, then ``gathered``, which is to be the next one.
 
@@ -36,10 +46,10 @@ class Spill:
 
     __slots__ = ("blocks", "gathered", "memory_messages", "is_loading")
 
-    def __init__(self, memory_messages: int) -> None:
-        self.blocks: deque[SpilledBlock] = deque()
-        self.gathered = SpilledBlock()
-        self.memory_messages = memory_messages
+    def __init__(self, lane: Lane) -> None:
+        self.blocks: deque[LaneBlock] = deque()
+        self.gathered = LaneBlock(lane)
+        self.memory_messages = lane.memory_messages
         self.is_loading = False
 
     def first_position(self) -> int:
@@ -103,7 +113,7 @@ class Spiller(SpillListener):
         """Take a message that comes behind all that a lane has."""
         spill = lane.spill
         if spill is None:
-            spill = lane.spill = Spill(lane.memory_messages)
+            spill = lane.spill = Spill(lane)
             lane.memory_messages = 0
         block = spill.gathered
         block.add(message, position)
@@ -111,7 +121,7 @@ class Spiller(SpillListener):
         is_roomy = memory.used_bytes < memory.resume_bytes
         if block.size_bytes >= (self.block_bytes if is_roomy else self.small_block_bytes):
             spill.blocks.append(block)
-            spill.gathered = SpilledBlock()
+            spill.gathered = LaneBlock(lane)
             if not self._is_refused():
                 block.is_writing = True
                 self._space.write(block)
@@ -142,12 +152,12 @@ class Spiller(SpillListener):
                 return 0 if lane.is_loading else min(before, lane.tail - lane.next_load, PAGE_MESSAGES)
             if not spill.blocks:
                 block = spill.gathered
-                spill.gathered = SpilledBlock()
+                spill.gathered = LaneBlock(lane)
             else:
                 block = spill.blocks[0]
                 if block.is_on_disk:
                     spill.is_loading = True
-                    self._space.read(block, lane)
+                    self._space.read(block)
                     return 0
                 spill.blocks.popleft()
             # On its way to the disk or not, it is in memory still.
@@ -163,7 +173,9 @@ class Spiller(SpillListener):
             return self._memory.used_bytes < self._memory.limit_bytes
         return lane.ready_bytes < max(1, min(LOW_BYTES, lane.memory_bytes))
 
-    def loaded(self, block: SpilledBlock, lane: Lane, messages: list[Message], reason: str) -> None:
+    def loaded(self, block: SpilledBlock, messages: list[Message], reason: str) -> None:
+        assert isinstance(block, LaneBlock), "what comes back has gone out here"
+        lane = block.lane
         spill = lane.spill
         if block.is_dropped or spill is None:
             return  # the queue has ended meanwhile

@@ -7,16 +7,13 @@ killed has left is removed at the next start.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from crc32c import crc32c
 
 from engine.message import Message
 from engine.ports import FILE_LANE, READ_LANE, Job, SpilledBlock, SpillListener, SpillSpace, Workers
 from engine.store.files import File, Files, describe, read_fully, write_fully
-
-if TYPE_CHECKING:
-    from engine.lane import Lane
 
 FOLDER: Final = "spill"
 SUFFIX: Final = ".spill"
@@ -137,9 +134,9 @@ class SpillFiles(SpillSpace):
         assert self._listener is not None
         self._listener.written(block, reason)
 
-    def read(self, block: SpilledBlock, lane: Lane) -> None:
+    def read(self, block: SpilledBlock) -> None:
         assert self._listener is not None, "the answer needs a listener"
-        self._workers.submit(ReadJob(self._listener, self._files, self.path(block.file_number), block, lane), READ_LANE)
+        self._workers.submit(ReadJob(self._listener, self._files, self.path(block.file_number), block), READ_LANE)
 
     def free(self, block: SpilledBlock) -> None:
         self._let_go(block.file_number)
@@ -191,14 +188,13 @@ class WriteJob(Job):
 class ReadJob(Job):
     """Reads one block."""
 
-    __slots__ = ("_listener", "_files", "_path", "_block", "_lane", "_messages", "_reason")
+    __slots__ = ("_listener", "_files", "_path", "_block", "_messages", "_reason")
 
-    def __init__(self, listener: SpillListener, files: Files, path: str, block: SpilledBlock, lane: Lane) -> None:
+    def __init__(self, listener: SpillListener, files: Files, path: str, block: SpilledBlock) -> None:
         self._listener = listener
         self._files = files
         self._path = path
         self._block = block
-        self._lane = lane
         self._messages: list[Message] = []
         self._reason = ""
 
@@ -216,7 +212,7 @@ class ReadJob(Job):
             self._reason = f"{self._path}, position {self._block.place}: {error}"
 
     def finish(self) -> None:
-        self._listener.loaded(self._block, self._lane, self._messages, self._reason)
+        self._listener.loaded(self._block, self._messages, self._reason)
 
 
 class RemoveJob(Job):
