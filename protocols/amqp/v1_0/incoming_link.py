@@ -141,7 +141,7 @@ class IncomingLink(Link):
         if state is not None and isinstance(state, TransactionalState):
             connection.transactions.send(self, delivery_id, is_settled, state, destination, message)
             return
-        if self.is_held or connection.parking.holds(destination):
+        if self.is_held or (connection.parking.addresses and connection.parking.holds(destination)):
             self.park(delivery_id, is_settled, destination, message, gates.OPEN)
             return
         try:

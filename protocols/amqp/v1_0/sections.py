@@ -105,21 +105,26 @@ class Scanner:
     What ``scan`` returns is good until the next call.
     """
 
-    __slots__ = ("_known", "_simple")
+    __slots__ = ("_known", "_simple", "_bare")
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[bool, int, int]] = {}
         self._simple: dict[bytes, Scanned] = {}
+        self._bare = Scanned()
 
     def scan(self, payload: bytes) -> Scanned:
         """Return what is needed of a message.  Raises: DecodeError."""
-        # Most messages have a header that was seen before, and then a body: nothing else is to be read.
+        # Most messages have a header that was seen before, or none, and then a body: nothing else is to be read.
         if payload[:4] == _SMALL_HEADER:
             end = 5 + payload[4] if len(payload) > 4 else 0
             simple = self._simple.get(payload[:end])
             if simple is not None and payload[end : end + 3] in _BODIES:
                 simple.body = payload[end:]
                 return simple
+        elif payload[:3] in _BODIES:
+            bare = self._bare
+            bare.body = payload
+            return bare
         found = Scanned()
         at = 0
         size = len(payload)

@@ -133,7 +133,12 @@ class AmqpSession:
             return
         if last is None or last == first:
             delivery = self.unsettled.get(first)
-            if delivery is not None:
+            if delivery is None:
+                return
+            if disposition.state is ACCEPTED and disposition.settled and delivery.state == IN_FLIGHT:  # nearly all
+                del self.unsettled[first]
+                self.connection.broker.acknowledge_unconfirmed(delivery)
+            else:
                 self._dispose(first, delivery, disposition)
             return
         count = ((last - first) & MASK) + 1

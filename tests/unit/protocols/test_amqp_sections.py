@@ -1,0 +1,39 @@
+"""Sections of AMQP messages: what is found in them, and that nothing of one message is taken for another's."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.amqp.v1_0.sections import Scanned, Scanner
+from protocols.amqp.v1_0.types import described_list, encode
+from protocols.amqp.v1_0.values import Symbol, UByte, UInt
+
+DURABLE = bytes.fromhex("005370c0020141")
+URGENT = described_list(0x70, 3, encode(None) + encode(UByte(9)) + encode(UInt(50)))
+ANNOTATED = b"\x00\x53\x72" + encode({Symbol("x-opt-delivery-delay"): UInt(7)})
+NAMED = described_list(0x73, 4, encode(None) * 2 + encode("to") + encode("subject"))
+PROPERTIES = b"\x00\x53\x74" + encode({"keys": "k"})
+FRONTS = [b"", DURABLE, URGENT, DURABLE + ANNOTATED, NAMED, DURABLE + NAMED, PROPERTIES]
+BODIES = [b"\x00\x53\x75\xa0\x02hi", b"\x00\x53\x76\x45", b"\x00\x53\x77\x40"]
+
+
+def fields(scanned: Scanned) -> dict[str, object]:
+    return {name: getattr(scanned, name) for name in Scanned.__slots__}
+
+
+@given(st.lists(st.tuples(st.sampled_from(FRONTS), st.sampled_from(BODIES)), max_size=12))
+def test_what_was_read_before_changes_nothing(messages: list[tuple[bytes, bytes]]) -> None:
+    scanner = Scanner()
+    for front, body in messages:
+        expected = fields(Scanner().scan(front + body))
+        assert fields(scanner.scan(front + body)) == expected
+        assert (expected["headers"], expected["body"]) == (front, body)
+
+
+def test_a_message_of_nothing_but_a_body() -> None:
+    scanned = Scanner().scan(BODIES[0])
+    assert (scanned.is_durable, scanned.priority, scanned.ttl_ms, scanned.expires_ms) == (False, 4, -1, 0)
+    assert (scanned.to, scanned.subject, scanned.group_id) == ("", "", "")
+    assert not scanned.may_have_keys
+    assert not scanned.may_be_scheduled
