@@ -50,6 +50,14 @@ addresses:
   - {match: given-up.>, nack: dead-letter, dead-letters: {strategy: individual}}
   - {match: back.>, nack: requeue}
   - {match: each.>, prefetch-top-up: each-ack, prefetch: {queue-prefetch: 4}}
+  - match: brimful.>
+    max-size-messages: 1
+    address-full-policy: BLOCK
+    advisories: {fast-producers: true, when-full: true}
+  - {match: blocking.>, max-size-messages: 3, address-full-policy: BLOCK}
+  - {match: failing.>, max-size-messages: 3, address-full-policy: FAIL}
+  - {match: dropping.>, max-size-messages: 3, address-full-policy: DROP}
+  - {match: killing.>, slow-consumer-threshold: 10, slow-consumer-check-period-ms: 200, slow-consumer-policy: KILL}
   - {match: kept.>, non-destructive: true}
   - {match: half.>, prefetch: {queue-prefetch: 4}}
 """
@@ -332,6 +340,19 @@ def test_a_slow_consumer_is_told(connect: Connect, unique: Unique) -> None:
         client.close()
 
 
+def test_a_full_address_and_who_fills_it_are_told(connect: Connect, unique: Unique) -> None:
+    watcher, sender, name = connect(), connect(), f"brimful.{unique('q')}"
+    for event in ("FastProducer", "FULL"):
+        watcher.subscribe(f"/topic/ActiveMQ.Advisory.{event}.Queue.{name}", subscription=event)
+    for body in ("fills", "waits"):
+        sender.connection.send(f"/queue/{name}", body)
+    assert sorted(watcher.message().headers["subscription"] for _ in range(2)) == ["FULL", "FastProducer"]
+    watcher.subscribe(f"/queue/{name}", subscription="drain")
+    assert watcher.bodies(2) == ["fills", "waits"]
+    for client in (watcher, sender):
+        client.close()
+
+
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 def test_a_dead_letter_queue_for_each_durable_subscriber(
     version: str, addressed: GatewayProcess, unique: Unique
@@ -431,7 +452,7 @@ def test_what_all_addresses_hold_together_has_a_limit(start_gateway: StartGatewa
     [
         "newest", "ring", "expired", "no route", "ingress", "purge", "auto-create", "auto-delete", "paging",
         "patience", "exclusive", "max-consumers", "order", "pending limit", "blame", "past", "priorities", "watched",
-        "top-up", "pull", "kept",
+        "top-up", "pull", "kept", "block", "fail", "drop", "slow consumer", "statistics",
     ],
 )  # fmt: skip
 def test_ruby(scenario: str, version: str, ruby: str, addressed: GatewayProcess, unique: Unique) -> None:

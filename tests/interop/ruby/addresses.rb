@@ -145,6 +145,39 @@ SCENARIOS = {
     client.ack(held[1])
     same(client.bodies(2), %w[4 5])
   },
+  "block" => lambda {
+    sender, receiver = Client.new, Client.new
+    20.times { |number| sender.flood(at("blocking"), number.to_s) }
+    receiver.subscribe(at("blocking"), { "ack" => "auto" })
+    same(receiver.bodies(20), Array.new(20, &:to_s))
+  },
+  "fail" => lambda {
+    client = Client.new
+    3.times { |number| client.send(at("failing"), number.to_s) }
+    client.refused("address-full") { |connection| connection.publish(at("failing"), "x", { "receipt" => "r" }) }
+  },
+  "drop" => lambda {
+    client = Client.new
+    6.times { |number| client.send(at("dropping"), number.to_s) }
+    client.subscribe(at("dropping"), { "ack" => "auto" })
+    same(client.bodies(3), %w[0 1 2])
+    raise "more than it may hold" unless client.nothing?
+  },
+  "slow consumer" => lambda {
+    slow, sender = Client.new, Client.new
+    20.times { |number| sender.send(at("killing"), number.to_s) }
+    slow.refused("slow-consumer", true) { |connection| connection.subscribe(at("killing"), { "ack" => "client" }, "s") }
+  },
+  "statistics" => lambda {
+    client = Client.new
+    client.send(at("counted"), "1")
+    client.subscribe("/temp-queue/answers", { "ack" => "auto" })
+    asked = "/queue/ActiveMQ.Statistics.Destination.counted.#{PREFIX}"
+    client.send(asked, "", { "reply-to" => "/temp-queue/answers", "correlation-id" => "7" })
+    answer = client.message
+    same(answer.headers["correlation-id"], "7")
+    raise answer.body unless answer.body.include?("queue://counted.#{PREFIX}")
+  },
   "kept" => lambda {
     first, second = Client.new, Client.new
     2.times { |number| first.send(at("kept"), number.to_s) }

@@ -62,10 +62,16 @@ class Client
     confirmed { |receipt| @connection.ack(*named(message, headers.merge(receipt))) }
   end
 
-  # The next frame must be an ERROR of this condition.
-  def refused(condition)
+  # Send without waiting for anything.
+  def flood(destination, body)
+    @connection.publish(destination, body, { "persistent" => "true" })
+  end
+
+  # The next frame must be an ERROR of this condition; behind messages, if some may come before.
+  def refused(condition, is_late = false)
     yield @connection
     frame = Timeout.timeout(LIMIT) { @connection.receive }
+    frame = Timeout.timeout(LIMIT) { @connection.receive } while is_late && frame&.command == "MESSAGE"
     raise "#{frame.command} #{frame.headers}" unless frame.command == "ERROR" && frame.headers["condition"] == condition
     frame
   end
