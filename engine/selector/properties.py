@@ -6,8 +6,6 @@ import re
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final
 
-from mypy_extensions import mypyc_attr
-
 from engine.message import PERSISTENT, Message
 from engine.selector.arithmetic import number_of
 
@@ -17,7 +15,6 @@ _ESCAPED: Final = re.compile(r"\\([nrc\\])")
 _UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Properties(ABC):
     """Header fields and properties of one message, by the names of Jakarta Messaging 3.1, sections 3.4 and 3.5.
 

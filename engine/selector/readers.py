@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from mypy_extensions import mypyc_attr
-
 from engine.message import STOMP, Message
 from engine.selector.properties import Properties, StompProperties, Value, header_field
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class PropertyReader(ABC):
     """Reads one encoding; an adapter whose encoding the engine does not know registers its own."""
 
