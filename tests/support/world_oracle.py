@@ -264,6 +264,8 @@ class Oracle:
             raise Violation(f"{what} says delivery count {count}, it has failed {place.failed} times")
         if is_redelivered != place.is_seen and (self.is_order_seen or place.is_seen):
             raise Violation(f"{what} says redelivered {is_redelivered}, it must say {place.is_seen}")
+        if is_redelivered and not self.is_order_seen:
+            view.delivered_first.add(uid)  # somebody had it who was gone before he could read it
         self._check_order(view if self.is_order_seen else subscriber, view, sent, what)
         if subscriber.colours and sent.colour not in subscriber.colours:
             raise Violation(f"{what} is {sent.colour}, and goes to a consumer that asks for {subscriber.colours}")

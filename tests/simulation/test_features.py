@@ -1,0 +1,129 @@
+"""All features of the engine at once, at random, and planted bugs: see tests/support/feature_world.py."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from engine.broker import Broker
+from engine.client import Client
+from engine.composite import Destination
+from engine.delivery import GONE, Delivery
+from engine.message import Message
+from engine.refusal import Refusal
+from engine.schedule.delayed import Delayed
+from tests.support.feature_world import FeatureWorld, run_seed
+from tests.support.long_run import LongRun
+from tests.support.world import Bug
+from tests.support.world_bodies import Violation
+from tests.support.world_bugs import AccountingLeak, ExclusiveShared, GroupsForgotten, SelectorIgnored, WindowOffByOne
+
+SEEDS = 600
+TOGETHER = 50
+
+
+def batches() -> list[list[int]]:
+    asked = os.environ.get("PENSTOCK_SEED")
+    if asked is not None:
+        return [[int(asked)]]
+    return [list(range(start, start + TOGETHER)) for start in range(1, SEEDS + 1, TOGETHER)]
+
+
+@pytest.mark.parametrize("seeds", batches(), ids=lambda seeds: f"feature_seed-{seeds[0]}")
+def test_each_message_has_one_end(seeds: list[int]) -> None:
+    for seed in seeds:
+        run_seed(seed)
+
+
+def test_more_seeds(long_run: LongRun) -> None:
+    long_run.take(run_seed)
+
+
+def test_same_seed_gives_same_history() -> None:
+    for seed in range(1, 10):
+        assert run_seed(seed).told == run_seed(seed).told
+
+
+def test_the_seeds_see_what_they_are_for() -> None:
+    worlds = [run_seed(seed) for seed in range(1, 61)]
+    ends = {sent.end for world in worlds for place in world.places.values() for sent in place.values()}
+    assert ends >= {"acknowledged", "dead-lettered", "expired"}
+    assert {name for world in worlds for name in world.places} >= {"kept", "Consumer.a.VirtualTopic.v", "dropping"}
+    assert sum(world.crash_count for world in worlds) > 60
+    assert sum(world.delivered_count for world in worlds) > 5_000
+    told = "\n".join(line for world in worlds for line in world.told)
+    for what in ("in 300", "a transaction of", "given up", "subscribes topic://t.>", "browses", "replays", "leaves"):
+        assert what in told
+
+
+class _DeadAndAlive(Broker):
+    """What is dead-lettered stays on its queue, too."""
+
+    def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
+        queue, message = delivery.lane.queue, delivery.message
+        super().refuse(delivery, refusal)
+        if delivery.state == GONE and queue.name == "plain":
+            self.send(queue, message.twin(message.flags, message.annotations, message.headers, message.body))
+
+
+class _Impatient(Broker):
+    """Delays count for nothing."""
+
+    def send(self, destination: Destination, message: Message) -> int:
+        if isinstance(destination, Delayed) and len(destination.parts) == 1:
+            destination = destination.parts[0]
+            message.destination_id = destination.destination_id
+        return super().send(destination, message)
+
+
+class _Deaf(Broker):
+    """Every seventh acknowledgement puts the message back."""
+
+    answers = 0
+
+    def acknowledge(self, delivery: Delivery) -> None:
+        _Deaf.answers += 1
+        if _Deaf.answers % 7:
+            super().acknowledge(delivery)
+        else:
+            super().refuse(delivery, Refusal("requeue"))
+
+
+class _Forgetful(Broker):
+    """What a lost connection had is not given back."""
+
+    def disconnect(self, client: Client, is_lost: bool) -> None:
+        if is_lost:
+            for consumer in client.consumers.values():
+                for delivery in list(consumer.ledger.values())[:1]:
+                    self.acknowledge(delivery)
+        super().disconnect(client, is_lost)
+
+
+@pytest.mark.parametrize(
+    ("broker_class", "says"),
+    [
+        (_DeadAndAlive, "it was dead-lettered"),
+        (_Impatient, "before its time"),
+        (_Deaf, "it was acknowledged"),
+        (_Forgetful, "never came"),
+    ],
+)
+def test_planted_bug_is_found(broker_class: type[Broker], says: str) -> None:
+    assert says in first_found(broker_class)
+
+
+@pytest.mark.parametrize("bug", [WindowOffByOne, SelectorIgnored, GroupsForgotten, ExclusiveShared, AccountingLeak])
+def test_planted_bug_of_the_other_world_is_found_here_too(bug: type[Bug]) -> None:
+    assert first_found(bug().broker_class())
+
+
+def first_found(broker_class: type[Broker]) -> str:
+    """Return what the first seed that fails says, "" if none does."""
+    for seed in range(1, SEEDS + 1):
+        try:
+            FeatureWorld(seed, broker_class).run()
+        except Violation as violation:
+            return str(violation)
+    return ""
