@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SCHEDULE_READER: Final = -3  # the store's answers to requests for it come to this reader
 
 AHEAD_MS: Final = 2_000  # before they are due
+LATEST_MS: Final = 1_000  # once the next one that is not read is due within that, all within AHEAD_MS are: large pages
 AHEAD_MESSAGES: Final = 8_192
 AHEAD_BYTES: Final = 16 * 1024 * 1024
 GAP_ENTRIES: Final = 8  # others in between that are read along rather than begun anew after them
@@ -72,7 +73,7 @@ class ReadAhead:
         if not self._has_room():
             return NEVER_MS
         following = self.scheduler.keys.after(self.looked_to, 1)
-        return self.scheduler.due_of(following[0]) - AHEAD_MS if following else NEVER_MS
+        return self.scheduler.due_of(following[0]) - LATEST_MS if following else NEVER_MS
 
     def pause_ms(self) -> int:
         """Return for how long nothing is to be asked for."""
@@ -81,9 +82,10 @@ class ReadAhead:
     def read(self) -> None:
         """Have read what is due soon, as much as there is room for."""
         scheduler = self.scheduler
-        if self.pause_ms():
+        now_ms = scheduler.broker.wall_ms
+        if self.pause_ms() or self.next_ms() > now_ms:
             return
-        latest_ms = scheduler.broker.wall_ms + AHEAD_MS
+        latest_ms = now_ms + AHEAD_MS
         wanted: list[Schedule] = []
         while self._has_room():
             keys = scheduler.keys.after(self.looked_to, LOOK_KEYS)

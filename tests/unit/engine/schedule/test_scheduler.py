@@ -7,10 +7,10 @@ from engine.composite import Composite, Destination
 from engine.destination import SCHEDULE_QUEUE, TEMP_QUEUE
 from engine.errors import InvalidDestination, LimitReached
 from engine.message import PERSISTENT
-from engine.ports import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_FIRED, DROPPED
+from engine.ports import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
-from engine.schedule.read_ahead import AHEAD_BYTES, AHEAD_MS, PAUSE_MS
+from engine.schedule.read_ahead import AHEAD_BYTES, LATEST_MS, PAUSE_MS
 from engine.schedule.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, FIRE_MESSAGES, RETRY_MS, TICK_MS
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
@@ -152,16 +152,35 @@ def test_no_more_than_so_many_fire_in_a_turn(world: EngineWorld, client: FakeCli
 
 
 def test_what_is_due_late_is_read_before_it_is_due(world: EngineWorld, client: FakeClient) -> None:
-    schedule(world, b"x", Plan(delay_ms=60_000))
-    assert world.broker.scheduler.ahead.loaded == {}
-    world.advance(60_000 - AHEAD_MS - SLACK_MS)
-    assert world.broker.scheduler.ahead.loaded == {}
-    world.advance(CLOCK_CHECK_MS + SLACK_MS)
-    assert len(world.broker.scheduler.ahead.loaded) == 1
-    world.advance(AHEAD_MS)
-    assert taken(client, world) == [b"x"]
-    assert world.broker.scheduler.ahead.loaded == {}
+    for more_ms in (0, 500, 3_000):
+        schedule(world, b"%d" % more_ms, Plan(delay_ms=60_000 + more_ms))
+    loaded = world.broker.scheduler.ahead.loaded
+    world.advance(60_000 - LATEST_MS - SLACK_MS)
+    assert loaded == {}
+    world.advance(2 * SLACK_MS)
+    assert [one.body for one in loaded.values()] == [b"0", b"500"]  # in one page
+    world.advance(LATEST_MS)
+    assert taken(client, world) == [b"0"]
+    world.advance(3_000)
+    assert taken(client, world) == [b"500", b"3000"]
+    assert loaded == {}
     assert world.broker.scheduler.ahead.loaded_bytes == 0
+
+
+def test_a_damaged_record_that_is_left_out_leaves_the_schedule(world: EngineWorld, client: FakeClient) -> None:
+    schedule(world, b"bad", Plan(delay_ms=60_000))
+    schedule(world, b"good", Plan(delay_ms=60_000))
+    world.clock.now_ms += 60_000
+    world.broker.begin_turn()
+    world.broker.scheduler.run()
+    [(number, lane, first, count, reader)] = world.store.requests
+    assert count == 2
+    world.store.listener.record_skipped(number, lane, first, 3, "torn", reader)
+    world.turn()
+    world.advance(100)
+    assert taken(client, world) == [b"good"]
+    assert world.broker.store_events.skipped_records == ["a scheduled message: torn"]
+    assert [one.cause for one in world.store.settled if one.outcome == DROPPED] == [CAUSE_DAMAGED]
 
 
 def test_bodies_ahead_are_bounded(world: EngineWorld, client: FakeClient) -> None:

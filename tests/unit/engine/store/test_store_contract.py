@@ -337,3 +337,25 @@ def test_places_are_found_in_each_lane(home: Home) -> None:
     assert home.seek(topic, SEEK_TIME, START_WALL_MS + 1_000) == {4: (30, 0), 9: (10, 0)}
     assert home.seek(topic, SEEK_LOG, offsets[9][5]) == {4: (18, 0), 9: (5, 0)}
     assert home.seek(topic, SEEK_LOG, offsets[4][18] - 1) == {4: (18, 0), 9: (6, 0)}
+
+
+def test_entries_tell_of_the_messages_that_recovery_found(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent: list[Message] = []
+    for number in range(40):
+        one = message(queue, b"x" * (100 + 10 * number), priority=3)
+        one.expires_ms = START_WALL_MS + number
+        one.tag_hash = number
+        home.store.append(one)
+        home.store.append(message(queue))
+        sent.append(one)
+        if number % 10 == 9:
+            home.flush()
+    home.restart()
+    found = home.store.entries(queue, 3, 5, 30)
+    wanted = sent[5:35]
+    assert found.first == 5
+    assert found.places.tolist() == [one.log_offset for one in wanted]
+    assert found.sizes.tolist() == [one.size for one in wanted]
+    assert found.tags.tolist() == [one.tag_hash for one in wanted]
+    assert found.expiries.tolist() == [one.expires_ms for one in wanted]
