@@ -9,7 +9,7 @@ from engine.delivery import Delivery
 from engine.failures import restored
 from engine.lane import Lane
 from engine.message import Message
-from engine.ports import CAUSE_DAMAGED, DROPPED, LanePlace, StoreListener, TimerTarget
+from engine.ports import CAUSE_DAMAGED, CAUSE_NONE, DROPPED, LanePlace, Range, StoreListener, TimerTarget
 from engine.queue import Queue
 from engine.redelivery import RELOAD_READER
 from engine.schedule.management import BROWSE_READER
@@ -114,6 +114,8 @@ class StoreEvents(StoreListener):
                 self._ask_again_later(queue)
             return
         lane.is_loading = False
+        if queue.feed is not None and queue.is_logged and len(messages) < wanted:
+            self._settle_gone(queue, priority, first, next_offset, messages)
         deliveries = lane.load(next_offset, messages)
         if queue.feed is not None:
             deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
@@ -213,6 +215,23 @@ class StoreEvents(StoreListener):
             if queue.rotation:
                 queue.mark_dirty()  # its next message may have waited to be written
 
+    def _settle_gone(self, queue: Queue, priority: int, first: int, next_offset: int, messages: list[Message]) -> None:
+        """Settle what a page lacks for a durable subscription: it looks back to what had gone from the log before.
+
+        Nobody would ever acknowledge these, and the subscription would wait for them, and keep the log, for ever.
+        """
+        broker = self.broker
+        broker.flush_settlements()
+        found = next(lane for lane in broker.store.state_of(queue.destination_id).lanes if lane.priority == priority)
+        known = {message.queue_offset for message in messages}
+        for settled, count in found.settled:
+            known.update(range(max(settled, first), min(settled + count, next_offset)))
+        gone = [entry for entry in range(max(first, found.cursor), next_offset) if entry not in known]
+        if gone:
+            queue.depth -= len(gone)
+            ranges = [Range(priority, start, end - start, 0, 0, [0] * (end - start)) for start, end in _runs(gone)]
+            broker.store.settle(queue.destination_id, 0, DROPPED, CAUSE_NONE, ranges)
+
     def _ask_again_later(self, queue: Queue) -> None:
         broker = self.broker
         key = queue.destination_id if queue.feed is None else -queue.feed.number
@@ -230,3 +249,14 @@ class StoreEvents(StoreListener):
             broker.memory.hold(delivery.message)
             queue.depth += 1
         return True
+
+
+def _runs(ascending: list[int]) -> list[tuple[int, int]]:
+    """Return (first, end) of the numbers that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for number in ascending:
+        if runs and runs[-1][1] == number:
+            runs[-1] = (runs[-1][0], number + 1)
+        else:
+            runs.append((number, number + 1))
+    return runs
