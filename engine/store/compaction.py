@@ -204,8 +204,6 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
             self._look = None
             self._next()
             return
-        # What is settled now must be durable before what it settled goes.
-        self._agreed_offset = self._log.end
         self._choice = Choice(self._kept_from, look.topics)
         self._lanes_done = self._live_count = 0
         lanes = self._rules.sized_lanes(look, 0)
@@ -241,6 +239,8 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
         if self._lanes_done < len(lanes):
             self._call_later(0, GO_ON)
             return
+        # What was settled until now must be durable before what it settled goes.
+        self._agreed_offset = self._log.end
         self._look = self._choice = None
         segment = look.segment
         percent = self._settings.compaction_live_percent

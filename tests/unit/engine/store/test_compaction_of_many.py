@@ -1,0 +1,55 @@
+"""Compaction that looks at a segment of more queues than one turn takes."""
+
+from __future__ import annotations
+
+from engine.destination import QUEUE
+from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.store.compaction import LANES_AT_ONCE
+from engine.store.segment import load_segment
+from engine.store.settings import StoreSettings
+from tests.support.store_home import FileHome, message
+
+INTERVAL_MS = 1_000
+
+
+def settle(home: FileHome, queue: int, size: int, count: int = 1) -> None:
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, count, 0, size * count)])
+
+
+def is_sparse(home: FileHome) -> bool:
+    name = home.files.paths(".log")[0].rpartition("/")[2]
+    return load_segment(home.files, "data/commitlog", name)[0].is_sparse
+
+
+def test_what_is_settled_between_two_turns_of_a_look_waits_until_that_is_durable() -> None:
+    home = FileHome(
+        StoreSettings(
+            segment_bytes=1 << 18,
+            retention_bytes=0,
+            retention_interval_ms=INTERVAL_MS,
+            compaction_live_percent=60,
+            compaction_min_age_ms=0,
+            compaction_interval_ms=INTERVAL_MS,
+        )
+    )
+    filling = home.store.open_destination(QUEUE, "filling")
+    queues = [home.store.open_destination(QUEUE, f"q{number}") for number in range(LANES_AT_ONCE)]
+    for queue in queues:
+        sent = message(queue)
+        home.store.append(sent)
+    for queue in queues[1:-1]:
+        settle(home, queue, sent.size)
+    home.send(filling, 1_000, 200)
+    settle(home, filling, home.send(filling, 1, 200)[0].size, 1_001)
+    home.flush()
+    assert len(home.files.paths(".log")) > 1
+    home.pass_time(INTERVAL_MS)
+    settle(home, queues[-1], sent.size)
+    home.store.write()
+    for _ in range(20):
+        home.pass_time(100)
+    assert not is_sparse(home)
+    home.flush()
+    for _ in range(20):
+        home.pass_time(100)
+    assert is_sparse(home)
