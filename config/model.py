@@ -235,7 +235,7 @@ class ScheduleConfig:
     max_count: int = 10_000_000  # pending at a time
     max_delay_ms: int = 10 * 365 * 24 * HOUR_MS
     min_period_ms: int = 100
-    max_repeats: int = 1_000_000  # where they end
+    max_repeats: int = 65_535  # where they end; a record of the log counts no further
     time_zone: str = LOCAL_ZONE
 
 

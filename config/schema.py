@@ -231,7 +231,7 @@ SERVER: Final[Tree] = {
         "max-count": Leaf("schedule.max_count", Integer(0, 1_000_000_000)),
         "max-delay": Leaf("schedule.max_delay_ms", Duration(0, 100 * YEAR_MS)),
         "min-period": Leaf("schedule.min_period_ms", Duration(1, YEAR_MS)),
-        "max-repeats": Leaf("schedule.max_repeats", Integer(0, 1_000_000_000)),
+        "max-repeats": Leaf("schedule.max_repeats", Integer(0, 65_535)),
         "time-zone": Leaf("schedule.time_zone", TimeZone()),
     },
     "advisory-support": Leaf("advisory_support", Boolean()),

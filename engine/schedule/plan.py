@@ -15,6 +15,7 @@ from datetime import UTC, tzinfo
 from typing import Final, NamedTuple
 
 from engine.errors import InvalidOption
+from engine.ports import DELIVERY_COUNT_MAX
 from engine.schedule.cron import next_hit_ms
 
 DAY_MS: Final = 86_400_000
@@ -26,13 +27,14 @@ FOREVER: Final = -1
 class ScheduleLimits:
     """count: schedules that may be pending.  delay_ms: how far ahead the first delivery may be.
 
-    period_ms: the least time between repeats.  repeats: the most, where they are to end.  zone: of cron expressions.
+    period_ms: the least time between repeats.  repeats: the most, where they are to end; after a stop
+    the log says how many there were, and counts as far as DELIVERY_COUNT_MAX.  zone: of cron expressions.
     """
 
     count: int = 10_000_000
     delay_ms: int = 10 * YEAR_MS
     period_ms: int = 100
-    repeats: int = 1_000_000
+    repeats: int = DELIVERY_COUNT_MAX
     zone: tzinfo = UTC
 
 

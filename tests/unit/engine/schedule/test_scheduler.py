@@ -503,3 +503,17 @@ def test_what_is_settled_in_between_is_not_taken_up() -> None:
     world.consumer(client)
     world.advance(61_000)
     assert taken(client, world) == [b"%d" % number for number in range(0, 10, 2)]
+
+
+def test_a_stop_late_in_many_repeats_adds_none() -> None:
+    world = RestartWorld()
+    most = ScheduleLimits().repeats
+    schedule(world, b"x", Plan(delay_ms=100, period_ms=100, repeat=most))
+    [place] = [one.place for one in world.broker.scheduler.pending]
+    world.broker.scheduler.fired[place] = most - 1
+    world.advance(150)
+    world.sync()
+    world.crash()
+    world.advance(1_000)
+    assert len(world.broker.scheduler.pending) == 0
+    assert depth(world) == 2
