@@ -16,7 +16,7 @@ from config.permissions import Action
 from engine.annotations import ORIGINAL_DESTINATION, annotation
 from engine.client import Client
 from engine.composite import Target
-from engine.destination import KIND_NAMES
+from engine.destination import KIND_NAMES, QUEUE, TOPIC
 from engine.errors import InvalidOption
 from engine.message import PERSISTENT, PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
 from engine.ports import TimerTarget
@@ -65,8 +65,9 @@ class Management:
         self.browses: list[Browse] = []
 
     def check(self, message: Message) -> None:
-        """Raises: InvalidOption for what is no question."""
-        self._question(message)
+        """Raises: InvalidOption for what is no question, or one too many."""
+        if self._question(message).action == BROWSE and len(self.browses) >= BROWSES_MAX:
+            raise InvalidOption(f"{BROWSES_MAX} look at the schedule now, which is the limit")
 
     def answer(self, message: Message) -> None:
         """Do what a message asks for that has been checked."""
@@ -75,7 +76,8 @@ class Management:
         client = broker.clients.get(broker.sender)
         if question.action == BROWSE:
             target = reply_target(broker, question.reply_to)
-            if target is not None:
+            # What else came with it is accepted already: one look too many, of a transaction, goes without an answer.
+            if target is not None and len(self.browses) < BROWSES_MAX:
                 self.browses.append(Browse(self, target, client, question))
                 self.browses[-1].go_on()
         elif question.action == REMOVE:
@@ -90,7 +92,9 @@ class Management:
             browse.came(messages)
 
     def allows(self, client: Client | None, action: Action, schedule: Schedule) -> bool:
-        """Say whether a client reaches a schedule; of one for a temporary destination everybody may say so."""
+        """Say whether a client reaches a schedule; to a temporary destination everybody may write, and whether it may
+        read is seen when the message is.
+        """
         access = self.broker.access
         if access.is_open or client is None:
             return True
@@ -110,8 +114,6 @@ class Management:
                 raise InvalidOption(
                     f"{JOB_ID} is {str(job_id)[:80]!r}; allowed is what delivered messages carry under this name"
                 )
-        if action == BROWSE and len(self.browses) >= BROWSES_MAX:
-            raise InvalidOption(f"{BROWSES_MAX} look at the schedule now, which is the limit")
         first_ms, last_ms = _time(START, properties.get(START)), _time(END, properties.get(END))
         if first_ms < 0 or last_ms < 0:  # one alone counts for nothing in ActiveMQ either
             first_ms, last_ms = 0, ALWAYS_MS
@@ -198,12 +200,26 @@ class Browse:
         return bool(self.left) and (self.left[0].lane, self.left[0].queue_offset) == (lane, queue_offset)
 
     def came(self, messages: list[Message]) -> None:
-        """Take the answer of the store; what cannot be read is left out."""
+        """Take the answer of the store; what cannot be read is left out, and what only another client receives."""
         schedule = self.left.pop(0)
         if messages:
             ticket, own = read_ticket(messages[0].annotations)
-            self._send(schedule, messages[0], ticket, own)
+            if self._may_see(ticket):
+                self._send(schedule, messages[0], ticket, own)
         self.go_on()
+
+    def _may_see(self, ticket: Ticket) -> bool:
+        """Say whether a client may read where a message goes: the schedule itself knows of a temporary one, or of one
+        that was deleted, no number to ask for.
+        """
+        broker = self.management.broker
+        client = self.walk.client
+        if broker.access.is_open or client is None:
+            return True
+        if ticket.kind in (QUEUE, TOPIC):
+            return broker.access.allows(client, "read", ticket.kind, ticket.name)
+        owned = broker.destinations.owned.get(client.client_number, [])
+        return any(one.name == ticket.name for one in owned)
 
     def _send(self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes) -> None:
         broker = self.management.broker

@@ -296,12 +296,12 @@ class StompSession(ProtocolConnection):
         return bool(self.confirmations.owed)
 
     def admit(self) -> None:
-        self.broker.sender = self.client_number
         self._take_parked(self.parking.take_all())
 
     def _take_parked(self, parked: list[Frame]) -> None:
         """Try again what was parked, in order; what must still wait is parked again."""
         parking = self.parking
+        self.broker.sender = self.client_number  # a timer may have begun this turn
         for frame in parked:
             self._take(frame)
         if parking.is_reading_paused and not parking.is_disconnecting and parking.parked_bytes < parking.park_bytes:

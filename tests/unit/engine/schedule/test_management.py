@@ -7,7 +7,7 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine import gates
-from engine.destination import TOPIC
+from engine.destination import TEMP_QUEUE, TOPIC
 from engine.errors import InvalidOption
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.questions import MANAGEMENT
@@ -192,3 +192,35 @@ def test_a_client_reaches_what_it_may() -> None:
     ask(world, client, AMQ_SCHEDULER_ACTION="REMOVE", scheduledJobId=job_id(world, places["shut"]))
     ask(world, client, AMQ_SCHEDULER_ACTION="REMOVEALL")
     assert [one.place for one in world.broker.scheduler.pending] == [places["shut"]]
+
+
+def test_a_look_too_many_in_a_transaction_does_not_fail_what_is_committed(world: EngineWorld) -> None:
+    schedule(world, b"x", Plan(delay_ms=60_000))
+    client = world.client()
+    world.consumer(client, "answers")
+    transaction = Transaction(client, "t", TransactionLimits())
+    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    for _ in range(BROWSES_MAX + 1):
+        world.broker.send_in(
+            transaction, target, question(**{"AMQ_SCHEDULER_ACTION": "BROWSE", "reply-to": "/queue/answers"})
+        )
+    world.broker.commit(transaction)
+    world.turn()
+    assert len(client.handed) == BROWSES_MAX
+
+
+def test_what_is_for_a_temporary_queue_is_shown_to_its_owner_alone() -> None:
+    names = ("read", "write", "create")
+    grant = Permission(Pattern.parse(">"), BOTH, {action: frozenset({"g"}) for action in names})  # type: ignore[misc]
+    world = EngineWorld(permissions=PermissionMap((grant,)))
+    owner, other = world.client("owner"), world.client("other")
+    broker = world.broker
+    for client in (owner, other):
+        client.groups = frozenset({"g"})
+        world.consumer(client, client.name)
+    target = delayed(broker.open_temporary(owner, TEMP_QUEUE), Plan(delay_ms=60_000))
+    broker.send(target, world.message(target, b"secret"))
+    for client in (owner, other):
+        ask(world, client, AMQ_SCHEDULER_ACTION="BROWSE", reply_to=f"/queue/{client.name}")
+    assert [one.message.body for one in owner.handed] == [b"secret"]
+    assert other.handed == []
