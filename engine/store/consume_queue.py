@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container
+from contextlib import closing
 from itertools import islice
 from typing import Final
 
@@ -17,12 +18,13 @@ from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
 from engine.store import health as parts
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import Closing
-from engine.store.files import File, Files, describe, write_fully
+from engine.store.files import File, Files, describe, read_fully, write_fully
 from engine.store.format import ENTRIES_PER_FILE, ENTRY_BYTES, LANE_SHIFT
 from engine.store.health import Health
 from engine.store.state import EntryBlock, Lane, StoreState
 
 SUFFIX: Final = ".cq"
+CUT_SUFFIX: Final = ".cq.cut"  # of a file that is to take another one's place
 # Blocks of entries that are synced together.  Each is an open file meanwhile, and the next segment's file, which is
 # made by the same worker, may have to wait for as many.
 BLOCKS_TOGETHER: Final = 128
@@ -142,11 +144,15 @@ class ConsumeQueueFiles:
         for name in self._files.list_directory(directory):
             first = file_first(name)
             path = f"{directory}/{name}"
-            if first >= tail:
+            if first >= tail or name.endswith(CUT_SUFFIX):
                 self._files.unlink(path)
                 self._named.discard(path)
                 is_changed = True
-            elif first >= 0 and _entry_count(self._files, path) > tail - first:
+            elif first >= 0 and (count := _entry_count(self._files, path)) > tail - first:
+                if count == ENTRIES_PER_FILE:
+                    self._replace(path, (tail - first) * ENTRY_BYTES)
+                    is_changed = True
+                    continue
                 file = self._files.open(path)
                 try:
                     file.truncate((tail - first) * ENTRY_BYTES)
@@ -155,6 +161,18 @@ class ConsumeQueueFiles:
                     file.close()
         if is_changed:
             self._files.sync_directory(directory)
+
+    def _replace(self, path: str, size: int) -> None:
+        """Put the first ``size`` octets of a full file in its place: a backup of this store, or the one
+        whose backup this is, may share it.
+        """
+        new_path = path.removesuffix(SUFFIX) + CUT_SUFFIX
+        with closing(self._files.open_to_read(path)) as file:
+            octets = read_fully(file, size, 0)
+        with closing(self._files.create(new_path)) as file:
+            write_fully(file, octets, 0)
+            file.fsync()
+        self._files.rename(new_path, path)
 
     def drop_below(self, destination_id: int, priority: int, entry: int) -> int:
         """Remove the files that hold nothing from ``entry`` on; return the first index that is left."""

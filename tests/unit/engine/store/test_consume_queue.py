@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 
 import pytest
 
 from engine.errors import StoreCorrupt
 from engine.store.consume_queue import ConsumeQueueFiles, file_first, file_name
+from engine.store.files import RealFiles
 from engine.store.format import ENTRIES_PER_FILE, ENTRY_BYTES
 from engine.store.state import EntryBlock
 from tests.support.faulty_files import FaultyFiles
@@ -86,3 +89,17 @@ def test_a_file_missing_between_two_others_is_noticed() -> None:
     files.unlink(f"{ROOT}/1/4/{file_name(ENTRIES_PER_FILE)}")
     with pytest.raises(StoreCorrupt, match=f"{ROOT}/1/4: the file with entry {ENTRIES_PER_FILE} is missing"):
         queues.found(1, 4)
+
+
+def test_what_is_cut_off_a_full_file_stays_in_the_backup_that_shares_it(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    queues = ConsumeQueueFiles(RealFiles(), root)
+    queues.store([EntryBlock(1, 4, 0, entries(0, ENTRIES_PER_FILE))])
+    path = tmp_path / "1" / "4" / file_name(0)
+    os.link(path, tmp_path / "shared")
+    (tmp_path / "1" / "4" / "00000000000000000000.cq.cut").write_bytes(b"left by a stop in between")
+    queues.truncate(1, 4, 7)
+    queues.store([EntryBlock(1, 4, 7, entries(1_000, 2))])
+    assert os.listdir(path.parent) == [path.name]
+    assert path.read_bytes() == entries(0, 7) + entries(1_000, 2)
+    assert (tmp_path / "shared").read_bytes() == entries(0, ENTRIES_PER_FILE)
