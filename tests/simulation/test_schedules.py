@@ -26,6 +26,7 @@ def test_the_seeds_see_what_they_are_for() -> None:
     worlds = [run_seed(seed) for seed in range(1, 16)]
     assert sum(world.stop_count for world in worlds) > 40
     assert sum(world.fired_count for world in worlds) > 1_000
+    assert sum(world.sparse_count for world in worlds) > 0
     assert any(one.fired_at_cancel >= 0 for world in worlds for one in world.asked.values())
 
 

@@ -16,9 +16,11 @@ from typing import Final
 from config.matching import AddressMatcher
 from engine import gates
 from engine.broker import Broker
+from engine.consumer import AUTO
 from engine.destination import QUEUE, SCHEDULE_QUEUE
 from engine.errors import EngineError
 from engine.message import PERSISTENT, STOMP, Message
+from engine.options import SubscribeOptions
 from engine.ports import Store
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
@@ -34,6 +36,8 @@ from tests.support.world_time import EPOCH_MS, VirtualTimers, VirtualWorkers
 from tests.support.world_time import VirtualClock as SteadyClock
 
 TARGETS: Final = ("a", "b")
+NOISE: Final = "noise"  # somebody takes what comes there at once
+NOISE_UIDS: Final = 1_000_000
 DELAYS_MS: Final = (0, 1, 40, 700, 2_500, 9_000, 30_000, 400_000)
 PERIODS_MS: Final = (100, 250, 3_000)
 FAULTS: Final = (
@@ -89,7 +93,7 @@ class WatchingStore(StoreWrapper):
 
 
 class ScheduleWorld:
-    """One run; ``stop_count`` and ``fired_count`` tell what it has seen."""
+    """One run; ``stop_count``, ``fired_count`` and ``sparse_count`` tell what it has seen."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -100,6 +104,7 @@ class ScheduleWorld:
         self.fired: Counter[int] = Counter()  # in the log, as the engine of this start knows it
         self.stop_count = 0
         self.fired_count = 0
+        self.sparse_count = 0  # segments found thinned at all starts
         self._is_open = False
         self._uids = count(1)
         self._numbers: dict[int, str] = {}
@@ -128,6 +133,8 @@ class ScheduleWorld:
             self._schedule()
         elif draw < 0.40:
             self._cancel()
+        elif draw < 0.45:
+            self._make_noise()
         elif draw < 0.60:
             for _ in range(chance.randint(1, 5)):
                 self.workers.step_any(chance)
@@ -199,6 +206,15 @@ class ScheduleWorld:
             asked.cancelled_end = self.store.append_offset()
             asked.fired_at_cancel = self.fired[asked.uid]
 
+    def _make_noise(self) -> None:
+        """Fill segments with what is gone at once, so that they go, or become sparse."""
+        queue = self.broker.destinations.queue(NOISE)
+        for _ in range(self.chance.randint(1, 6)):
+            body = make_body(NOISE_UIDS + next(self._uids), 3_000)
+            message = Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", body)
+            if self.broker.send(queue, message) != gates.OPEN:
+                return
+
     def _let_time_pass(self) -> None:
         next_ms = self.timers.next_ms()
         step_ms = self.chance.choice((1, 10, 100, 1_000, 5_000))
@@ -213,7 +229,8 @@ class ScheduleWorld:
         """Something enters a queue: the laws of a firing."""
         name = self._numbers.get(message.destination_id)
         if name is None:
-            name = self.broker.destinations.by_id[message.destination_id].name if self._is_target(message) else ""
+            known = self.broker.destinations.by_id.get(message.destination_id)
+            name = known.name if known is not None and known.name in TARGETS else ""
             self._numbers[message.destination_id] = name
         if not name:
             return
@@ -227,9 +244,6 @@ class ScheduleWorld:
             raise Violation(f"message {uid} is fired {asked.due_ms - self.broker.wall_ms} ms before its time")
         if self.fired[uid] > asked.times:
             raise Violation(f"message {uid} is fired {self.fired[uid]} times, {asked.times} were asked for")
-
-    def _is_target(self, message: Message) -> bool:
-        return message.destination_id in self.broker.destinations.by_id
 
     # -- turns
 
@@ -277,14 +291,26 @@ class ScheduleWorld:
         self.disk.heal()
         self.workers = VirtualWorkers()
         self.timers = VirtualTimers(self.clock)
-        settings = StoreSettings(segment_bytes=16 << 10, retention_bytes=64 << 10, retention_interval_ms=1_000)
+        settings = StoreSettings(
+            segment_bytes=16 << 10,
+            retention_bytes=64 << 10,
+            retention_interval_ms=1_000,
+            compaction_live_percent=self.chance.choice((0, 30, 80)),
+            compaction_min_age_ms=0,
+            compaction_interval_ms=500,
+        )
         file_store = FileStore(
             "data", self.disk, settings=settings, workers=self.workers, timers=self.timers, clock=self.clock
         )
+        self.sparse_count += sum(segment.is_sparse for segment in file_store._log.segments)
         self._check_found(file_store)
         self._numbers = {}
         self.store: Store = WatchingStore(self.wrap(file_store), self)
         self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(()), 1 << 30, self.seed)
+        client = FakeClient()
+        self.broker.connect(client)
+        queue = self.broker.destinations.own_queue(NOISE)
+        self.broker.start(self.broker.subscribe(client, queue, SubscribeOptions(AUTO)))
         self.clock.moved_ms += self.chance.choice((0, 0, 1_000, -1_000))
 
     def _check_found(self, store: Store) -> None:
