@@ -18,8 +18,10 @@ from engine.access import Access
 from engine.advisories import Advisories
 from engine.browsing import Browsing
 from engine.client import Client
-from engine.composite import Composite, CompositeSource, Destination, Source, Target
+from engine.commits import Commits
+from engine.composite import CompositeSource, Destination, Source, Target
 from engine.consumer import AUTO, CLIENT, Consumer
+from engine.copies import Copies
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.destination import QUEUE, TOPIC, is_topic
 from engine.destinations import Destinations
@@ -33,7 +35,6 @@ from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
 from engine.pending import PendingLimits
 from engine.ports import Clock, SpillSpace, Store, Timers
-from engine.questions import QuestionQueue, is_management
 from engine.queue import Queue
 from engine.rate import Rates
 from engine.redelivery import Redelivery
@@ -103,6 +104,8 @@ class Broker:
         "selective",
         "subscriptions",
         "subscribing",
+        "commits",
+        "copies",
         "virtual_topics",
         "advisories",
         "statistics",
@@ -150,6 +153,8 @@ class Broker:
         self.selective = SelectiveDispatcher(self, self.readers)
         self.subscriptions = Subscriptions(self)
         self.subscribing = Subscribing(self)
+        self.commits = Commits(self)
+        self.copies = Copies(self)
         self.statistics = Statistics(self)
         self.upkeep = Upkeep(self)
         self.advisories = Advisories(self, has_advisories, name)
@@ -250,7 +255,7 @@ class Broker:
         temporary destination that is gone.
         """
         if destination.is_indirect is True:
-            return self._send_copies(destination, message)
+            return self.copies.send(destination, message)
         if self.flow.is_blocked:
             gate = self.flow.refusal(destination, message)
             if gate == gates.DISCARDED:
@@ -258,7 +263,7 @@ class Broker:
                 return gates.OPEN
             if gate != gates.OPEN:
                 return gate
-        self._accept(destination, message)
+        self.accept(destination, message)
         return gates.OPEN
 
     def send_granted(self, destination: Target, message: Message) -> int:
@@ -268,7 +273,7 @@ class Broker:
         """
         gate = self.flow.machine_gate(destination, message)
         if gate == gates.OPEN:
-            self._accept(destination, message)
+            self.accept(destination, message)
         return gate
 
     def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
@@ -280,7 +285,7 @@ class Broker:
             self.scheduler.require_room(len(destination.parts))
             transaction.add_scheduled(destination, message)
         elif destination.is_indirect is True:
-            for target, copy in self.expand(destination, message):
+            for target, copy in self.copies.expand(destination, message):
                 transaction.add_send(target, copy)
         else:
             transaction.add_send(destination, message)
@@ -410,56 +415,7 @@ class Broker:
 
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
-        self.flush_settlements()
-        # Records of consumers and destinations come before the batch: a batch holds what was reserved for.
-        self._make_again(transaction)
-        if transaction.scheduled:
-            self.scheduler.open()
-        for delivery in transaction.held():
-            if delivery.consumer is not None and delivery.lane.queue.is_logged:
-                self.record_of(delivery.consumer)
-        questions: list[tuple[QuestionQueue, Message]] = []
-        self.begin_batch(self._commit_bytes(transaction))
-        for destination, message in transaction.sends:
-            if destination.is_closed:
-                continue  # a temporary one has gone since
-            if isinstance(destination, QuestionQueue):
-                questions.append((destination, message))
-            elif not self.flow.is_blocked or not self.flow.discards(destination):
-                self._accept(destination, message)
-        if self.subscriptions.unrouted:
-            self.subscriptions.send_on()
-        for delayed, message in transaction.scheduled:
-            self.scheduler.add(delayed, message)
-        for delivery in transaction.accepted:
-            self.dispatcher.acknowledge(delivery)
-        for delivery, refusal in transaction.refused:
-            self.redelivery.refuse(delivery, refusal)
-        self.flush_settlements()
-        self.commit_batch()
-        for queue, question in questions:
-            self._answer(queue, question)
-
-    def _make_again(self, transaction: Transaction) -> None:
-        """Make what the transaction sends to and was deleted meanwhile; what is confirmed must not be lost."""
-        for index, (destination, message) in enumerate(transaction.sends):
-            if destination.is_closed and destination.kind in (QUEUE, TOPIC):
-                make = self.destinations.own_queue if destination.kind == QUEUE else self.destinations.own_topic
-                target = make(destination.name)
-                message.destination_id = target.destination_id
-                transaction.sends[index] = (target, message)
-
-    def _commit_bytes(self, transaction: Transaction) -> int:
-        """Return the octets that a transaction takes in the log at most."""
-        store = self.store
-        reserve = sum(self.accept_bytes(destination, message) for destination, message in transaction.sends)
-        reserve += sum(self.scheduler.reserve_bytes(delayed, message) for delayed, message in transaction.scheduled)
-        ranges: dict[int, int] = {}
-        for delivery in transaction.accepted:
-            number = 0 if delivery.consumer is None else delivery.consumer.consumer_id
-            ranges[number] = ranges.get(number, 0) + 1
-        reserve += sum(store.settlement_bytes(count) for count in ranges.values())
-        return reserve + sum(self.redelivery.refusal_bytes(one, refusal) for one, refusal in transaction.refused)
+        self.commits.apply(transaction)
 
     def accept_bytes(self, destination: Target, message: Message) -> int:
         """Return the octets that a message takes in the log at most, and its dead letter if nobody takes it."""
@@ -584,7 +540,8 @@ class Broker:
 
     # -- the steps
 
-    def _accept(self, destination: Target, message: Message) -> None:
+    def accept(self, destination: Target, message: Message) -> None:
+        """Put ``message`` where it was sent; whoever calls has asked for the gates."""
         if destination.intake is not None:
             destination.intake.stamp(message, self.wall_ms)
         if destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent):
@@ -612,73 +569,14 @@ class Broker:
         if self.memory.used_bytes >= self.memory.limit_bytes:
             self.flow.is_blocked = True
 
-    def _send_copies(self, destination: Destination, message: Message) -> int:
-        """Send to all that ``destination`` stands for, or to none of them."""
-        if isinstance(destination, Delayed):
-            return self.scheduler.take(destination, message)
-        sends: list[tuple[Target, Message]] = []
-        discarding: list[Target] = []
-        for target, copy in self.expand(destination, message):
-            gate = self.flow.refusal(target, copy)
-            if gate == gates.OPEN:
-                sends.append((target, copy))
-            elif gate == gates.DISCARDED:
-                discarding.append(target)
-            else:
-                return gate
-        for target in discarding:
-            self.flow.count_dropped(target)
-        self.begin_batch(sum(self.accept_bytes(target, copy) for target, copy in sends))
-        for target, copy in sends:
-            if not isinstance(target, QuestionQueue):
-                self._accept(target, copy)
-        if self.subscriptions.unrouted:
-            self.subscriptions.send_on()
-        self.commit_batch()
-        for target, copy in sends:
-            if isinstance(target, QuestionQueue):
-                self._answer(target, copy)
-            elif target.is_told:
-                self.advisories.sent(target, copy)
-        return gates.OPEN
-
-    def _answer(self, queue: QuestionQueue, question: Message) -> None:
-        if is_management(queue.name):
-            self.management.answer(question)
-        else:
-            self.statistics.answer(queue, question)
-
     def publish_own(self, target: Target, message: Message) -> None:
         """Send what the broker itself has to say; no gate holds it."""
         sender = self.sender
         self.sender = 0
-        self._accept(target, message)
+        self.accept(target, message)
         if self.subscriptions.unrouted:
             self.subscriptions.send_on()
         self.sender = sender
-
-    def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
-        """Return what sending ``message`` comes to: one message for each destination that it reaches.
-
-        Raises: InvalidDestination if one of them is a temporary destination that is gone; InvalidOption for a question
-        that is none.
-        """
-        assert not isinstance(destination, Delayed), "what is delayed reaches nothing yet"
-        if isinstance(destination, Composite):
-            found: list[tuple[Target, Message]] = []
-            for part in destination.parts:
-                found += self.expand(part, message.copy_to(part.destination_id))
-            return found
-        if destination.is_closed:
-            # Whoever sends has kept it from before; by its name it is there again, unless it was a temporary one.
-            destination = self.destinations.target(destination.kind, destination.name)
-            message.destination_id = destination.destination_id
-        if isinstance(destination, QuestionQueue) and is_management(destination.name):
-            self.management.check(message)
-        found = [(destination, message)]
-        if isinstance(destination, Topic) and destination.copies:
-            found += self.virtual_topics.copies(destination, message)
-        return found
 
     def let_go(self, queue: Queue) -> None:
         """Let go of all that waits in a queue that ends; what is in flight stays with whoever has it."""

@@ -292,7 +292,7 @@ class Scheduler(TimerTarget):
         message = to_message(record, ticket, own, target.destination_id, job_id, now_ms)
         begins = plan.at_hit() if plan.cron else None
         if begins is None:
-            one.sends = broker.expand(target, message)
+            one.sends = broker.copies.expand(target, message)
         else:
             lines = standing_lines(ticket.kind, ticket.name, begins)
             message.annotations = own

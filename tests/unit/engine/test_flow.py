@@ -414,7 +414,7 @@ def test_the_reject_threshold_refuses_even_what_was_granted() -> None:
     queue = world.broker.destinations.queue("q")
     world.send(b"x" * 15)
     assert not world.broker.flow.must_reject(queue)
-    world.broker._accept(queue, world.message(queue, b"x"))
+    world.broker.accept(queue, world.message(queue, b"x"))
     assert world.broker.flow.must_reject(queue)
 
 

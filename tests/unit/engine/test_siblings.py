@@ -242,7 +242,7 @@ def test_a_message_to_several_in_a_transaction() -> None:
     destinations = world.broker.destinations
     several = Composite([destinations.queue("a"), destinations.queue("b")])
     transaction = Transaction(client, "tx", TransactionLimits())
-    for target, message in world.broker.expand(several, world.message(several, b"x")):
+    for target, message in world.broker.copies.expand(several, world.message(several, b"x")):
         transaction.add_send(target, message)
     assert world.stats("a").depth == 0
     world.broker.commit(transaction)

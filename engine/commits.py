@@ -1,0 +1,78 @@
+"""A COMMIT as one batch in the log: sends, schedules and settlements, all of them after a stop or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.destination import QUEUE, TOPIC
+from engine.message import Message
+from engine.questions import QuestionQueue
+from engine.transaction import Transaction
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+
+class Commits:
+    """Applies transactions to the broker that it is part of."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def apply(self, transaction: Transaction) -> None:
+        """Apply a transaction: one batch in the log, closed by a commit record."""
+        broker = self._broker
+        broker.flush_settlements()
+        # Records of consumers and destinations come before the batch: a batch holds what was reserved for.
+        self._make_again(transaction)
+        if transaction.scheduled:
+            broker.scheduler.open()
+        for delivery in transaction.held():
+            if delivery.consumer is not None and delivery.lane.queue.is_logged:
+                broker.record_of(delivery.consumer)
+        questions: list[tuple[QuestionQueue, Message]] = []
+        broker.begin_batch(self._reserve_bytes(transaction))
+        for destination, message in transaction.sends:
+            if destination.is_closed:
+                continue  # a temporary one has gone since
+            if isinstance(destination, QuestionQueue):
+                questions.append((destination, message))
+            elif not broker.flow.is_blocked or not broker.flow.discards(destination):
+                broker.accept(destination, message)
+        if broker.subscriptions.unrouted:
+            broker.subscriptions.send_on()
+        for delayed, message in transaction.scheduled:
+            broker.scheduler.add(delayed, message)
+        for delivery in transaction.accepted:
+            broker.dispatcher.acknowledge(delivery)
+        for delivery, refusal in transaction.refused:
+            broker.redelivery.refuse(delivery, refusal)
+        broker.flush_settlements()
+        broker.commit_batch()
+        for queue, question in questions:
+            broker.copies.answer(queue, question)
+
+    def _make_again(self, transaction: Transaction) -> None:
+        """Make what the transaction sends to and was deleted meanwhile; what is confirmed must not be lost."""
+        destinations = self._broker.destinations
+        for index, (destination, message) in enumerate(transaction.sends):
+            if destination.is_closed and destination.kind in (QUEUE, TOPIC):
+                make = destinations.own_queue if destination.kind == QUEUE else destinations.own_topic
+                target = make(destination.name)
+                message.destination_id = target.destination_id
+                transaction.sends[index] = (target, message)
+
+    def _reserve_bytes(self, transaction: Transaction) -> int:
+        """Return the octets that a transaction takes in the log at most."""
+        broker = self._broker
+        store = broker.store
+        reserve = sum(broker.accept_bytes(destination, message) for destination, message in transaction.sends)
+        reserve += sum(broker.scheduler.reserve_bytes(delayed, message) for delayed, message in transaction.scheduled)
+        ranges: dict[int, int] = {}
+        for delivery in transaction.accepted:
+            number = 0 if delivery.consumer is None else delivery.consumer.consumer_id
+            ranges[number] = ranges.get(number, 0) + 1
+        reserve += sum(store.settlement_bytes(count) for count in ranges.values())
+        return reserve + sum(broker.redelivery.refusal_bytes(one, refusal) for one, refusal in transaction.refused)

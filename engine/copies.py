@@ -1,0 +1,84 @@
+"""What one SEND comes to where its destination stands for several, is asked a question, or delays what is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine import gates
+from engine.composite import Composite, Destination, Target
+from engine.message import Message
+from engine.questions import QuestionQueue, is_management
+from engine.schedule.delayed import Delayed
+from engine.topic import Topic
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+
+class Copies:
+    """Sends for the broker that it is part of, wherever the usual way of one message to one destination is not it."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def send(self, destination: Destination, message: Message) -> int:
+        """Send to all that ``destination`` stands for, or to none of them."""
+        broker = self._broker
+        if isinstance(destination, Delayed):
+            return broker.scheduler.take(destination, message)
+        sends: list[tuple[Target, Message]] = []
+        discarding: list[Target] = []
+        for target, copy in self.expand(destination, message):
+            gate = broker.flow.refusal(target, copy)
+            if gate == gates.OPEN:
+                sends.append((target, copy))
+            elif gate == gates.DISCARDED:
+                discarding.append(target)
+            else:
+                return gate
+        for target in discarding:
+            broker.flow.count_dropped(target)
+        broker.begin_batch(sum(broker.accept_bytes(target, copy) for target, copy in sends))
+        for target, copy in sends:
+            if not isinstance(target, QuestionQueue):
+                broker.accept(target, copy)
+        if broker.subscriptions.unrouted:
+            broker.subscriptions.send_on()
+        broker.commit_batch()
+        for target, copy in sends:
+            if isinstance(target, QuestionQueue):
+                self.answer(target, copy)
+            elif target.is_told:
+                broker.advisories.sent(target, copy)
+        return gates.OPEN
+
+    def answer(self, queue: QuestionQueue, question: Message) -> None:
+        if is_management(queue.name):
+            self._broker.management.answer(question)
+        else:
+            self._broker.statistics.answer(queue, question)
+
+    def expand(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
+        """Return what sending ``message`` comes to: one message for each destination that it reaches.
+
+        Raises: InvalidDestination if one of them is a temporary destination that is gone; InvalidOption for a question
+        that is none.
+        """
+        assert not isinstance(destination, Delayed), "what is delayed reaches nothing yet"
+        if isinstance(destination, Composite):
+            found: list[tuple[Target, Message]] = []
+            for part in destination.parts:
+                found += self.expand(part, message.copy_to(part.destination_id))
+            return found
+        if destination.is_closed:
+            # Whoever sends has kept it from before; by its name it is there again, unless it was a temporary one.
+            destination = self._broker.destinations.target(destination.kind, destination.name)
+            message.destination_id = destination.destination_id
+        if isinstance(destination, QuestionQueue) and is_management(destination.name):
+            self._broker.management.check(message)
+        found = [(destination, message)]
+        if isinstance(destination, Topic) and destination.copies:
+            found += self._broker.virtual_topics.copies(destination, message)
+        return found
