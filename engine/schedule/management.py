@@ -121,9 +121,12 @@ class Management:
 
 
 class Walk:
-    """Goes through what is due in a time, in order, and is not disturbed by what comes and goes meanwhile."""
+    """Goes through what is due in a time, in order, and is not disturbed by what comes and goes meanwhile.
 
-    __slots__ = ("management", "client", "action", "after", "last")
+    is_over: nothing is left to be looked at.
+    """
+
+    __slots__ = ("management", "client", "action", "after", "last", "is_over")
 
     def __init__(self, management: Management, client: Client | None, action: Action, question: Question) -> None:
         self.management = management
@@ -132,19 +135,18 @@ class Walk:
         scheduler = management.broker.scheduler
         self.after = scheduler.key_of(question.first_ms, 0) - 1
         self.last = scheduler.key_of(question.last_ms + 1, 0) - 1
+        self.is_over = False
 
     def next(self, most: int) -> list[Schedule]:
-        """Return some more that the client reaches; none at the end."""
+        """Look at some more; return those of them that the client reaches, which may be none."""
         scheduler = self.management.broker.scheduler
-        while True:
-            keys = [key for key in scheduler.keys.after(self.after, most) if key <= self.last]
-            if not keys:
-                return []
-            self.after = keys[-1]
-            found = [scheduler.pending.find(scheduler.place_of(key)) for key in keys]
-            reached = [one for one in found if one and self.management.allows(self.client, self.action, one)]
-            if reached:
-                return reached
+        keys = [key for key in scheduler.keys.after(self.after, most) if key <= self.last]
+        if not keys:
+            self.is_over = True
+            return []
+        self.after = keys[-1]
+        found = [scheduler.pending.find(scheduler.place_of(key)) for key in keys]
+        return [one for one in found if one and self.management.allows(self.client, self.action, one)]
 
 
 class Removal(TimerTarget):
@@ -161,14 +163,18 @@ class Removal(TimerTarget):
         schedules = self.walk.next(REMOVED_AT_ONCE)
         if schedules:
             broker.scheduler.cancel(schedules)
+        if not self.walk.is_over:
             broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
 
     def timer_fired(self, key: int) -> None:
         self.go_on()
 
 
-class Browse:
-    """Sends what is scheduled to a reply-to, one after the other as the store reads them."""
+class Browse(TimerTarget):
+    """Sends what is scheduled to a reply-to, one after the other as the store reads them.
+
+    What its client does not reach it passes so many a turn.
+    """
 
     __slots__ = ("management", "target", "walk", "left")
 
@@ -184,8 +190,12 @@ class Browse:
         while not self.target.is_closed:
             if not self.left:
                 self.left = self.walk.next(STEP)
-                if not self.left:
+                if self.walk.is_over:
                     break
+                if not self.left:
+                    broker = self.management.broker
+                    broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
+                    return
             schedule = self.left[0]
             if scheduler.pending.find(schedule.place) is not None:
                 store = self.management.broker.store
@@ -195,6 +205,9 @@ class Browse:
                 return
             del self.left[0]
         self.management.browses.remove(self)
+
+    def timer_fired(self, key: int) -> None:
+        self.go_on()
 
     def waits_for(self, lane: int, queue_offset: int) -> bool:
         return bool(self.left) and (self.left[0].lane, self.left[0].queue_offset) == (lane, queue_offset)

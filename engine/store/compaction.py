@@ -152,7 +152,7 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
             if following is None:
                 break
             self._after = segment.base
-            if self._is_candidate(segment):
+            if self._is_candidate(place):
                 self._look = LookJob(
                     self, self._files, segment, following, segments[0], self._kept_from_base, True, "", ""
                 )
@@ -172,9 +172,9 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
                 return segment
         return None
 
-    def _is_candidate(self, segment: Segment) -> bool:
+    def _is_candidate(self, place: int) -> bool:
         segments = self._log.segments
-        place = segments.index(segment)
+        segment = segments[place]
         # Files of failed syncs, and what they continue, stay: such are few.
         is_continued = place + 1 < len(segments) and segments[place + 1].is_continuation
         if not segment.opens_with_snapshot() or is_continued or segment.file is not None:

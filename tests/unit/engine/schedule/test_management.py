@@ -224,3 +224,27 @@ def test_what_is_for_a_temporary_queue_is_shown_to_its_owner_alone() -> None:
         ask(world, client, AMQ_SCHEDULER_ACTION="BROWSE", reply_to=f"/queue/{client.name}")
     assert [one.message.body for one in owner.handed] == [b"secret"]
     assert other.handed == []
+
+
+def test_what_a_client_does_not_reach_is_passed_so_many_a_turn() -> None:
+    grants = [
+        Permission(Pattern.parse(name), BOTH, {action: frozenset({"g"}) for action in ("read", "write", "create")})
+        for name in ("answers", "open", "ActiveMQ.>")
+    ]
+    world = EngineWorld(permissions=PermissionMap((*grants, Permission(Pattern.parse("shut"), BOTH, {}))))
+    broker = world.broker
+    shut = delayed(broker.destinations.queue("shut"), Plan(delay_ms=60_000))
+    for _ in range(3 * REMOVED_AT_ONCE):
+        broker.send(shut, world.message(shut, b"x"))
+    schedule(world, b"last", Plan(delay_ms=60_001), "open")
+    client = world.client()
+    client.groups = frozenset({"g"})
+    world.consumer(client, "answers")
+    for action in ("BROWSE", "REMOVEALL"):
+        ask(world, client, AMQ_SCHEDULER_ACTION=action, reply_to="/queue/answers")
+        assert client.handed == [] or action == "REMOVEALL"
+        assert len(broker.scheduler.pending) == 3 * REMOVED_AT_ONCE + 1
+        for _ in range(30):
+            world.advance(1)
+    assert [one.message.body for one in client.handed] == [b"last"]
+    assert len(broker.scheduler.pending) == 3 * REMOVED_AT_ONCE
