@@ -11,7 +11,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -97,18 +97,28 @@ class Server(ABC):
 class Gateway(Server):
     """``penstock run`` on a data directory of its own.
 
+    tree: where its sources are; a copy of the project with compiled modules is another one, for all of a measurement.
     Its bytecode is kept beside the directories, as an installation keeps it: only the first start of all compiles.
     """
 
     name = "penstock"
     is_gateway = True
     http_port = 0
+    tree: ClassVar[Path] = ROOT
+
+    @classmethod
+    def build(cls) -> str:
+        """Return what ``--version`` says that is measured: compiled or interpreted."""
+        command = [sys.executable, "-P", "-m", "gateway", "--version"]
+        environment = {**os.environ, "PYTHONPATH": str(cls.tree)}
+        done = subprocess.run(command, cwd=cls.tree, env=environment, text=True, capture_output=True, check=True)
+        return done.stdout.rsplit("(", 1)[-1].strip(" )\n")
 
     def start(self) -> None:
         command = [sys.executable, "-P", "-m", "gateway", "run", "--json", "--data", str(self.home / "data")]
         command += ["--stomp", "tcp://127.0.0.1:0", "--amqp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
         environment = {
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(self.tree),
             "PYTHONDONTWRITEBYTECODE": "",
             "PYTHONPYCACHEPREFIX": str(self.home.parent / "bytecode"),
         }

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from bench import fill, many_queues, schedule_bench, store_alone
 from bench.measure import Bench
-from bench.processes import ROOT, Broken, build_loadgen
+from bench.processes import ROOT, Broken, Gateway, build_loadgen
 from bench.report import markdown
 from bench.scenarios import SCENARIOS
+from gateway.build import INTERPRETED
 
 SPECIAL: Final = ("backlog", "idle", "schedule", "store", "fill10m", "queues10k")
 
@@ -38,6 +39,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="holds bench/loadgen and ceiling")
     parser.add_argument("--loadgen", type=Path, help="a load generator that is built already")
     parser.add_argument("--cache", type=Path, default=cache, help=f"for builds and stores (default: {cache})")
+    parser.add_argument(
+        "--tree", type=Path, default=ROOT, help="the project to measure, as scripts/build-compiled --tree DIR makes one"
+    )
     parser.add_argument("--no-ceiling", action="store_true", help="without the yardstick beside it")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="where the results go")
     chosen = parser.parse_args()
@@ -84,6 +88,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     results: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "commit": commit(),
+        "build": Gateway.build(),
         "machine": machine(),
         "runs": chosen.runs,
         "disk": [bench.disk()],
@@ -114,6 +119,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     chosen = arguments()
+    Gateway.tree = chosen.tree.resolve()
     try:
         results = measure(chosen)
     except (Broken, subprocess.CalledProcessError, FileNotFoundError) as error:
@@ -121,6 +127,8 @@ def main() -> int:
         return 1
     chosen.results.mkdir(parents=True, exist_ok=True)
     name = f"{results['date'][:10]}-{results['commit']}"
+    if results["build"] != INTERPRETED:
+        name += f"-{results['build']}"
     table = markdown(results)
     (chosen.results / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     (chosen.results / f"{name}.md").write_text(table)
