@@ -20,7 +20,7 @@ MYPY = "mypy>=1.19,<3"
 ROOMS_BUT = {
     "engine": """
         access advisories annotations browsing composite dead_letters destination destinations disk_watch errors
-        failures hand_overs inspection lookout options questions refusal relocation replays retry slow_consumers stats
+        failures hand_overs inspection lookout options refusal relocation replays retry slow_consumers stats
         subscribing subscriptions upkeep views virtual_topics wildcard
     """,
     "protocols": "consumer_defaults detect",
@@ -36,7 +36,7 @@ ROOMS_BUT = {
 # Of this one, which has more that no message passes, it is what is named.
 STORE = """
     checkpoint commit_log consume_queue entry_span file_store files format group_commit health index_builder log_end
-    open_files paging progress records release segment settled state subscription
+    open_files paging progress release segment settled state subscription
 """
 
 

@@ -582,6 +582,7 @@ class SpilledBlock:
         self.size_bytes += message.size
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SpillListener(ABC):
     """What a spill space tells the engine, on the engine's thread."""
 
@@ -594,6 +595,7 @@ class SpillListener(ABC):
         """Answer one ``read``; with a reason there are no messages."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SpillSpace(ABC):
     """Temporary files for messages that are not logged; nothing of them is there after a restart."""
 
