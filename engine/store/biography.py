@@ -93,14 +93,18 @@ def biography(reader: StoreReader, message_id: str) -> Biography:
     """Return what the log tells of the message.  Raises: UnknownMessage, RangeGone, StoreCorrupt."""
     offset = offset_of(message_id, reader.store_id)
     with Records(reader) as records:
-        message = records.message(offset)
+        return _biography(reader, records, message_id, offset)
+
+
+def _biography(reader: StoreReader, records: Records, message_id: str, offset: int) -> Biography:
+    message = records.message(offset)
     fixed = layout.MESSAGE_FIXED.unpack_from(message.data, layout.RECORD_HEADER_BYTES)
     annotation_bytes, header_bytes, body_bytes, priority, expires_ms, queue_offset = (*fixed[:4], fixed[8], fixed[9])
     owners = _owners(reader, message.destination_id)
     destination = owners[message.destination_id]
     events = [Event(SENT, message.store_time_ms, offset, destination)]
     consumers: dict[int, dict[str, str]] = {}
-    for record in _records_about(reader, offset, owners):
+    for record in _records_about(reader, records, offset, owners):
         if record.type == layout.CONSUMER:
             described = _payload(record)
             consumers[int(described.get("id", 0))] = _texts(described)
@@ -143,12 +147,21 @@ def _owners(reader: StoreReader, destination_id: int) -> dict[int, str]:
     return owners
 
 
-def _records_about(reader: StoreReader, offset: int, owners: dict[int, str]) -> Iterator[Record]:
-    """Yield what the log says of these owners, in its order: all their consumers, and events behind ``offset``."""
+def _records_about(reader: StoreReader, records: Records, offset: int, owners: dict[int, str]) -> Iterator[Record]:
+    """Yield what the log says of these owners, in its order: all their consumers, and events behind ``offset``.
+
+    What the system queue lists may have been taken out of its segment: it was about messages that are gone.
+    """
     end = reader.end().offset
     listed = min(reader.entries_offset, end)
+    limit = 0
     for at in _listed(reader, offset, listed, owners):
-        yield next(iter(scan_piece(_segment_of(reader, at), at, end)))
+        if at >= limit:  # they ascend: no more than one segment's file is open, however many there are
+            records.close()
+            limit = _segment_of(reader, at).limit
+        listed_record = records.at(at)
+        if listed_record is not None:
+            yield listed_record
     for record in reader.scan(listed, end, verify=False):
         if record.destination_id in owners and _concerns(record.type, record.offset, offset):
             yield record
