@@ -1,7 +1,7 @@
 """A million scheduled messages: how fast they are taken, what they cost in memory, how late they fire.
 
-The messages are due one after the other at a fixed rate, from when all of them have been taken; lateness is from when a
-message is due, by the wall clock, until its consumer has read it.
+They are for tomorrow; while they wait, some more fire at a fixed rate.  Lateness is from when a message is due, by the
+wall clock, until its consumer has read it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from typing import Any, Final
 from bench.processes import Broken, Gateway, Server, memory_mib
 from bench.store_report import Rows, verdict
 
-DESTINATION: Final = "/queue/scheduled"
+DESTINATION: Final = b"/queue/due"
 SENT_TOGETHER: Final = 256
 RECEIPT_EVERY: Final = 8_192
 READ_BYTES: Final = 1 << 18
 PATIENCE_S: Final = 120.0
-LEAD_S: Final = 10.0  # from the last message taken, as expected, to the first one due
 BODY_BYTES: Final = 256
-MEASURED_PART: Final = 20  # the first twentieth is for tomorrow: it tells how long the others will take
-SLACK: Final = 1.5
+LEAST_PER_S: Final = 3_000  # that any machine takes: what is to fire is there before the first of it is due
 
 
 class Peer:
@@ -49,36 +47,21 @@ class Peer:
 
 
 def measure(server: Server, count: int, rate: int, seconds: float) -> dict[str, Any]:
-    """Schedule ``count`` messages and watch those of the first ``seconds`` fire."""
+    """Schedule ``count`` messages for tomorrow, then some for the next ``seconds``, and watch those fire."""
     before_mib = memory_mib(server.pid)["now"]
     sender = Peer(server.port)
-    body = b"x" * BODY_BYTES
-    first = -(-(count // MEASURED_PART) // SENT_TOGETHER) * SENT_TOGETHER  # the first one that is due today
-    tomorrow_ms = int(time.time() * 1000) + 86_400_000
-    first_ms = 0
+    tomorrow_ms = int(time.time() + 86_400) * 1000
     began = time.monotonic()
-    for start in range(0, count, SENT_TOGETHER):
-        if not first_ms and start >= count // MEASURED_PART:
-            left_s = (time.monotonic() - began) * (MEASURED_PART - 1)
-            first_ms = int((time.time() + left_s * SLACK + LEAD_S) * 1000)
-        frames: list[bytes] = []
-        for number in range(start, min(count, start + SENT_TOGETHER)):
-            due_ms = first_ms + (number - first) * 1000 // rate if first_ms else tomorrow_ms
-            receipt = b"receipt:%d\n" % number if (number + 1) % RECEIPT_EVERY == 0 or number + 1 == count else b""
-            frames.append(
-                b"SEND\ndestination:%b\npersistent:true\nAMQ_SCHEDULED_TIME:%d\n%bcontent-length:%d\n\n%b\0"
-                % (DESTINATION.encode(), due_ms, receipt, BODY_BYTES, body)
-            )
-        sender.socket.sendall(b"".join(frames))
-        last = min(count, start + SENT_TOGETHER)
-        if last // RECEIPT_EVERY > start // RECEIPT_EVERY:
-            sender.read_until(b"receipt-id:%d\n" % (last // RECEIPT_EVERY * RECEIPT_EVERY - 1))
-    if count % RECEIPT_EVERY:
-        sender.read_until(b"receipt-id:%d\n" % (count - 1))
+    _schedule(sender, b"/queue/tomorrow", tomorrow_ms, rate, count)
     add_s = time.monotonic() - began
     time.sleep(1)
     after_mib = memory_mib(server.pid)
-    late_ms = sorted(_lateness(server.port, first_ms, rate, int(rate * seconds)))
+    fired_count = int(rate * seconds)
+    consumer = Peer(server.port)
+    consumer.socket.sendall(b"SUBSCRIBE\nid:1\ndestination:%b\nack:auto\n\n\0" % DESTINATION)
+    first_ms = int((time.time() + fired_count / LEAST_PER_S + 1) * 1000)
+    _schedule(sender, DESTINATION, first_ms, rate, fired_count)
+    late_ms = sorted(_lateness(consumer, first_ms, rate, fired_count))
     return {
         "messages": count,
         "rate": rate,
@@ -94,10 +77,26 @@ def measure(server: Server, count: int, rate: int, seconds: float) -> dict[str, 
     }
 
 
-def _lateness(port: int, first_ms: int, rate: int, count: int) -> list[float]:
-    consumer = Peer(port)
-    consumer.socket.sendall(b"SUBSCRIBE\nid:1\ndestination:%b\nack:auto\n\n\0" % DESTINATION.encode())
-    consumer.socket.settimeout(max(PATIENCE_S, first_ms / 1000 - time.time() + PATIENCE_S))
+def _schedule(sender: Peer, destination: bytes, first_ms: int, rate: int, count: int) -> None:
+    """Send messages that are due one after the other; return once the last one is confirmed."""
+    body = b"x" * BODY_BYTES
+    for start in range(0, count, SENT_TOGETHER):
+        last = min(count, start + SENT_TOGETHER)
+        frames: list[bytes] = []
+        for number in range(start, last):
+            receipt = b"receipt:%d\n" % number if (number + 1) % RECEIPT_EVERY == 0 or number + 1 == count else b""
+            frames.append(
+                b"SEND\ndestination:%b\npersistent:true\nAMQ_SCHEDULED_TIME:%d\n%bcontent-length:%d\n\n%b\0"
+                % (destination, first_ms + number * 1000 // rate, receipt, BODY_BYTES, body)
+            )
+        sender.socket.sendall(b"".join(frames))
+        if last // RECEIPT_EVERY > start // RECEIPT_EVERY:
+            sender.read_until(b"receipt-id:%d\n" % (last // RECEIPT_EVERY * RECEIPT_EVERY - 1))
+    if count % RECEIPT_EVERY:
+        sender.read_until(b"receipt-id:%d\n" % (count - 1))
+
+
+def _lateness(consumer: Peer, first_ms: int, rate: int, count: int) -> list[float]:
     found: list[float] = []
     buffer = consumer.buffer
     while len(found) < count:
