@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from config.matching import AddressEntry, AddressMatcher, with_values
 from config.model import ServerConfig
 from config.policies import DEFAULT_ADDRESS_SETTINGS, RetentionPolicy
+from engine.destination import SCHEDULE_QUEUE
 from engine.store.retention_rules import RetentionPolicies
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class AddressPolicies(RetentionPolicies):
         ]
 
     def policy_for(self, kind: int, name: str) -> RetentionPolicy:
+        if name == SCHEDULE_QUEUE:  # nobody's address: what has fired there is in its destination, too
+            return DEFAULT_ADDRESS_SETTINGS.retention
         return self._matcher.settings_for(kind, name).retention
 
     def all_policies(self) -> list[RetentionPolicy]:

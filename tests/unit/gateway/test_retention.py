@@ -5,7 +5,7 @@ from __future__ import annotations
 from config.matching import AddressMatcher
 from config.model import ServerConfig
 from config.policies import RetentionPolicy
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from gateway.retention import AddressPolicies, keeping_of
 from tests.support.engine_world import address
 
@@ -22,6 +22,13 @@ def test_each_field_is_that_of_the_most_specific_entry_that_sets_it() -> None:
     assert policies.policy_for(TOPIC, "orders.us") == RetentionPolicy(time_ms=1000)
     assert policies.policy_for(QUEUE, "bills") == RetentionPolicy()
     assert policies.all_policies() == [RetentionPolicy(time_ms=1000), RetentionPolicy(until_exported=True)]
+
+
+def test_the_schedule_is_as_the_store_whatever_is_said_of_all_addresses() -> None:
+    entries = (address(">", retention__until_exported=True, retention__time_ms=1000),)
+    policies = AddressPolicies(AddressMatcher(entries), entries)
+    assert policies.policy_for(QUEUE, SCHEDULE_QUEUE) == RetentionPolicy()
+    assert policies.policy_for(QUEUE, "orders").until_exported
 
 
 def test_what_du_is_told() -> None:

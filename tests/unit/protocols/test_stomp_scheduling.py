@@ -7,6 +7,7 @@ import pytest
 from engine.errors import InvalidOption
 from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
 from protocols.stomp.scheduling import plan_in, without_schedule
+from tests.support.stomp_gateway import StompGateway
 
 NOW_MS = 1_700_000_000_000
 
@@ -69,3 +70,21 @@ def test_what_is_refused(headers: dict[str, str], text: str) -> None:
 def test_what_is_delivered_asks_for_nothing_any_more() -> None:
     block = b"a:AMQ_SCHEDULED_DELAY:1\nAMQ_SCHEDULED_CRON:0 * * * *\n_AMQ_SCHED_DELIVERY:1\nAMQ_SCHEDULED_X:1\n"
     assert without_schedule(block) == b"a:AMQ_SCHEDULED_DELAY:1\nAMQ_SCHEDULED_X:1\n"
+
+
+def test_a_scheduled_send_waits_at_the_gate_of_the_store_and_is_confirmed_once_it_is_durable() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect()
+    gateway.store.fail("full")
+    peer.send("SEND", b"x", destination="/queue/q", receipt="r", AMQ_SCHEDULED_DELAY="1000")
+    assert peer.take() == []
+    assert len(gateway.broker.scheduler.pending) == 0
+    gateway.syncs = False
+    with gateway.one_turn():
+        gateway.store.heal()
+    assert len(gateway.broker.scheduler.pending) == 1
+    assert peer.take() == []
+    gateway.syncs = True
+    gateway.sync()
+    (receipt,) = peer.take()
+    assert receipt["receipt-id"] == "r"
