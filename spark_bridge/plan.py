@@ -17,7 +17,7 @@ import pyarrow as pa
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.catalog import Catalog, read_catalog
-from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, lanes, scan_piece
+from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, lanes, open_segment, scan_piece
 from spark_bridge.columns import record_batch
 from spark_bridge.records import Block, Int64s, Piece, batches, check_block, lane_entries, read_block
 from spark_bridge.selection import Selection
@@ -205,6 +205,15 @@ def _indexed(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
     return entries["offset"][order].astype(np.int64), entries["size"][order].astype(np.int64)
 
 
+def _is_sparse(segment: Segment) -> bool:
+    """Return whether records have been taken out of a segment, perhaps since the plan was made."""
+    file = open_segment(segment)
+    try:
+        return file.runs is not None
+    finally:
+        file.close()
+
+
 def _scanned(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
     offsets: list[int] = []
     sizes: list[int] = []
@@ -214,6 +223,6 @@ def _scanned(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
             offsets.append(record.offset)
             sizes.append(len(record.data))
         end = record.end()
-    if end < piece.stop and not piece.segment.is_sparse:
+    if end < piece.stop and not _is_sparse(piece.segment):
         raise StoreCorrupt(f"{piece.segment.path.name}: records end at log offset {end}, {piece.stop} was expected")
     return np.array(offsets, dtype=np.int64), np.array(sizes, dtype=np.int64)
