@@ -25,6 +25,7 @@ from engine.keeper import Keeper
 from engine.ports import Store
 from engine.questions import QuestionQueue, is_management
 from engine.queue import Queue, is_keeping
+from engine.shares import LaneShares
 from engine.spilling import Spiller
 from engine.statistics import STATISTICS_PREFIX
 from engine.topic import Topic
@@ -73,6 +74,7 @@ class Destinations:
         "queues_by_id",
         "by_id",
         "watchers",
+        "shares",
         "spiller",
         "_next_unlogged",
     )
@@ -86,6 +88,7 @@ class Destinations:
         spiller: Spiller | None = None,
     ) -> None:
         self.store = store
+        self.shares = LaneShares(accounts.memory.limit_bytes)
         self.spiller = spiller
         self.addresses = addresses
         self.accounts = accounts
@@ -247,6 +250,7 @@ class Destinations:
     def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
         queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues)
+        queue.shares = self.shares
         if queue.is_logged and settings.full.address_full_policy == "PAGE":
             queue.spiller = self.spiller
         queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)

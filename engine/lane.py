@@ -39,7 +39,8 @@ class Lane:
     ready_bytes: of what is ready in memory, and LANE_BYTES more while too much is delayed: then what arrives stays on
     disk, and no page is asked for.
     memory_bytes, memory_messages: what is kept in memory; beyond, messages are paged.  PAGE sets it lower by
-    max-size-bytes and max-size-messages.  page_bytes, page_messages: what is asked for at a time.
+    max-size-bytes and max-size-messages, and many lanes share what there is (engine.shares); idle_bytes: the same while
+    the queue has no consumer.  page_bytes, page_messages: what is asked for at a time.
     fault: why the disk refused the last page, "" if it did not.
     is_loading: a page for ``ready`` is asked for; is_scanning: one ahead of it, for a selection.
     settled: entries from ``next_load`` on that are settled: before the store was opened, or since, out of order.
@@ -73,6 +74,7 @@ class Lane:
         "stale",
         "memory_bytes",
         "memory_messages",
+        "idle_bytes",
         "page_bytes",
         "page_messages",
         "spill",
@@ -100,11 +102,25 @@ class Lane:
         self.ahead_bytes = 0
         self.stale: set[int] = set()
         self.memory_bytes, self.memory_messages = _memory_limits(queue.settings.full)
+        self.idle_bytes = IDLE_LANE_BYTES
         # Also where nothing is to be kept in memory, one message goes out.
         self.page_bytes = max(1, min(PAGE_BYTES, self.memory_bytes))
         self.page_messages = max(1, min(PAGE_MESSAGES, self.memory_messages))
         self.spill: Spill | None = None
         self.spill_above = NEVER if queue.spiller is None else min(SPILL_LOOK_BYTES, self.memory_bytes)
+
+    def set_share(self, size_bytes: int, count: int) -> None:
+        """Keep no more in memory than that, or what the address says if it is less."""
+        own_bytes, own_messages = _memory_limits(self.queue.settings.full)
+        self.memory_bytes = min(own_bytes, size_bytes)
+        self.idle_bytes = min(IDLE_LANE_BYTES, size_bytes)
+        self.page_bytes = max(1, min(PAGE_BYTES, self.memory_bytes))
+        count = min(own_messages, count)
+        self.page_messages = max(1, min(PAGE_MESSAGES, count))
+        if self.spill is None:
+            self.memory_messages = count
+        else:
+            self.spill.memory_messages = count
 
     def restore(self, tail: int, cursor: int, settled: list[tuple[int, int]], attempts: dict[int, Attempts]) -> int:
         """Take up what recovery found; return how many entries wait."""
@@ -123,8 +139,8 @@ class Lane:
         position = offset << SERIAL_BITS
         self.last_position = position
         limit_bytes = self.memory_bytes
-        if limit_bytes > IDLE_LANE_BYTES and not self.queue.consumers:
-            limit_bytes = IDLE_LANE_BYTES
+        if limit_bytes > self.idle_bytes and not self.queue.consumers:
+            limit_bytes = self.idle_bytes
         if self.next_load == offset and self.ready_bytes < limit_bytes and len(self.ready) < self.memory_messages:
             self.next_load = offset + 1
             self.ready_bytes += message.size

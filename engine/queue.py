@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.keeping import Audience
     from engine.pending import PendingLimit
     from engine.selection import Selection
+    from engine.shares import LaneShares
     from engine.spilling import Spiller
 
 PRIORITY_COUNT: Final = 10
@@ -48,6 +49,7 @@ class Queue:
     is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
     by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
     spiller: where messages that are not logged go past what memory holds, None where they stay (engine.spilling).
+    shares: what its lanes may keep in memory among many, None for a view that ends soon.
     is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
     """
 
@@ -93,6 +95,7 @@ class Queue:
         "audience",
         "dropped_count",
         "spiller",
+        "shares",
     )
 
     def __init__(
@@ -144,6 +147,7 @@ class Queue:
         self.audience: Audience | None = None
         self.dropped_count = 0
         self.spiller: Spiller | None = None
+        self.shares: LaneShares | None = None
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def uri(self) -> str:
@@ -157,6 +161,8 @@ class Queue:
             lane = Lane(self, priority)
             self.lanes[priority] = lane
             self.used_lanes.append(lane)
+            if self.shares is not None:
+                self.shares.join(lane)
         return lane
 
     def enqueue(self, message: Message) -> None:

@@ -336,6 +336,7 @@ class Subscriptions(DestinationWatcher):
         queue = Queue(
             number, TOPIC, name, destinations.addresses.settings_for(TOPIC, name), True, destinations.dirty_queues
         )
+        queue.shares = destinations.shares
         feed = self.new_feed(topic_id, number, "")
         feed.selector = subscription.selector
         feed.subscription = subscription

@@ -1,0 +1,78 @@
+"""What many lanes keep in memory of messages that are in the log."""
+
+from __future__ import annotations
+
+from engine.consumer import INDIVIDUAL
+from engine.lane import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES, Lane
+from engine.memory import MESSAGE_OVERHEAD_BYTES
+from engine.shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART
+from tests.support.engine_world import MIB, EngineWorld, address
+
+
+def lanes(world: EngineWorld) -> list[Lane]:
+    return [lane for queue in world.broker.destinations.queues.values() for lane in queue.used_lanes]
+
+
+def test_few_lanes_keep_what_one_does() -> None:
+    world = EngineWorld()
+    for number in range(LANES_FREE - 1):
+        world.send(b"x", to=f"q{number}")
+    assert {(lane.memory_bytes, lane.memory_messages) for lane in lanes(world)} == {(LANE_BYTES, LANE_MESSAGES)}
+
+
+def test_many_lanes_share_a_part_of_the_budget_with_the_room_for_their_next_doubling() -> None:
+    world = EngineWorld(memory_limit_bytes=256 * MIB)
+    for number in range(1000):
+        world.send(b"x", to=f"q{number}")
+    # The last time was at 512 lanes: LANES_FREE doubled five times.
+    size_bytes = 256 * MIB // SHARED_PART // 1024
+    assert {lane.memory_bytes for lane in lanes(world)} == {size_bytes}
+    assert {lane.idle_bytes for lane in lanes(world)} == {min(size_bytes, IDLE_LANE_BYTES)}
+    assert {lane.memory_messages for lane in lanes(world)} == {size_bytes // MESSAGE_OVERHEAD_BYTES}
+    assert sum(lane.memory_bytes for lane in lanes(world)) <= 64 * MIB
+
+
+def test_each_lane_keeps_something() -> None:
+    world = EngineWorld(memory_limit_bytes=MIB)
+    for number in range(200):
+        world.send(b"x", to=f"q{number}")
+    assert {(lane.memory_bytes, lane.memory_messages) for lane in lanes(world)} == {(LEAST_BYTES, LEAST_MESSAGES)}
+    client = world.client()
+    world.send(*[b"%d" % number for number in range(100)], to="q0")
+    world.consumer(client, "q0", INDIVIDUAL, 1000)
+    world.turn()
+    assert [one.message.body for one in client.take()] == [b"x", *(b"%d" % number for number in range(100))]
+
+
+def test_an_address_may_keep_less() -> None:
+    world = EngineWorld(address("small", full__max_size_bytes=100, full__max_size_messages=2))
+    for name in ["small", *(f"q{number}" for number in range(100))]:
+        world.send(b"x", to=name)
+    (lane,) = world.broker.destinations.queue("small").used_lanes
+    assert (lane.memory_bytes, lane.memory_messages, lane.page_bytes) == (100, 2, 100)
+
+
+def test_what_a_new_queue_costs_does_not_grow_with_their_number() -> None:
+    told = 0
+
+    class CountingLane(Lane):
+        def set_share(self, size_bytes: int, count: int) -> None:
+            nonlocal told
+            told += 1
+            super().set_share(size_bytes, count)
+
+    world = EngineWorld()
+    queue = world.broker.destinations.queue("q")
+    for count in range(1, 5000):
+        world.broker.destinations.shares.join(CountingLane(queue, 4))
+        assert told <= 3 * count
+
+
+def test_lanes_of_queues_that_are_gone_count_no_more() -> None:
+    world = EngineWorld()
+    for number in range(1000):
+        queue = world.broker.destinations.queue(f"q{number}")
+        queue.lane(4)
+        queue.is_closed = True
+    (last,) = world.broker.destinations.queue("q999").used_lanes
+    assert last.memory_bytes == LANE_BYTES
