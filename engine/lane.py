@@ -27,7 +27,7 @@ DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memor
 AHEAD_BYTES: Final = 32 * 1024 * 1024  # found ahead of ``next_load`` and not handed over yet; beyond, no one looks on
 STALE_MAX: Final = 256  # places of deliveries that are gone; beyond, and if they are the most, they are cleared away
 SERIAL_BITS: Final = 32  # room for messages that are not logged between two entries
-SPILL_LOOK_BYTES: Final = 16 * 1024  # ready in a lane before anybody asks whether more should go to a temporary file
+SPILL_LOOK_BYTES: Final = 4 * 1024  # ready in a lane before anybody asks whether more should go to a temporary file
 NEVER: Final = 1 << 62
 
 

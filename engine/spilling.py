@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 64 * 1024  # of one block, unless a message is larger
 LOW_BYTES: Final = 256 * 1024  # ready in a lane below which it asks for the next block
-SMALL_BLOCK_BYTES: Final = 8 * 1024  # the same while memory is nearly full: thousands of queues may be gathering
-SPILL_PERCENT: Final = 75  # of the memory limit; from there on lanes spill that hold little themselves
+SMALL_BLOCK_BYTES: Final = 2 * 1024  # the same while memory runs short: thousands of queues may be gathering
+SPILL_PERCENT: Final = 60  # of the memory limit; from there on lanes spill that hold little themselves
+SHORT_PERCENT: Final = 75  # the same; from there on blocks are small
 RETRY_MS: Final = 1_000  # after the disk refused
 
 
@@ -103,8 +104,10 @@ class Spiller(SpillListener):
         full = lane.queue.settings.full
         if 0 <= full.max_size_bytes <= lane.ready_bytes or 0 <= full.max_size_messages <= len(lane.ready):
             return True
-        memory = self._memory
-        return memory.used_bytes * 100 >= memory.limit_bytes * SPILL_PERCENT
+        return self._is_used(SPILL_PERCENT)
+
+    def _is_used(self, percent: int) -> bool:
+        return self._memory.used_bytes * 100 >= self._memory.limit_bytes * percent
 
     def _is_refused(self) -> bool:
         return self._clock.monotonic_ms() - self._refused_ms < RETRY_MS
@@ -117,9 +120,7 @@ class Spiller(SpillListener):
             lane.memory_messages = 0
         block = spill.gathered
         block.add(message, position)
-        memory = self._memory
-        is_roomy = memory.used_bytes < memory.resume_bytes
-        if block.size_bytes >= (self.block_bytes if is_roomy else self.small_block_bytes):
+        if block.size_bytes >= (self.small_block_bytes if self._is_used(SHORT_PERCENT) else self.block_bytes):
             spill.blocks.append(block)
             spill.gathered = LaneBlock(lane)
             if not self._is_refused():
