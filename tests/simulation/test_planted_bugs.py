@@ -96,12 +96,14 @@ def test_planted_bug_breaks_what_clients_were_promised(make_bug: type[Bug], says
     [
         (CreditGivenTwice, "octets exceed a window of"),
         (SelectorIgnored, "goes to a consumer that asks for"),
-        (GroupsForgotten, "goes to one consumer while another has"),
+        # Whichever is seen first: a group with two consumers, or its messages overtaking each other.
+        (GroupsForgotten, ("goes to one consumer while another has", "on queue://regrouped is delivered while")),
         (OrderForgotten, "which comes before it, waits"),
         (IdleForgotten, "durable subscription to"),
         (ExclusiveShared, "goes to one consumer while another one of an exclusive queue has"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_planted_bug_breaks_what_consumers_were_promised(make_bug: type[Bug], says: str) -> None:
-    assert says in first_found(make_bug, "broker", compares_store=False)
+def test_planted_bug_breaks_what_consumers_were_promised(make_bug: type[Bug], says: str | tuple[str, ...]) -> None:
+    found = first_found(make_bug, "broker", compares_store=False)
+    assert any(words in found for words in ((says,) if isinstance(says, str) else says)), found
