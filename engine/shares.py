@@ -21,13 +21,17 @@ LEAST_MESSAGES: Final = 8
 
 
 class LaneShares:
-    """lane_bytes, lane_messages: what each lane may keep at present; -1 while each may keep what it likes."""
+    """lane_bytes, lane_messages: what each lane may keep at present; -1 while each may keep what it likes.
 
-    __slots__ = ("lane_bytes", "lane_messages", "_budget_bytes", "_lanes", "_next_count")
+    shared_count: how often that was set anew for all.
+    """
+
+    __slots__ = ("lane_bytes", "lane_messages", "shared_count", "_budget_bytes", "_lanes", "_next_count")
 
     def __init__(self, budget_bytes: int) -> None:
         self.lane_bytes = -1
         self.lane_messages = -1
+        self.shared_count = 0
         self._budget_bytes = budget_bytes
         self._lanes: list[Lane] = []
         self._next_count = LANES_FREE
@@ -47,5 +51,6 @@ class LaneShares:
             return
         self.lane_bytes = max(LEAST_BYTES, self._budget_bytes // SHARED_PART // count)
         self.lane_messages = max(LEAST_MESSAGES, self.lane_bytes // MESSAGE_OVERHEAD_BYTES)
+        self.shared_count += 1
         for lane in self._lanes:
             lane.set_share(self.lane_bytes, self.lane_messages)
