@@ -170,7 +170,7 @@ class _Pins:
         for entry, offset, size, time_ms in self._entries(lane, first):
             if members:
                 for member in members:
-                    if member.lane(lane.priority).keeps(entry):
+                    if member.lane(lane.priority).needs(entry):
                         self._add(f"{owner} for {member.name}", offset, size, time_ms)
             elif not lane.settled.contains(entry):
                 self._add(owner, offset, size, time_ms)

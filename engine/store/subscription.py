@@ -23,9 +23,11 @@ class SubscriptionLane(Progress):
 
     def keeps(self, entry: int) -> bool:
         """Return whether the message of ``entry`` is live on this subscription's behalf."""
-        if self.end >= 0 and entry >= self.end:
-            return False
-        return entry >= self.counted_from and not self.settled.contains(entry)
+        return entry >= self.counted_from and self.needs(entry)
+
+    def needs(self, entry: int) -> bool:
+        """Return whether this subscription may still ask for ``entry``: also for what it looks back to."""
+        return not 0 <= self.end <= entry and not self.settled.contains(entry)
 
 
 class Subscription:

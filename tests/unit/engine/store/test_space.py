@@ -55,6 +55,16 @@ def test_a_durable_subscription_pins_what_it_has_not_settled(tmp_path: Path) -> 
     ]
 
 
+def test_so_does_one_that_looks_back(tmp_path: Path) -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192))
+    news = home.store.open_destination(TOPIC, "news")
+    home.send(news, 3, 3_000)
+    late = home.store.open_subscription(news, "late", {"client_id": "l"}, {4: 1})
+    home.store.settle(late, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 1, 1, 0, 0, [3_000])])
+    owners = [sorted(each) for each in pins(space(home, tmp_path))]
+    assert owners == [[], ["topic://news for late"]]
+
+
 def test_without_why_nothing_is_gone_through(tmp_path: Path) -> None:
     home = FileHome()
     home.store.append(message(home.store.open_destination(QUEUE, "orders")))
