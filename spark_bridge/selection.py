@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.destination import KIND_NAMES, KINDS_BY_NAME
+from engine.destination import KIND_NAMES, KINDS_BY_NAME, SCHEDULE_QUEUE
 
 PREFIXES: Final = {f"{name}://": kind for name, kind in KINDS_BY_NAME.items()} | {
     f"/{name}/": kind for name, kind in KINDS_BY_NAME.items()
@@ -24,10 +24,16 @@ class Selection:
         return prefix + ".".join(self.words)
 
     def matches(self, kind: int, name: str) -> bool:
-        """Return whether the destination is meant.  As in ActiveMQ, ``a.>`` also means ``a`` itself."""
+        """Return whether the destination is meant.  As in ActiveMQ, ``a.>`` also means ``a`` itself.
+
+        Where scheduled messages wait is meant by its full name only: when they fire they are messages of their own, and
+        a pattern would have each of them twice.
+        """
         if self.kind not in (0, kind):
             return False
         words = name.split(".")
+        if name == SCHEDULE_QUEUE and self.words != tuple(words):
+            return False
         for number, pattern in enumerate(self.words):
             if pattern == ">":
                 return True

@@ -18,13 +18,16 @@ class UnknownMessage(StoreError):
     """No message with this id is in the store; the text says what is there instead."""
 
 
+DIGITS_MOST: Final = 20  # of a log offset
+
+
 def offset_of(message_id: str, store_id: str) -> int:
     """Return the log offset that a JMSMessageID carries.  Raises: UnknownMessage."""
     text = message_id.removeprefix("ID:")
     store, dash, number = text.partition("-")
     if not dash or store != store_id:
         raise UnknownMessage(f"{message_id[:200]!r} is not of this store; its ids begin with ID:{store_id}-")
-    if not (number.isascii() and number.isdigit()):
+    if not (number.isascii() and number.isdigit() and len(number) < DIGITS_MOST):
         raise UnknownMessage(
             f"{message_id[:200]!r} names a message that was not logged (non-persistent): nothing is known of it"
         )

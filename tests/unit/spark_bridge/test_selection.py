@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from spark_bridge.selection import parse
 
 
@@ -24,6 +24,9 @@ from spark_bridge.selection import parse
         ("orders.#", "orders.eu.de", True),
         (">", "anything.at.all", True),
         ("", "anything.at.all", True),
+        (">", SCHEDULE_QUEUE, False),
+        ("Penstock.*", SCHEDULE_QUEUE, False),
+        (SCHEDULE_QUEUE, SCHEDULE_QUEUE, True),
     ],
 )
 def test_names(pattern: str, name: str, matches: bool) -> None:

@@ -145,6 +145,7 @@ def test_a_dead_letter_names_where_it_went(tmp_path: Path) -> None:
         ("nonsense", "not of this store"),
         ("ID:{store}-1-n7", "was not logged"),
         ("ID:{store}-99999999", "not in the store yet"),
+        ("ID:{store}-" + "9" * 5_000, "was not logged"),
         ("ID:{store}-41", "no message stands at log offset 41"),
     ],
 )
