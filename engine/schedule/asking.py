@@ -43,7 +43,7 @@ def plan_of(asked: Mapping[str, str], limits: ScheduleLimits, now_ms: int) -> Pl
         text = said.strip()
         if text and text != "0":
             given[FIELDS[name]] = (name, text)
-    if not given or given.keys() == {"repeat"}:
+    if not given or (len(given) == 1 and "repeat" in given):
         return None
     if "time" in given:
         if len(given) > 1:
@@ -51,9 +51,12 @@ def plan_of(asked: Mapping[str, str], limits: ScheduleLimits, now_ms: int) -> Pl
             raise InvalidOption(f"{names} stand together; allowed is a time of delivery, or the others")
         plan = Plan(time_ms=_number(given, "time", 0), renews_expiry=False)
     else:
-        cron = given["cron"][1] if "cron" in given else ""
-        delay_ms, period_ms = _number(given, "delay", 0), _number(given, "period", 0)
-        plan = Plan(delay_ms, period_ms, _number(given, "repeat", FOREVER), cron)
+        delay_ms = _number(given, "delay", 0)
+        if len(given) == 1 and delay_ms:
+            plan = Plan(delay_ms)
+        else:
+            cron = given["cron"][1] if "cron" in given else ""
+            plan = Plan(delay_ms, _number(given, "period", 0), _number(given, "repeat", FOREVER), cron)
     return plan.checked(limits, now_ms)
 
 
@@ -61,7 +64,7 @@ def _number(given: Mapping[str, tuple[str, str]], field: str, least: int) -> int
     if field not in given:
         return 0
     name, text = given[field]
-    digits = text.removeprefix("-")
+    digits = text if text[0] != "-" else text[1:]
     if not (digits.isascii() and digits.isdigit() and len(digits) < _DIGITS_MOST) or not least <= int(text) <= MOST:
         raise InvalidOption(f"{name} is {text[:80]!r}; allowed are whole numbers from {least} to {MOST}")
     return int(text)

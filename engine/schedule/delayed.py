@@ -21,8 +21,13 @@ class Delayed(Composite):
     def __init__(self, parts: list[Target], plan: Plan) -> None:
         super().__init__(parts)
         self.plan = plan
-        self.lines = [standing_lines(part.kind, part.name, plan) for part in parts]
-        self.numbers = [max(0, part.destination_id) for part in parts]
+        if len(parts) == 1:  # as nearly all are
+            part = parts[0]
+            self.lines = [standing_lines(part.kind, part.name, plan)]
+            self.numbers = [part.destination_id if part.destination_id > 0 else 0]
+        else:
+            self.lines = [standing_lines(part.kind, part.name, plan) for part in parts]
+            self.numbers = [max(0, part.destination_id) for part in parts]
 
 
 def delayed(destination: Destination, plan: Plan) -> Delayed:

@@ -112,7 +112,10 @@ class Scheduler(TimerTarget):
     def take(self, delayed: Delayed, message: Message) -> int:
         """Schedule ``message``, or return the gate that holds it back.  Raises: LimitReached, InvalidOption."""
         broker = self.broker
-        delayed = self._open_parts(delayed)
+        for part in delayed.parts:
+            if part.is_closed:
+                delayed = self._open_parts(delayed)
+                break
         if delayed.plan.time_ms and delayed.plan.time_ms <= broker.wall_ms:
             return self._send_now(delayed, message)
         if broker.flow.is_blocked:
@@ -167,8 +170,6 @@ class Scheduler(TimerTarget):
 
         Raises: InvalidDestination for a temporary destination that is gone.
         """
-        if not any(part.is_closed for part in delayed.parts):
-            return delayed
         target = self.broker.destinations.target
         parts = [target(part.kind, part.name) if part.is_closed else part for part in delayed.parts]
         return Delayed(parts, delayed.plan)

@@ -8,14 +8,12 @@ from engine.schedule.asking import PROPERTIES, plan_of
 from engine.schedule.plan import Plan, ScheduleLimits
 
 _LINES: Final = tuple(f"{name}:".encode() for name in PROPERTIES)
-_NAMES: Final = frozenset(PROPERTIES)
 
 
 def plan_in(headers: dict[str, str], limits: ScheduleLimits, now_ms: int) -> Plan | None:
     """Return when a SEND with these headers is to be delivered, None for at once.  Raises: InvalidOption."""
-    if _NAMES.isdisjoint(headers):
-        return None
-    return plan_of({name: headers[name] for name in _NAMES.intersection(headers)}, limits, now_ms)
+    asked = {name: text for name, text in headers.items() if name in PROPERTIES}
+    return plan_of(asked, limits, now_ms) if asked else None
 
 
 def without_schedule(block: bytes) -> bytes:
