@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # No test asserts a time: a busy machine fails no property.
-    settings.register_profile("penstock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("penstock", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("penstock")
     config.addinivalue_line("markers", f"{MARKER}(why): the store that the test leaves behind is not to be verified")
 
