@@ -1,0 +1,48 @@
+"""Non-persistent messages past their budget, in the real process: to files, back in order, gone with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.cli import exit_codes
+from protocols.stomp.frames import SEND, SUBSCRIBE
+from tests.support import raw_stomp
+from tests.support.gateway_process import StartGateway
+from tests.support.waiting import wait_until
+
+COUNT: Final = 20_000
+BODY: Final = b"x" * 1000
+LIMIT_S: Final = 60.0
+
+SMALL_MEMORY: Final = "memory-limit-bytes: 4 MiB\n"
+
+
+def test_more_than_memory_may_hold_waits_in_files_and_comes_in_order(
+    start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    destination = f"/queue/{unique('spilled')}"
+    gateway = start_gateway(SMALL_MEMORY)
+    producer = raw_stomp.client(gateway)
+    for number in range(COUNT):
+        producer.send(SEND, [("destination", destination), ("n", str(number))], BODY)
+        if number % 500 == 499:
+            producer.call(SEND, [("destination", f"{destination}.mark")])
+    assert list((gateway.data / "spill").iterdir()) != []
+    stats = gateway.get_json("/api/stat")
+    assert stats["memory_bytes"] < 4 << 20
+    consumer = raw_stomp.client(gateway)
+    consumer.call(SUBSCRIBE, [("id", "s"), ("destination", destination)])
+    for number in range(COUNT):
+        assert raw_stomp.message(consumer).head.headers["n"] == str(number)
+    wait_until(lambda: list((gateway.data / "spill").iterdir()) == [], "files are removed", limit_s=LIMIT_S)
+    fresh = raw_stomp.client(gateway)
+    for _ in range(5_000):
+        fresh.send(SEND, [("destination", f"{destination}.again")], BODY)
+    fresh.call(SEND, [("destination", f"{destination}.again")])
+    for each in (producer, consumer, fresh):
+        each.close()
+    gateway.kill9()
+    gateway.restart()
+    assert list((gateway.data / "spill").iterdir()) == []
+    assert gateway.terminate() == exit_codes.OK
