@@ -55,6 +55,17 @@ class Backup:
 def back_up(source: Path, target: Path) -> Backup:
     """Copy the store in ``source`` to ``target``, which is made and must be empty; it is on the disk afterwards.
 
+    Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left; ValueError for what is no path.
+    """
+    # There a start would take it for files of the store, or remove it.
+    if target.resolve().is_relative_to(source.resolve()):
+        raise BackupRefused(f"{target} is inside of the store {source}; allowed is any other directory")
+    return copy_store(source, target)
+
+
+def copy_store(source: Path, target: Path) -> Backup:
+    """Do the same, also for a copy beside the store's own files.
+
     Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

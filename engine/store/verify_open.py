@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.errors import StoreError
 from engine.keys import Keys
-from engine.store.backup import back_up
+from engine.store.backup import copy_store
 from engine.store.files import RealFiles
 from engine.store.findings import Verification
 from engine.store.key_index import INDEX_DIRECTORY, list_index
@@ -28,7 +28,7 @@ def verify_open(directory: Path, keys: Keys | None) -> Verification:
     _remove_old(directory)
     copy = directory / f"{COPY_PREFIX}{os.getpid()}"
     try:
-        made = back_up(directory, copy)
+        made = copy_store(directory, copy)
         _link_index(directory, copy, made.until_offset)
         return verify(RealFiles(), str(copy), keys)
     except OSError as error:

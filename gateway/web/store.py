@@ -100,6 +100,8 @@ class StoreRoutes:
             return web.json_response(await self._source.backup(asked["directory"]))
         except (StoreError, OSError) as error:
             return web.Response(status=409, text=f"{error}\n")
+        except ValueError:
+            return web.Response(status=400, text=f"directory is {asked['directory'][:80]!a}; allowed is a path\n")
 
 
 async def _answer(asked: Awaitable[dict[str, Any]]) -> web.Response:

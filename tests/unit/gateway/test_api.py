@@ -135,6 +135,8 @@ class Storing(StoreSource):
     async def backup(self, directory: str) -> dict[str, Any]:
         if directory == "full":
             raise BackupRefused("full is there and not empty")
+        if "\0" in directory:
+            raise ValueError("embedded null byte")
         return {"directory": directory}
 
 
@@ -484,6 +486,7 @@ async def test_questions_to_the_store(path: str, status: int, expected: str) -> 
     [
         ('{"directory": "new"}', 200, "new"),
         ('{"directory": "full"}', 409, "full is there and not empty"),
+        ('{"directory": "a\\u0000b"}', 400, "directory is 'a\\x00b'; allowed is a path"),
         ("{}", 400, "no JSON object with a text 'directory' alone"),
         ("x", 400, "no JSON object"),
         ('{"directory": "new", "speed": 1}', 400, "alone"),

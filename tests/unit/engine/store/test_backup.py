@@ -114,6 +114,17 @@ def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
         back_up(tmp_path / "data", tmp_path / "copy")
 
 
+@pytest.mark.parametrize("inside", ["", "copy", "commitlog/00000000000000999936.log", "consumequeue/../x/y"])
+def test_a_target_inside_of_the_store_is_refused(tmp_path: Path, inside: str) -> None:
+    home = RealHome(tmp_path / "data")
+    home.send(1)
+    home.stop()
+    before = sorted((tmp_path / "data").rglob("*"))
+    with pytest.raises(BackupRefused, match="inside of the store"):
+        back_up(tmp_path / "data", tmp_path / "data" / inside)
+    assert sorted((tmp_path / "data").rglob("*")) == before
+
+
 def test_a_backup_that_is_being_made_is_left_alone(tmp_path: Path) -> None:
     home = RealHome(tmp_path / "data")
     home.send(1)
