@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.sections import Scanned, Scanner
+from protocols.amqp.v1_0.sections import Scanner
 from protocols.amqp.v1_0.types import described_list, encode
 from protocols.amqp.v1_0.values import Symbol, UByte, UInt
+from tests.support.attributes import attributes
 
 DURABLE = bytes.fromhex("005370c0020141")
 URGENT = described_list(0x70, 3, encode(None) + encode(UByte(9)) + encode(UInt(50)))
@@ -18,16 +19,12 @@ FRONTS = [b"", DURABLE, URGENT, DURABLE + ANNOTATED, NAMED, DURABLE + NAMED, PRO
 BODIES = [b"\x00\x53\x75\xa0\x02hi", b"\x00\x53\x76\x45", b"\x00\x53\x77\x40"]
 
 
-def fields(scanned: Scanned) -> dict[str, object]:
-    return {name: getattr(scanned, name) for name in Scanned.__slots__}
-
-
 @given(st.lists(st.tuples(st.sampled_from(FRONTS), st.sampled_from(BODIES)), max_size=12))
 def test_what_was_read_before_changes_nothing(messages: list[tuple[bytes, bytes]]) -> None:
     scanner = Scanner()
     for front, body in messages:
-        expected = fields(Scanner().scan(front + body))
-        assert fields(scanner.scan(front + body)) == expected
+        expected = attributes(Scanner().scan(front + body))
+        assert attributes(scanner.scan(front + body)) == expected
         assert (expected["headers"], expected["body"]) == (front, body)
 
 

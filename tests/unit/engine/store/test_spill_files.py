@@ -6,6 +6,7 @@ import pytest
 
 from engine.message import AMQP_1_0, STOMP, TEXT, Message
 from engine.store.spill_files import SpillFiles, pack_messages, unpack_messages
+from tests.support.attributes import attributes
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_world import ManualWorkers
 
@@ -18,13 +19,9 @@ def sample() -> list[Message]:
     return [first, second]
 
 
-def fields(message: Message) -> list[object]:
-    return [getattr(message, name) for name in Message.__slots__]
-
-
 def test_messages_come_back_as_they_were() -> None:
     octets = pack_messages(sample())
-    assert [fields(each) for each in unpack_messages(octets, 2)] == [fields(each) for each in sample()]
+    assert [attributes(each) for each in unpack_messages(octets, 2)] == [attributes(each) for each in sample()]
 
 
 @pytest.mark.parametrize("place", [0, 20, -1])
