@@ -227,7 +227,8 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
                 kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
         self._look = None
         self._is_in_flight = True
-        self._workers.submit(DropJob(self, self._files, self._queue_files, paths, tails), FILE_LANE)
+        job = DropJob(self, self._files, self._checkpoint, self._queue_files, paths, tails)
+        self._workers.submit(job, FILE_LANE)
 
     def dropped(self, paths: list[str], reason: str) -> None:
         """Go on with the next oldest."""
@@ -245,26 +246,30 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
 class DropJob(Job):
     """Removes the files of dropped segments and of consume-queue entries that lead to nothing else."""
 
-    __slots__ = ("_retention", "_files", "_queue_files", "_paths", "_tails", "_reason")
+    __slots__ = ("_retention", "_files", "_checkpoint", "_queue_files", "_paths", "_tails", "_reason")
 
     def __init__(
         self,
         retention: Retention,
         files: Files,
+        checkpoint: CheckpointFile,
         queue_files: ConsumeQueueFiles,
         paths: list[str],
         tails: StoreState,
     ) -> None:
         self._retention = retention
         self._files = files
+        self._checkpoint = checkpoint
         self._queue_files = queue_files
         self._paths = paths
         self._tails = tails
         self._reason = ""
 
     def run(self) -> None:
-        path = ""
+        path = self._checkpoint.path
         try:
+            # A checkpoint that a power cut took back would send readers to what is gone.
+            self._checkpoint.sync()
             for path in self._paths:
                 self._files.unlink(path)
             tails = self._tails

@@ -349,3 +349,19 @@ def test_a_closed_queue_keeps_nothing_and_its_files_go_with_its_segments() -> No
         home.pass_time(INTERVAL_MS)
     assert home.store.append_offset() - bases(home)[0] <= 20_000
     assert home.files.list_directory("data/consumequeue") == ["0", str(other)]
+
+
+def test_a_power_cut_after_a_removal_leaves_a_checkpoint_that_knows_of_it() -> None:
+    # Several: which unsynced writes survive is the disk's choice.
+    for seed in range(10):
+        home = FileHome(StoreSettings(segment_bytes=8192, retention_bytes=0, retention_interval_ms=INTERVAL_MS), seed)
+        queue = home.store.open_destination(QUEUE, "orders")
+        fill(home, queue)
+        settle(home, queue, 0, 300)
+        home.flush()
+        home.pass_time(INTERVAL_MS)
+        (only,) = bases(home)
+        home.crash()
+        values = unpack_checkpoint(bytes(home.files.octets("data/checkpoint")), "")
+        assert values is not None
+        assert values.first_offset == only > 0
