@@ -191,7 +191,7 @@ def test_what_a_closed_receiver_held_goes_back_in_order(connect: Connect, unique
     first = connection.create_receiver(unique("q"), credit=5)
     assert receive(first).body == 0
     first.accept()
-    first.close()  # type: ignore[no-untyped-call]
+    first.close()
     second = connection.create_receiver(unique("q"), credit=5)
     assert [receive(second).body for _ in range(4)] == [1, 2, 3, 4]
 

@@ -100,7 +100,7 @@ def test_durable_subscription(connect: Connect, unique: Unique) -> None:
     again = connect("proton-durable")
     receiver = again.create_receiver(address, name="sub", credit=5, options=DurableSubscription())
     assert taken(receiver, 3) == [0, 1, 2]
-    receiver.close()  # type: ignore[no-untyped-call]  # and with the link the subscription
+    receiver.close()  # and with the link the subscription
     sender.send(Message(body="never seen"))
     assert is_empty(again.create_receiver(address, name="sub", options=DurableSubscription()))
 
@@ -143,7 +143,7 @@ def test_browser(connect: Connect, unique: Unique) -> None:
         sender.send(Message(body=number))
     browser = connection.create_receiver(unique("q"), credit=5, options=Copy())
     assert taken(browser, 3) == [0, 1, 2]
-    browser.close()  # type: ignore[no-untyped-call]
+    browser.close()
     assert taken(connection.create_receiver(unique("q"), credit=5), 3) == [0, 1, 2]
 
 
@@ -160,7 +160,7 @@ def test_prefetch(credit: int, connect: Connect, unique: Unique) -> None:
         assert other.receive(timeout=LIMIT_S).body == body
     if not left:
         assert is_empty(other)
-    other.close()  # type: ignore[no-untyped-call]  # what it had goes back
+    other.close()  # what it had goes back
     assert taken(receiver, 4) == [0, 1, 2, 3]
 
 
