@@ -282,7 +282,7 @@ class Broker:
         Raises: TransactionError past its limits; InvalidDestination for a temporary destination that is gone.
         """
         if isinstance(destination, Delayed):
-            self.scheduler.require_room(len(destination.parts))
+            self.scheduler.require_room(transaction.scheduled_count + len(destination.parts))
             transaction.add_scheduled(destination, message)
         elif destination.is_indirect is True:
             for target, copy in self.copies.expand(destination, message):
@@ -412,6 +412,15 @@ class Broker:
     def roll_back(self, delivery: Delivery) -> None:
         """Take back a delivery that an aborted transaction had acknowledged, for a client that has forgotten it."""
         self.redelivery.roll_back(delivery)
+
+    def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
+        """Return the gate that holds the COMMIT back, and the destination it is about.
+
+        Raises: AddressFull, LimitReached: it can never be; the caller aborts the transaction then.
+        """
+        if transaction.scheduled_count:  # others may have scheduled since
+            self.scheduler.require_room(transaction.scheduled_count)
+        return self.flow.commit_refusal(transaction)
 
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.composite import Target
 from engine.destination import QUEUE, TOPIC
 from engine.message import Message
 from engine.questions import QuestionQueue
+from engine.schedule.delayed import Delayed
 from engine.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -56,13 +58,23 @@ class Commits:
 
     def _make_again(self, transaction: Transaction) -> None:
         """Make what the transaction sends to and was deleted meanwhile; what is confirmed must not be lost."""
-        destinations = self._broker.destinations
         for index, (destination, message) in enumerate(transaction.sends):
             if destination.is_closed and destination.kind in (QUEUE, TOPIC):
-                make = destinations.own_queue if destination.kind == QUEUE else destinations.own_topic
-                target = make(destination.name)
+                target = self._made(destination)
                 message.destination_id = target.destination_id
                 transaction.sends[index] = (target, message)
+        for index, (delayed, message) in enumerate(transaction.scheduled):
+            if any(part.is_closed for part in delayed.parts):
+                there = [
+                    self._made(part) for part in delayed.parts if not part.is_closed or part.kind in (QUEUE, TOPIC)
+                ]
+                transaction.scheduled[index] = (Delayed(there, delayed.plan), message)
+
+    def _made(self, target: Target) -> Target:
+        destinations = self._broker.destinations
+        if not target.is_closed:
+            return target
+        return destinations.own_queue(target.name) if target.kind == QUEUE else destinations.own_topic(target.name)
 
     def _reserve_bytes(self, transaction: Transaction) -> int:
         """Return the octets that a transaction takes in the log at most."""

@@ -183,7 +183,9 @@ class Flow(TimerTarget):
             if gate != gates.OPEN:
                 return gate, destination
         if transaction.scheduled:
-            return self.schedule_gate(), transaction.scheduled[0][0].parts[0]
+            gate = self.schedule_gate()
+            if gate != gates.OPEN:
+                return gate, transaction.scheduled[0][0].parts[0]
         return gates.OPEN, None
 
     def schedule_gate(self) -> int:

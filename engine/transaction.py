@@ -29,9 +29,21 @@ class Transaction:
     An acknowledged delivery is HELD: its place in the window is free, so that a transaction may be larger than the
     window (ActiveMQ prefetchExtension; not with use-prefetch-extension false), and it stays in the consumer's ledger
     until COMMIT.
+    scheduled_count: of messages, one for each destination.
     """
 
-    __slots__ = ("client", "name", "limits", "sends", "scheduled", "accepted", "refused", "action_count", "size_bytes")
+    __slots__ = (
+        "client",
+        "name",
+        "limits",
+        "sends",
+        "scheduled",
+        "scheduled_count",
+        "accepted",
+        "refused",
+        "action_count",
+        "size_bytes",
+    )
 
     def __init__(self, client: Client, name: str, limits: TransactionLimits) -> None:
         self.client = client
@@ -39,6 +51,7 @@ class Transaction:
         self.limits = limits
         self.sends: list[tuple[Queue | Topic, Message]] = []
         self.scheduled: list[tuple[Delayed, Message]] = []
+        self.scheduled_count = 0
         self.accepted: list[Delivery] = []
         self.refused: list[tuple[Delivery, Refusal]] = []
         self.action_count = 0
@@ -52,6 +65,7 @@ class Transaction:
     def add_scheduled(self, delayed: Delayed, message: Message) -> None:
         """Raises: TransactionError past the limits."""
         self._count(len(delayed.parts), message.size * len(delayed.parts))
+        self.scheduled_count += len(delayed.parts)
         self.scheduled.append((delayed, message))
 
     def add_accepted(self, deliveries: list[Delivery]) -> None:
@@ -90,6 +104,7 @@ class Transaction:
                     delivery.lane.queue.unlist_consumer(consumer)
         self.sends = []
         self.scheduled = []
+        self.scheduled_count = 0
         self.accepted = []
         self.refused = []
         return held

@@ -135,8 +135,10 @@ class Scheduler(TimerTarget):
     def require_room(self, count: int) -> None:
         """Raises: LimitReached."""
         if len(self.pending) + count > self.limits.count:
+            more = f", {count} more are to be" if count > 1 else ""
             raise LimitReached(
-                f"{len(self.pending)} messages are scheduled, allowed are {self.limits.count} (schedule.max-count)"
+                f"{len(self.pending)} messages are scheduled{more}, allowed are {self.limits.count} "
+                "(schedule.max-count)"
             )
 
     def open(self) -> None:

@@ -104,7 +104,7 @@ class Sending:
         transaction = self.transactions.take(frame)
         addresses = self.parking.addresses
         try:
-            gate, destination = self.broker.flow.commit_refusal(transaction)
+            gate, destination = self.broker.commit_refusal(transaction)
         except EngineError:
             self.broker.abort(transaction)
             raise

@@ -184,7 +184,7 @@ class Transactions:
         broker = self.connection.broker
         transaction = waiting.one.transaction
         try:
-            gate, destination = broker.flow.commit_refusal(transaction)
+            gate, destination = broker.commit_refusal(transaction)
         except EngineError as error:  # an address fails what it has no room for
             self._refuse(waiting, error)
             return

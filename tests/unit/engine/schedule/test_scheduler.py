@@ -8,7 +8,7 @@ from engine.destination import SCHEDULE_QUEUE, TEMP_QUEUE
 from engine.errors import InvalidDestination, LimitReached
 from engine.message import PERSISTENT
 from engine.ports import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
-from engine.schedule.delayed import delayed
+from engine.schedule.delayed import Delayed, delayed
 from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
 from engine.schedule.read_ahead import AHEAD_BYTES, LATEST_MS, PAUSE_MS
 from engine.schedule.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, FIRE_MESSAGES, RETRY_MS, TICK_MS
@@ -299,6 +299,47 @@ def test_there_is_room_for_so_many(client: FakeClient, world: EngineWorld) -> No
     ):
         with pytest.raises(LimitReached, match=r"2 messages are scheduled, allowed are 2 \(schedule.max-count\)"):
             send()
+
+
+def scheduling(client: FakeClient, world: EngineWorld, *targets: Delayed) -> Transaction:
+    """Return a transaction that has scheduled one message for each."""
+    transaction = Transaction(client, "t", TransactionLimits())
+    for target in targets:
+        world.broker.send_in(transaction, target, world.message(target, b"in"))
+    return transaction
+
+
+def test_a_transaction_asks_for_room_with_all_that_it_schedules(client: FakeClient, world: EngineWorld) -> None:
+    world.broker.scheduler.limits = ScheduleLimits(count=2)
+    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    transaction = scheduling(client, world, target, target)
+    with pytest.raises(LimitReached, match=r"schedule.max-count"):
+        world.broker.send_in(transaction, target, world.message(target, b"x"))
+    assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
+    schedule(world, b"another's", Plan(delay_ms=1_000))
+    with pytest.raises(
+        LimitReached, match=r"1 messages are scheduled, 2 more are to be, allowed are 2 \(schedule.max-count\)"
+    ):
+        world.broker.commit_refusal(transaction)
+
+
+def test_a_commit_that_schedules_does_not_wait_for_the_address_of_others(client: FakeClient) -> None:
+    world = EngineWorld(address("full", full__max_size_messages=1, full__address_full_policy="BLOCK"))
+    world.send(b"x", to="full")
+    assert world.try_send(b"y", "full") == gates.ADDRESS_FULL
+    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    assert world.broker.commit_refusal(scheduling(client, world, target)) == (gates.OPEN, None)
+
+
+def test_a_commit_schedules_for_what_is_there_by_then(client: FakeClient, world: EngineWorld) -> None:
+    destinations = world.broker.destinations
+    temporary = world.broker.open_temporary(client, TEMP_QUEUE)
+    target = delayed(Composite([destinations.queue("q"), temporary]), Plan(delay_ms=1_000))
+    transaction = scheduling(client, world, target)
+    destinations.remove(destinations.queues["q"])
+    world.broker.close_temporary(temporary)
+    world.broker.commit(transaction)
+    assert world.broker.scheduler.counts == {destinations.queues["q"].destination_id: 1}
 
 
 def test_a_disk_that_refuses_holds_back_both_ways(world: EngineWorld, client: FakeClient) -> None:
