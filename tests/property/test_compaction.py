@@ -8,6 +8,7 @@ sound; and a query by key finds every message that is pending.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -17,10 +18,9 @@ from engine.destination import QUEUE, TOPIC
 from engine.message import KEYED, PERSISTENT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.query import Bounds, StoreQuery
-from engine.store.settings import StoreSettings
 from engine.store.verify import verify
 from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome, lane
+from tests.support.store_home import THINNING, FileHome, lane
 
 NAMES = ("orders", "news")
 STEPS = st.lists(
@@ -41,14 +41,13 @@ class Life:
 
     def __init__(self, retention_bytes: int, percent: int) -> None:
         self.home = FileHome(
-            StoreSettings(
-                segment_bytes=8192,
+            replace(
+                THINNING,
                 index_slots=3,
                 index_entries=40,
                 retention_bytes=retention_bytes,
                 retention_interval_ms=500,
                 compaction_live_percent=percent,
-                compaction_min_age_ms=0,
                 compaction_interval_ms=200,
             )
         )
@@ -103,8 +102,7 @@ class Life:
         return [entry for entry in range(len(self.sent[name])) if entry not in self.settled[name]]
 
     def wait(self, _: str, milliseconds: int) -> None:
-        for _turn in range(milliseconds // 100):
-            self.home.pass_time(100)
+        self.home.pass_by(milliseconds)
 
     def restart(self, how: str, deleted: int) -> None:
         """deleted: 1 the index, 2 the consume queues, 3 both."""

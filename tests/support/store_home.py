@@ -14,6 +14,15 @@ from tests.support.left_behind import HOMES
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
 
 UNLIMITED = 1 << 40
+# What nobody needs is past its retention at once, and full segments are looked at each second.
+THINNING = StoreSettings(
+    segment_bytes=8192,
+    retention_bytes=0,
+    retention_interval_ms=1_000,
+    compaction_live_percent=60,
+    compaction_min_age_ms=0,
+    compaction_interval_ms=1_000,
+)
 
 
 class Home(ABC):
@@ -109,6 +118,11 @@ class FileHome(Home):
         """Let timers fire and workers do what they lead to."""
         self.timers.advance(milliseconds)
         self.workers.run_all()
+
+    def pass_by(self, milliseconds: int) -> None:
+        """Likewise in small steps: one thing after the other gets its turn."""
+        for _ in range(milliseconds // 100):
+            self.pass_time(100)
 
 
 class MemoryHome(Home):

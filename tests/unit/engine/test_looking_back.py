@@ -9,29 +9,18 @@ from engine.destination import TOPIC
 from engine.options import SubscribeOptions
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.segment import load_segment
-from engine.store.settings import StoreSettings
 from engine.store.verify import verify
 from tests.support.engine_world import MIB
 from tests.support.fakes import FakeClient
-from tests.support.store_home import FileHome
+from tests.support.store_home import THINNING, FileHome
 
-INTERVAL_MS = 1_000
 SENT = 300
 ALIVE = 7
 
 
 def _thinned() -> FileHome:
     """Return a store with a topic of which one message is left in its sparse segments."""
-    home = FileHome(
-        StoreSettings(
-            segment_bytes=8192,
-            retention_bytes=0,
-            retention_interval_ms=INTERVAL_MS,
-            compaction_live_percent=60,
-            compaction_min_age_ms=0,
-            compaction_interval_ms=INTERVAL_MS,
-        )
-    )
+    home = FileHome(THINNING)
     topic = home.store.open_destination(TOPIC, "news")
     early = home.store.open_subscription(topic, "early", {"client_id": "c", "name": "early"})
     sizes: list[int] = []
@@ -41,8 +30,7 @@ def _thinned() -> FileHome:
     for first, end in ((0, ALIVE), (ALIVE + 1, SENT)):
         home.store.settle(early, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, end - first, 0, 0, sizes[first:end])])
     home.flush()
-    for _ in range(40):
-        home.pass_time(100)
+    home.pass_by(4_000)
     names = [path.rpartition("/")[2] for path in home.files.paths(".log")]
     assert load_segment(home.files, "data/commitlog", names[0])[0].is_sparse
     home.stop()

@@ -7,25 +7,14 @@ from pathlib import Path
 from engine.destination import QUEUE
 from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, Range
 from engine.store.biography import FAILED, SENT, biography
-from engine.store.settings import StoreSettings
 from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store_home import THINNING, FileHome
 
-INTERVAL_MS = 1_000
 ALIVE = 5
 
 
 def test_records_about_others_that_are_gone_do_not_hide_its_own(tmp_path: Path) -> None:
-    home = FileHome(
-        StoreSettings(
-            segment_bytes=8192,
-            retention_bytes=0,
-            retention_interval_ms=INTERVAL_MS,
-            compaction_live_percent=60,
-            compaction_min_age_ms=0,
-            compaction_interval_ms=INTERVAL_MS,
-        )
-    )
+    home = FileHome(THINNING)
     queue = home.store.open_destination(QUEUE, "orders")
     for entry in range(300):
         (sent,) = home.send(queue, 1)
@@ -34,8 +23,7 @@ def test_records_about_others_that_are_gone_do_not_hide_its_own(tmp_path: Path) 
         if entry == 100:
             home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, ALIVE, 1, 1)])
         home.flush()
-    for _ in range(40):
-        home.pass_time(100)
+    home.pass_by(4_000)
     (alive,) = home.page(queue, 4, ALIVE, 1).messages
     reader = copy_to(tmp_path, home.files)
     assert sum(segment.is_sparse for segment in reader.segments) > 3

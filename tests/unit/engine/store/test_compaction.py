@@ -21,7 +21,6 @@ from engine.store.catalog import read_catalog
 from engine.store.query import Bounds, StoreQuery
 from engine.store.reader import StoreReader
 from engine.store.segment import Segment, load_segment
-from engine.store.settings import StoreSettings
 from engine.store.space import space_of
 from engine.store.thinning import Choice, Kept, Thinning
 from engine.store.verify import verify
@@ -29,7 +28,7 @@ from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from tests.support.faulty_files import Crashed
 from tests.support.store_copy import copy_to
-from tests.support.store_home import UNLIMITED, FileHome, lane
+from tests.support.store_home import THINNING, UNLIMITED, FileHome, lane
 
 INTERVAL_MS = 1_000
 HOUR_MS = 3_600_000
@@ -44,15 +43,13 @@ def home_with(
     index_slots: int = 0,
 ) -> FileHome:
     return FileHome(
-        StoreSettings(
-            segment_bytes=8192,
+        replace(
+            THINNING,
             retention_time_ms=time_ms,
             retention_bytes=octets,
-            retention_interval_ms=INTERVAL_MS,
             compaction_live_percent=percent,
             compaction_min_age_ms=min_age_ms,
             compaction_bytes_per_second=bytes_per_second,
-            compaction_interval_ms=INTERVAL_MS,
             index_slots=index_slots,
         )
     )
@@ -82,8 +79,7 @@ def filled(home: FileHome, alive: int = 5) -> tuple[int, int]:
 
 
 def pass_by(home: FileHome, milliseconds: int = 4 * INTERVAL_MS) -> None:
-    for _ in range(milliseconds // 100):
-        home.pass_time(100)
+    home.pass_by(milliseconds)
 
 
 def loaded(home: FileHome) -> list[Segment]:

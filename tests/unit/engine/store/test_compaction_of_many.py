@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.destination import QUEUE
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.compaction import LANES_AT_ONCE
 from engine.store.segment import load_segment
-from engine.store.settings import StoreSettings
-from tests.support.store_home import FileHome, message
-
-INTERVAL_MS = 1_000
+from tests.support.store_home import THINNING, FileHome, message
 
 
 def settle(home: FileHome, queue: int, size: int, count: int = 1) -> None:
@@ -22,16 +21,7 @@ def is_sparse(home: FileHome) -> bool:
 
 
 def test_what_is_settled_between_two_turns_of_a_look_waits_until_that_is_durable() -> None:
-    home = FileHome(
-        StoreSettings(
-            segment_bytes=1 << 18,
-            retention_bytes=0,
-            retention_interval_ms=INTERVAL_MS,
-            compaction_live_percent=60,
-            compaction_min_age_ms=0,
-            compaction_interval_ms=INTERVAL_MS,
-        )
-    )
+    home = FileHome(replace(THINNING, segment_bytes=1 << 18))
     filling = home.store.open_destination(QUEUE, "filling")
     queues = [home.store.open_destination(QUEUE, f"q{number}") for number in range(LANES_AT_ONCE)]
     for queue in queues:
@@ -43,13 +33,11 @@ def test_what_is_settled_between_two_turns_of_a_look_waits_until_that_is_durable
     settle(home, filling, home.send(filling, 1, 200)[0].size, 1_001)
     home.flush()
     assert len(home.files.paths(".log")) > 1
-    home.pass_time(INTERVAL_MS)
+    home.pass_time(THINNING.compaction_interval_ms)
     settle(home, queues[-1], sent.size)
     home.store.write()
-    for _ in range(20):
-        home.pass_time(100)
+    home.pass_by(2_000)
     assert not is_sparse(home)
     home.flush()
-    for _ in range(20):
-        home.pass_time(100)
+    home.pass_by(2_000)
     assert is_sparse(home)

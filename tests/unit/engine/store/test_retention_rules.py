@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from engine.store.space import space_of
 from engine.store.verify import verify
 from engine.store.watermarks import read_watermarks, write_watermark
 from tests.support.store_copy import copy_to
-from tests.support.store_home import FileHome
+from tests.support.store_home import THINNING, FileHome
 from tests.support.store_world import START_WALL_MS
 
 INTERVAL_MS = 1_000
@@ -45,15 +46,7 @@ class PolicyHome(FileHome):
     def __init__(self, policies: Policies, time_ms: int = HOUR_MS, percent: int = 0) -> None:
         self.policies = policies
         super().__init__(
-            StoreSettings(
-                segment_bytes=8192,
-                retention_time_ms=time_ms,
-                retention_bytes=1 << 50,
-                retention_interval_ms=INTERVAL_MS,
-                compaction_live_percent=percent,
-                compaction_min_age_ms=0,
-                compaction_interval_ms=INTERVAL_MS,
-            )
+            replace(THINNING, retention_time_ms=time_ms, retention_bytes=1 << 50, compaction_live_percent=percent)
         )
 
     def open(self) -> Store:
