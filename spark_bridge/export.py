@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import ClassVar, Final
@@ -20,10 +20,11 @@ from engine.errors import PenstockError, RangeGone
 from engine.store.reader import StoreReader
 from engine.store.watermarks import write_watermark
 from spark_bridge import selection, session
-from spark_bridge.offsets import ExportedFile, Manifest, Target, check_continues
-from spark_bridge.parquet import write_partition
+from spark_bridge.offsets import Manifest, Target, check_continues
+from spark_bridge.parquet import Written, write_partition
 from spark_bridge.plan import Plan, make_plan
 from spark_bridge.records import Piece
+from spark_bridge.removed import Removed, removed_messages, sum_rows, tell
 
 WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.\w+|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE)
 PROGRESS_INTERVAL_S: Final = 0.2
@@ -38,7 +39,7 @@ class ExportFailed(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """skip_gone: go on with what is left where retention has dropped messages that were not exported yet."""
+    """skip_gone: go on with what is left where retention has removed messages that were not exported yet."""
 
     data: Path
     destination: str
@@ -52,6 +53,7 @@ class Request:
 class Result:
     """What one export added.  ``manifest`` is empty if there was nothing new.
 
+    gone_offset, removed: what retention was faster with, as in a manifest.
     note: what went wrong that does not matter to what was exported, "" for nothing.
     """
 
@@ -60,6 +62,8 @@ class Result:
     from_offset: int
     to_offset: int
     to_time_ms: int
+    gone_offset: int
+    removed: tuple[Removed, ...]
     rows: int
     bytes: int
     files: int
@@ -67,6 +71,15 @@ class Result:
     jvm_seconds: float = field(compare=False)
     export_seconds: float = field(compare=False)
     note: str = field(default="", compare=False)
+
+    def gone(self) -> str:
+        """Return in words what is not exported because retention had removed it, "" for nothing."""
+        told = []
+        if self.gone_offset < self.from_offset:
+            told.append(f"everything from log offset {self.gone_offset} to {self.from_offset}")
+        if self.removed:
+            told.append(tell(self.removed))
+        return ", ".join(told)
 
 
 def export(request: Request, shows_progress: bool = False, spark: SparkContext | None = None) -> Result:
@@ -94,7 +107,10 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             raise RangeGone(f"{error}; --skip-gone exports what is left") from None
         if start == end.offset:
             note = _tell_gateway(request, plan)
-            return Result(reader.store_id, str(chosen), start, start, end.time_ms, 0, 0, 0, "", 0.0, 0.0, note)
+            none = Result(reader.store_id, str(chosen), start, start, end.time_ms, start, (), 0, 0, 0, "", 0.0, 0.0)
+            return replace(none, note=note)
+        if exported_to is not None:  # the first export takes what is there
+            _check(request, removed_messages(reader, plan.destinations, start, plan.stop))
         planned = monotonic()
         if spark is None:
             scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
@@ -104,7 +120,14 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
         staging = target.staging(number)
         # What fails cleans up here, what is killed leaves it to the next export.
         started.callback(shutil.rmtree, staging, ignore_errors=True)
-        files = _run(spark, plan, staging, shows_progress)
+        written = _run(spark, plan, staging, shows_progress)
+        files = [file for each in written for file in each.files]
+        removed: tuple[Removed, ...] = ()
+        if exported_to is not None:
+            # Once more, as retention goes on: what the tasks have found counts.
+            rows = sum_rows(each.rows for each in written)
+            removed = removed_messages(StoreReader(reader.directory), plan.destinations, start, plan.stop, rows)
+            _check(request, removed)
         manifest = Manifest(
             number=number,
             store_id=reader.store_id,
@@ -116,6 +139,7 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             created_ms=time_ns() // 1_000_000,
             staging=staging.name,
             files=tuple(files),
+            removed=removed,
         )
         path = target.commit(manifest)
         return Result(
@@ -124,6 +148,8 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             from_offset=start,
             to_offset=end.offset,
             to_time_ms=end.time_ms,
+            gone_offset=wanted,
+            removed=removed,
             rows=manifest.rows,
             bytes=manifest.bytes,
             files=len(files),
@@ -131,6 +157,13 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             jvm_seconds=round(jvm_seconds, 3),
             export_seconds=round(monotonic() - began - jvm_seconds, 3),
             note=_tell_gateway(request, plan),
+        )
+
+
+def _check(request: Request, removed: tuple[Removed, ...]) -> None:
+    if removed and not request.skip_gone:
+        raise RangeGone(
+            f"retention has removed what was not exported yet: {tell(removed)}; --skip-gone exports what is left"
         )
 
 
@@ -151,7 +184,7 @@ def _tell_gateway(request: Request, plan: Plan) -> str:
     return ""
 
 
-def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -> list[ExportedFile]:
+def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -> list[Written]:
     """Let Spark's workers write the range to the staging directory, under the names that the files will keep.
 
     A name tells range and task, so that whatever runs twice gives the same file.
@@ -159,20 +192,20 @@ def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -
     prefix = f"{plan.start:020}-{plan.stop:020}"
     shared = spark.broadcast(plan)
 
-    def task(numbered: tuple[int, list[Piece]]) -> list[ExportedFile]:
+    def task(numbered: tuple[int, list[Piece]]) -> Written:
         number, pieces = numbered
         return write_partition(shared.value, pieces, staging, f"{prefix}-{number:05}.parquet")
 
     with _Watch(spark, plan.stop - plan.start, shows_progress):
         try:
             tasks = spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
-            written = tasks.map(task).collect()
+            written: list[Written] = tasks.map(task).collect()
         except Py4JError as error:
             said = WORKER_ERROR.findall(str(error))
             raise ExportFailed(said[0] if said else str(error)) from error
         finally:
             shared.destroy()
-    return [file for files in written for file in files]
+    return written
 
 
 class _Watch:

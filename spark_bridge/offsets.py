@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from engine.errors import PenstockError, StoreError
+from spark_bridge.removed import Removed
 
 FORMAT: Final = 1
 FOLDER: Final = "_penstock"  # Spark and Arrow skip names that begin with an underscore
@@ -68,6 +69,7 @@ class Manifest:
     created_ms: int
     staging: str
     files: tuple[ExportedFile, ...]
+    removed: tuple[Removed, ...] = ()
     format: int = FORMAT
 
     @property
@@ -200,6 +202,7 @@ def _manifest(path: Path) -> Manifest:
             read["created_ms"],
             read["staging"],
             files,
+            tuple(Removed(**each) for each in read.get("removed", [])),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise TargetError(f"{path} is not a manifest: {error!r}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from spark_bridge.arrays import from_numpy, to_numpy
 from spark_bridge.offsets import ExportedFile
 from spark_bridge.plan import Plan, read_pieces
 from spark_bridge.records import Piece
+from spark_bridge.removed import Rows
 from spark_bridge.schema import ARROW_SCHEMA
 
 PARTITION_COLUMNS: Final = ("destination", "date")
@@ -45,20 +47,29 @@ SPECIAL: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 DIRECTORY_MAX_BYTES: Final = 200  # file systems allow 255
 
 
-def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name: str) -> list[ExportedFile]:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one task has written, and how much of each destination it found in each segment."""
+
+    files: list[ExportedFile]
+    rows: Rows
+
+
+def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name: str) -> Written:
     """Write the messages of ``pieces`` to ``destination=.../date=.../<file_name>`` under ``directory``, synced.
 
     A file has its name only when it is whole: should Spark run a task twice, the same files come out.
     """
     writers: dict[str, _Writer] = {}
+    rows: Rows = {}
     try:
-        for batch in read_pieces(plan, pieces):
-            for path, rows in _by_directory(batch):
+        for batch in read_pieces(plan, pieces, rows=rows):
+            for path, part in _by_directory(batch):
                 writer = writers.get(path)
                 if writer is None:
                     writer = writers[path] = _Writer(directory, f"{path}/{file_name}")
-                writer.add(rows)
-        return [writer.finish() for _, writer in sorted(writers.items())]
+                writer.add(part)
+        return Written([writer.finish() for _, writer in sorted(writers.items())], rows)
     finally:
         for writer in writers.values():
             writer.close()

@@ -17,9 +17,10 @@ import pyarrow as pa
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.catalog import Catalog, read_catalog
-from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, lanes, open_segment, scan_piece
+from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, lanes, scan_piece
 from spark_bridge.columns import record_batch
 from spark_bridge.records import Block, Int64s, Piece, batches, check_block, lane_entries, read_block
+from spark_bridge.removed import Rows, is_sparse
 from spark_bridge.selection import Selection
 from spark_bridge.settlements import Ranges, Settled, by_lane, ranges_of
 from spark_bridge.subscriptions import Subscriber, label
@@ -178,8 +179,13 @@ def _ranges_of_records(records: list[Record]) -> Ranges:
     return ranges_of(Block(octets, np.cumsum(sizes) - sizes, sizes))
 
 
-def read_pieces(plan: Plan, pieces: list[Piece], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of one partition in the order of the log."""
+def read_pieces(
+    plan: Plan, pieces: list[Piece], batch_rows: int = BATCH_ROWS, rows: Rows | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of one partition in the order of the log.
+
+    rows: takes how many these were of each destination in each segment.
+    """
     # Each subscription adds an element to the maps of its topic's messages.
     most = max((len(of_topic) for of_topic in plan.subscribers.values()), default=0)
     batch_rows = max(1, batch_rows // (1 + most // SUBSCRIBERS_A_ROW))
@@ -189,6 +195,11 @@ def read_pieces(plan: Plan, pieces: list[Piece], batch_rows: int = BATCH_ROWS) -
             block, found = read_block(piece.segment, offsets[batch], sizes[batch])
             check_block(block, piece.segment, found, layout.MESSAGE, plan.verify)
             if len(found):
+                if rows is not None:
+                    numbers, counts = np.unique(block.u32(12), return_counts=True)
+                    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+                        key = (piece.segment.base, number)
+                        rows[key] = rows.get(key, 0) + count
                 yield record_batch(block, plan.store_id, plan.destinations, plan.settled, plan.subscribers)
 
 
@@ -205,15 +216,6 @@ def _indexed(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
     return entries["offset"][order].astype(np.int64), entries["size"][order].astype(np.int64)
 
 
-def _is_sparse(segment: Segment) -> bool:
-    """Return whether records have been taken out of a segment, perhaps since the plan was made."""
-    file = open_segment(segment)
-    try:
-        return file.runs is not None
-    finally:
-        file.close()
-
-
 def _scanned(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
     offsets: list[int] = []
     sizes: list[int] = []
@@ -223,6 +225,6 @@ def _scanned(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
             offsets.append(record.offset)
             sizes.append(len(record.data))
         end = record.end()
-    if end < piece.stop and not _is_sparse(piece.segment):
+    if end < piece.stop and not is_sparse(piece.segment):
         raise StoreCorrupt(f"{piece.segment.path.name}: records end at log offset {end}, {piece.stop} was expected")
     return np.array(offsets, dtype=np.int64), np.array(sizes, dtype=np.int64)

@@ -109,6 +109,23 @@ def lane_entries(directory: Path, destination_id: int, priority: int, start: int
     return np.concatenate(found) if found else np.empty(0, dtype=ENTRY_DTYPE)
 
 
+def entries_at(directory: Path, destination_id: int, priority: int, first: int, end: int) -> Entries:
+    """Return the entries ``first`` to ``end`` (excluded) of one consume queue; zeros where there are none."""
+    found: Entries = np.zeros(end - first, dtype=ENTRY_DTYPE)
+    for file in entry_files(directory, destination_id, priority):
+        low, high = max(first, file.first), min(end, file.first + file.count)
+        if low >= high:
+            continue
+        try:
+            with open(file.path, "rb") as stream:
+                stream.seek((low - file.first) * layout.ENTRY_BYTES)
+                read = np.frombuffer(stream.read((high - low) * layout.ENTRY_BYTES), dtype=ENTRY_DTYPE)
+        except FileNotFoundError:  # dropped by retention
+            continue
+        found[low - first : low - first + len(read)] = read
+    return found
+
+
 def _entries_between(descriptor: int, file: EntryFile, start: int, stop: int) -> Entries:
     def offset_at(index: int) -> int:
         octets = os.pread(descriptor, 8, index * layout.ENTRY_BYTES)

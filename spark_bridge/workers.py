@@ -32,6 +32,7 @@ WORKER_MODULES: Final = (
     "spark_bridge/parquet.py",
     "spark_bridge/plan.py",
     "spark_bridge/records.py",
+    "spark_bridge/removed.py",
     "spark_bridge/schema.py",
     "spark_bridge/selection.py",
     "spark_bridge/settlements.py",

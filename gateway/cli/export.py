@@ -36,7 +36,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--to", metavar="DIR", required=True, help="directory of the Parquet files")
     parser.add_argument("--master", default="local[2]", help="Spark master (default: %(default)s)")
     parser.add_argument(
-        "--skip-gone", action="store_true", help="go on where retention has dropped what was not exported yet"
+        "--skip-gone",
+        action="store_true",
+        help="go on where retention has removed what was not exported yet, and say what that was",
     )
     parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
@@ -85,9 +87,10 @@ def summary(result: Result, target: str) -> str:
     until = datetime.fromtimestamp(result.to_time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     if not result.manifest:
         return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
+    gone = f"\nnot exported, for retention had removed it: {result.gone()}" if result.gone() else ""
     return (
         f"{result.rows} messages of {result.destination} in {result.files} files, "
         f"{result.bytes / 1024 / 1024:.1f} MiB, added to {target}\n"
         f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}\n"
-        f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark"
+        f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark{gone}"
     )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -21,17 +22,21 @@ import pyarrow.dataset as ds
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from engine.destination import TOPIC
+from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone
+from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store import format as layout
 from engine.store.files import RealFiles
 from engine.store.watermarks import read_watermarks
+from gateway.cli.export import summary
 from spark_bridge import source
 from spark_bridge.export import ExportFailed, Request, Result, export
 from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
-from spark_bridge.offsets import TargetError
+from spark_bridge.offsets import Target, TargetError
 from spark_bridge.session import start
 from tests.support.sample_store import SampleStore
+from tests.support.store_copy import copy_to
+from tests.support.store_home import THINNING, FileHome
 
 ROOT = Path(__file__).parents[3]
 START_LIMIT_S = 120
@@ -176,7 +181,48 @@ def test_what_retention_dropped_is_named_and_can_be_skipped(
         export(Request(store.directory, "orders", tmp_path / "out"), spark=spark)
     result = export(Request(store.directory, "orders", tmp_path / "out", skip_gone=True), spark=spark)
     assert result.from_offset == store.first_offset
-    assert json.loads(Path(result.manifest).read_text())["gone_offset"] < store.first_offset
+    gone_offset = json.loads(Path(result.manifest).read_text())["gone_offset"]
+    assert gone_offset < store.first_offset
+    assert f"everything from log offset {gone_offset} to {store.first_offset}" in summary(result, "out")
+
+
+def test_what_retention_took_out_of_a_segment_is_counted_and_can_be_skipped(
+    tmp_path: Path, spark: SparkContext
+) -> None:
+    home = FileHome(THINNING)
+    queue = home.store.open_destination(QUEUE, "orders")
+    sent = home.send(queue, 50)
+    home.flush()
+    first_reader = copy_to(tmp_path / "monday", home.files)
+    target = tmp_path / "out"
+    assert export(Request(first_reader.directory, "orders", target), spark=spark).rows == 50
+    for _ in range(30):
+        sent += home.send(queue, 10)
+        home.flush()
+    sizes = [each.size for each in sent]
+    for first, end in ((0, 60), (61, 350)):
+        home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, end - first, 0, sum(sizes[first:end]))])
+    home.flush()
+    home.pass_by(4_000)
+    data = copy_to(tmp_path / "sunday", home.files).directory
+    with pytest.raises(
+        RangeGone, match=r"not exported yet: (\d+) messages of queue://orders .*; --skip-gone"
+    ) as failed:
+        export(Request(data, "orders", target), spark=spark)
+    assert len(list(target.glob("_penstock/manifest-*"))) == 1
+    result = export(Request(data, "orders", target, skip_gone=True), spark=spark)
+    (removed,) = result.removed
+    assert str(removed) in str(failed.value)
+    assert removed.messages + result.rows == 300
+    assert result.rows < 100
+    assert sent[60].log_offset in seen(target)
+    assert f"not exported, for retention had removed it: {removed}" in summary(result, "out")
+    manifest = json.loads(Path(result.manifest).read_text())
+    assert manifest["removed"] == [asdict(removed)]
+    assert manifest["gone_offset"] == manifest["from_offset"]
+    assert Target(target).manifests()[-1].removed == (removed,)
+    # What the first export into a directory finds is all that it can have.
+    assert export(Request(data, "orders", tmp_path / "anew"), spark=spark).removed == ()
 
 
 def test_another_destination_needs_another_directory(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:

@@ -41,7 +41,7 @@ def test_one_file_for_each_destination_and_day(store: SampleStore, tmp_path: Pat
         store.now_ms += DAY_MS // 10
     store.publish(is_clean=True)
     plan = make_plan(StoreReader(store.directory), parse(">"))
-    files = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet")
+    files = write_partition(plan, plan.partitions[0], tmp_path / "out", "x.parquet").files
     assert sum(file.rows for file in files) == 30
     assert {file.path.split("/")[0] for file in files} == {
         "destination=queue%3A%2F%2Fa",
@@ -87,7 +87,7 @@ from spark_bridge.parquet import write_partition
 from spark_bridge.plan import make_plan
 from spark_bridge.selection import parse
 plan = make_plan(StoreReader(sys.argv[1]), parse(">"))
-assert sum(file.rows for file in write_partition(plan, plan.partitions[0], Path(sys.argv[2]), "x.parquet")) == 2
+assert sum(file.rows for file in write_partition(plan, plan.partitions[0], Path(sys.argv[2]), "x.parquet").files) == 2
 assert "pandas" not in sys.modules
 """
 

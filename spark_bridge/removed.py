@@ -1,0 +1,151 @@
+"""What retention has taken out of the log before it was exported: counted, so that nobody takes it for never sent.
+
+Segments open with snapshots, which say how long each lane was: so many messages were sent between two of them.  What a
+sparse segment in between does not hold of these was removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from engine.destination import uri
+from engine.errors import StoreCorrupt
+from engine.store import format as layout
+from engine.store.reader import DestinationInfo, Segment, StoreReader, open_segment, scan_piece
+from spark_bridge.records import entries_at
+
+TOLD_MAX: Final = 3
+
+Rows = dict[tuple[int, int], int]  # by base of a segment and number of a destination: messages
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Messages of one destination that stood somewhere between two log offsets."""
+
+    destination: str
+    messages: int
+    from_offset: int
+    to_offset: int
+
+    def __str__(self) -> str:
+        noun = "message" if self.messages == 1 else "messages"
+        return f"{self.messages} {noun} of {self.destination} (log offsets {self.from_offset} to {self.to_offset})"
+
+
+def removed_messages(
+    reader: StoreReader, chosen: Mapping[int, DestinationInfo], start: int, stop: int, rows: Rows | None = None
+) -> tuple[Removed, ...]:
+    """Return what is missing of the chosen destinations from ``start`` to ``stop``, those with most of it first.
+
+    rows: what an export has read of each segment; what the segments hold now unless given.
+    Where consume queues were made again after messages had been removed, what stood before ``start`` in its segment
+    cannot always be told from what stood behind it, and is counted.
+    Raises: RangeGone, StoreCorrupt.
+    """
+    found: dict[int, Removed] = {}
+    for group, following in _groups(reader.segments):
+        low, high = max(start, group[0].base), following.base
+        if low >= high or high > stop or not any(map(is_sparse, group)):
+            continue
+        sent = _sent(reader, group[0], following, chosen, low)
+        if not sent:
+            continue
+        there = _held(group, low) if rows is None else rows
+        for number, count in sent.items():
+            lost = count - sum(there.get((segment.base, number), 0) for segment in group)
+            if lost > 0:
+                known = found.get(number)
+                name = uri(chosen[number].kind, chosen[number].name)
+                found[number] = Removed(
+                    name, lost + (known.messages if known else 0), known.from_offset if known else low, high
+                )
+    return tuple(sorted(found.values(), key=lambda each: (-each.messages, each.destination)))
+
+
+def is_sparse(segment: Segment) -> bool:
+    """Return whether records have been taken out of a segment by now."""
+    file = open_segment(segment)
+    try:
+        return file.runs is not None
+    finally:
+        file.close()
+
+
+def sum_rows(parts: Iterable[Rows]) -> Rows:
+    """Return what several tasks have read."""
+    total: Rows = {}
+    for part in parts:
+        for key, count in part.items():
+            total[key] = total.get(key, 0) + count
+    return total
+
+
+def tell(removed: Sequence[Removed]) -> str:
+    """Return in words what was removed, of the destinations that lost most."""
+    told = ", ".join(map(str, removed[:TOLD_MAX]))
+    others = removed[TOLD_MAX:]
+    if not others:
+        return told
+    return f"{told}, and {sum(each.messages for each in others)} of {len(others)} other destinations"
+
+
+def _groups(segments: list[Segment]) -> Iterator[tuple[list[Segment], Segment]]:
+    """Yield segments from one with a snapshot up to the next one with a snapshot, and that one."""
+    group: list[Segment] = []
+    for segment in segments:
+        if segment.base < segment.limit and not segment.is_continuation:
+            if group:
+                yield group, segment
+            group = []
+        elif not group:
+            continue
+        group.append(segment)
+
+
+def _sent(
+    reader: StoreReader, segment: Segment, following: Segment, chosen: Mapping[int, DestinationInfo], low: int
+) -> dict[int, int]:
+    """Return by number how many messages of the chosen destinations were appended from ``low`` to ``following``."""
+    sent: dict[int, int] = {}
+    before = _tails(segment)
+    for (number, priority), end in _tails(following).items():
+        first = before.get((number, priority), 0)
+        if number not in chosen or first >= end:
+            continue
+        count = end - first
+        if low > segment.base:
+            offsets = entries_at(reader.directory, number, priority, first, end)["offset"]
+            known = np.flatnonzero((offsets > 0) & (offsets < min(low, reader.entries_offset)))
+            count -= int(known[-1]) + 1 if len(known) else 0
+        if count:
+            sent[number] = sent.get(number, 0) + count
+    return sent
+
+
+def _tails(segment: Segment) -> dict[tuple[int, int], int]:
+    """Return how long each lane was when ``segment`` began."""
+    record = next(scan_piece(segment, segment.base, segment.limit), None)
+    if record is None or record.type != layout.SNAPSHOT:
+        raise StoreCorrupt(f"{segment.path.name} does not open with a snapshot")
+    snapshot = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+    return {
+        (int(destination["id"]), int(lane["priority"])): int(lane["tail"])
+        for destination in snapshot["destinations"]
+        for lane in destination["lanes"]
+    }
+
+
+def _held(group: list[Segment], low: int) -> Rows:
+    rows: Rows = {}
+    for segment in group:
+        for record in scan_piece(segment, segment.base, segment.limit):
+            if record.type == layout.MESSAGE and record.offset >= low:
+                key = (segment.base, record.destination_id)
+                rows[key] = rows.get(key, 0) + 1
+    return rows
