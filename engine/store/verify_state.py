@@ -10,7 +10,7 @@ from engine.ports import OUTCOME_NAMES, Range
 from engine.store import format as layout
 from engine.store.findings import Note, Record
 from engine.store.snapshot import encode_snapshot, load_snapshot
-from engine.store.state import Lane, StoreState, compact_json
+from engine.store.state import Destination, Lane, StoreState, compact_json
 from engine.store.verify_index import IndexCheck
 
 GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
@@ -185,10 +185,7 @@ class StateCheck:
             for lane in destination.lanes:
                 key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
                 known, sizes = self._sizes.get(key, (lane.tail, array("I")))
-                needed = destination.first_needed(lane)
-                if lane.is_topic:
-                    # A subscription may begin where retention has been; it holds only what came after it.
-                    needed = max(needed, min([each.lane(lane.priority).counted_from for each in members], default=0))
+                needed = _first_needed(destination, lane)
                 if needed < known:
                     text = f"entry {needed} of {destination.name} is needed, the log begins with entry {known}"
                     self._note(self._directory, -1, text)
@@ -206,6 +203,20 @@ class StateCheck:
             if total != destination.live_bytes():
                 text = f"{destination.name} has {destination.live_bytes()} live bytes, its messages come to {total}"
                 self._note(self._directory, -1, text)
+
+
+def _first_needed(destination: Destination, lane: Lane) -> int:
+    """Return the first entry of a lane that must be there.
+
+    A subscription may begin where retention or compaction has been; it holds only what came after it.
+    """
+    if not lane.is_topic:
+        return destination.first_needed(lane)
+    first = lane.tail
+    for member in destination.holders.members:
+        held = max(member.first_needed(lane.priority, lane.tail), member.lane(lane.priority).counted_from)
+        first = min(first, held)
+    return first
 
 
 def _comparable(state: StoreState) -> dict[str, Any]:

@@ -361,6 +361,24 @@ def test_a_subscription_keeps_what_it_has_not_settled() -> None:
     assert home.store.live_bytes(topic) == size
 
 
+def test_a_subscription_that_looks_back_needs_nothing_of_what_was_taken_out() -> None:
+    home = home_with()
+    orders = home.store.open_destination(QUEUE, "orders")
+    home.send(orders, 1)  # which keeps the first segment
+    topic = home.store.open_destination(TOPIC, "news")
+    mail = home.store.open_subscription(topic, "mail", {})
+    size = fill(home, topic)
+    sizes = [size] * 200
+    home.store.settle(mail, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 200, 0, 0, sizes)])
+    home.flush()
+    pass_by(home)
+    home.store.open_subscription(topic, "screen", {}, {4: 0})
+    home.flush()
+    assert home.page(topic, 4, 0, 300).messages[0].queue_offset > 0
+    home.stop()
+    assert verify(home.files, "data").findings == []
+
+
 def test_what_was_asked_for_before_is_read_from_either_file() -> None:
     home = home_with()
     queue, _ = filled(home)
