@@ -6,7 +6,7 @@ import itertools
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, settings
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.left_behind import HOMES, MARKER, check_directory, check_homes
 from tests.support.long_run import LongRun
+
+HAS_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,15 +34,25 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(why): the store that the test leaves behind is not to be verified")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember for fixtures whether their test has failed."""
+    report = yield
+    if report.failed:
+        item.stash[HAS_FAILED] = True
+    return report
+
+
 @pytest.fixture(autouse=True)
 def _stores_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Verify every store that the test leaves behind, as ``tests.support.left_behind`` tells."""
+    # Asked for here, so that it goes after this: pytest removes the directory of a test that has passed.
+    directory = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
     if request.node.get_closest_marker(MARKER) is not None:
         HOMES.clear()
         return
     check_homes()
-    directory = request.node.funcargs.get("tmp_path")
     if directory is not None:
         check_directory(directory)
 
@@ -70,20 +82,25 @@ def gateway_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def start_gateway(gateway_directory: Path) -> Iterator[StartGateway]:
-    """A function that starts gateways; they end with the test."""
-    yield from _starter(gateway_directory)
+def start_gateway(request: pytest.FixtureRequest, gateway_directory: Path) -> Iterator[StartGateway]:
+    """A function that starts gateways; they end with the test, and what they stored is deleted if it has passed."""
+    homes: list[Path] = []
+    yield from _starter(gateway_directory, homes)
+    if not request.node.stash.get(HAS_FAILED, False):
+        for home in homes:
+            shutil.rmtree(home)
 
 
 @pytest.fixture(scope="session")
 def start_session_gateway(gateway_directory: Path) -> Iterator[StartGateway]:
-    yield from _starter(gateway_directory)
+    yield from _starter(gateway_directory, [])
 
 
 _numbers = itertools.count(1)
 
 
-def _starter(directory: Path) -> Iterator[StartGateway]:
+def _starter(directory: Path, homes: list[Path]) -> Iterator[StartGateway]:
+    """homes: where each gateway's files are, to be filled."""
     started: list[GatewayProcess] = []
 
     def start(
@@ -91,6 +108,7 @@ def _starter(directory: Path) -> Iterator[StartGateway]:
     ) -> GatewayProcess:
         home = directory / str(next(_numbers))
         home.mkdir()
+        homes.append(home)
         files = []
         for number, text in enumerate([config, *more] if config else []):
             files.append(home / f"{number}.config")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -26,13 +24,6 @@ AILING: Final = "tests.support.ailing_gateway"
 LIMIT_S: Final = 60.0
 MESSAGES: Final = 3_000
 SEGMENT: Final = "/commitlog/"
-
-
-def stands_still(ledger: Ledger) -> bool:
-    """Say whether no receipt comes for a second."""
-    with ledger.changed:
-        before = len(ledger.confirmed)
-        return not ledger.changed.wait_for(lambda: len(ledger.confirmed) > before, timeout=1.0)
 
 
 def reasons(gateway: GatewayProcess) -> list[str]:
@@ -64,7 +55,7 @@ def test_producers_wait_with_a_reason_and_go_on_without_a_restart(
     write_faults(gateway.data, fault)
     wait_until(lambda: gateway.get("/healthz")[0] == 503, "/healthz says 503", limit_s=LIMIT_S)
     assert reason in gateway.get("/healthz")[1]
-    wait_until(lambda: stands_still(ledger), "receipts on their way have come")
+    wait_until(lambda: ledger.stands_still(), "receipts on their way have come")
     stopped_at = len(ledger.confirmed)
     assert stopped_at < MESSAGES, "everything was confirmed before the disk failed"
     assert producer.is_alive(), f"the producer was refused instead of made to wait: {producer.failure!r}"
@@ -212,22 +203,8 @@ def test_a_start_that_the_disk_fails_says_so_and_the_next_one_finds_everything(
     ledger.check_end()
 
 
-@pytest.fixture
-def read_only_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system that nobody may write to."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root and mount(8) for a read-only tmpfs")
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m,ro", "tmpfs", str(place)]
-    mounted = subprocess.run(command, capture_output=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"may not mount a tmpfs here: {mounted.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], capture_output=True, check=True)
-
-
-def test_a_read_only_directory_is_refused_with_its_name(read_only_disk: Path) -> None:
+def test_a_read_only_directory_is_refused_with_its_name(mount_tmpfs: Callable[[str], Path]) -> None:
+    read_only_disk = mount_tmpfs("size=1m,ro")
     command = [sys.executable, "-m", "gateway", "run", "--data", str(read_only_disk / "data")]
     command += ["--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from engine.store.reader import StoreReader
-from tests.support import raw_stomp
+from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayFailed, GatewayProcess, StartGateway
 
 SEGMENT_HEADER_BYTES: Final = 4096
@@ -21,7 +21,7 @@ COUNT: Final = 50
 def killed(start_gateway: StartGateway, unique: Callable[[str], str]) -> tuple[GatewayProcess, str]:
     """A gateway that has confirmed COUNT messages and was killed, and the queue they are in."""
     queue = f"/queue/{unique('damaged')}"
-    gateway = start_gateway()
+    gateway = start_gateway(configurations.small_segments())
     client = raw_stomp.client(gateway)
     assert len(list(client.publish([(queue, BODY)] * COUNT))) == COUNT
     client.close()

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from tests.support import configurations
 from tests.support.gateway_process import StartGateway
@@ -20,33 +16,11 @@ FILLER_MIB = 32
 MESSAGES = 25_000  # of 1 KiB: more than fits beside the filler, less than fits without it
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of DISK_MIB."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root and mount(8) for a small tmpfs")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(place)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"may not mount a tmpfs here: {mounted.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], capture_output=True, check=True)
-
-
-def stands_still(ledger: Ledger) -> bool:
-    """Say whether no receipt comes for a second."""
-    with ledger.changed:
-        before = len(ledger.confirmed)
-        return not ledger.changed.wait_for(lambda: len(ledger.confirmed) > before, timeout=1.0)
-
-
 def test_full_disk_stops_producers_and_loses_nothing(
-    small_disk: Path, start_gateway: StartGateway, unique: Callable[[str], str]
+    mount_tmpfs: Callable[[str], Path], start_gateway: StartGateway, unique: Callable[[str], str]
 ) -> None:
     destination = f"/queue/{unique('full')}"
+    small_disk = mount_tmpfs(f"size={DISK_MIB}m")
     filler = small_disk / "filler"
     with filler.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, FILLER_MIB * 1024 * 1024)
@@ -56,7 +30,7 @@ def test_full_disk_stops_producers_and_loses_nothing(
     producer = Producer(gateway, destination, ledger, count=MESSAGES)
     wait_until(lambda: gateway.get("/healthz")[0] == 503, "/healthz says 503 on a full disk", limit_s=60.0)
     assert "No space left on device" in gateway.get("/healthz")[1]
-    wait_until(lambda: stands_still(ledger), "receipts on their way have come")
+    wait_until(lambda: ledger.stands_still(), "receipts on their way have come")
     assert producer.is_alive(), f"the producer was refused instead of made to wait: {producer.failure!r}"
     assert len(ledger.confirmed) < MESSAGES, "everything was confirmed: the disk was never full"
     assert gateway.get("/healthz")[0] == 503

@@ -6,8 +6,6 @@ import random
 import time
 from collections.abc import Callable
 
-import pytest
-
 from tests.support import configurations
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.traffic import Consumer, Ledger, Producer, join
@@ -15,12 +13,6 @@ from tests.support.traffic import Consumer, Ledger, Producer, join
 KILLS = 3
 KILLS_LONG = 50
 PROGRESS_LIMIT_S = 30.0
-
-
-@pytest.fixture
-def seed(pytestconfig: pytest.Config) -> int:
-    given = pytestconfig.getoption("--seed")
-    return int(given) if given is not None else random.SystemRandom().randrange(2**32)
 
 
 def await_progress(ledger: Ledger, confirmed: int, settled: int) -> None:

@@ -21,7 +21,7 @@ def refuse(gateway: GatewayProcess, queue: str) -> str:
 
 def test_attempts_are_counted_on_over_kills(start_gateway: StartGateway, unique: Callable[[str], str]) -> None:
     name = unique("poison")
-    gateway = start_gateway(configurations.quick_redelivery(maximum_redeliveries=2))
+    gateway = start_gateway(configurations.small_segments() + configurations.quick_redelivery(maximum_redeliveries=2))
     sender = raw_stomp.client(gateway)
     assert list(sender.publish([(f"/queue/{name}", b"poison")])) == [0]
     sender.close()

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.cli import exit_codes
 from protocols.stomp.frames import SEND, SUBSCRIBE
-from tests.support import raw_stomp
+from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import StartGateway
 from tests.support.waiting import wait_until
 
@@ -22,7 +22,7 @@ def test_more_than_memory_may_hold_waits_in_files_and_comes_in_order(
     start_gateway: StartGateway, unique: Callable[[str], str]
 ) -> None:
     destination = f"/queue/{unique('spilled')}"
-    gateway = start_gateway(SMALL_MEMORY)
+    gateway = start_gateway(configurations.small_segments() + SMALL_MEMORY)
     producer = raw_stomp.client(gateway)
     for number in range(COUNT):
         producer.send(SEND, [("destination", destination), ("n", str(number))], BODY)

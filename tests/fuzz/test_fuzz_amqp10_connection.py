@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Final
 
-import pytest
+from tests.support.amqp_vectors import VECTORS, is_value
+from tests.support.fuzzer import run_fuzzer
 
-TARGET = Path(__file__).with_name("fuzz_amqp10_connection.py")
-VECTORS = Path(__file__).parents[1] / "vectors" / "amqp10.json"
+RUNS: Final = 3_000
+RUNS_LONG: Final = 200_000
 
 
-def test_fuzz_amqp10_connection(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    if importlib.util.find_spec("atheris") is None:
-        pytest.skip("needs atheris, which has no wheel for this platform")
-    if subprocess.run([sys.executable, "-c", "import atheris"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("atheris is here but cannot be imported")
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    for vector in json.loads(VECTORS.read_text())["vectors"]:
-        if vector["group"] not in ("primitive", "message"):
-            (corpus / vector["id"]).write_bytes(b"\0" + bytes.fromhex(vector["hex"]))
-    runs = 200_000 if request.config.getoption("--long", default=False) else 3_000
-    command = [sys.executable, str(TARGET), f"-runs={runs}", "-max_len=512", "-seed=1", "-rss_limit_mb=1024"]
-    done = subprocess.run(
-        [*command, f"-artifact_prefix={tmp_path}/", str(corpus)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+def test_fuzz_amqp10_connection(is_long: bool, tmp_path: Path) -> None:
+    corpus = {vector["id"]: b"\0" + bytes.fromhex(vector["hex"]) for vector in VECTORS if not is_value(vector)}
+    run_fuzzer("fuzz_amqp10_connection", RUNS_LONG if is_long else RUNS, corpus, tmp_path)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
 from pathlib import Path
+from typing import Final
 
-import pytest
+from tests.support.fuzzer import run_fuzzer
 
-TARGET = Path(__file__).with_name("fuzz_stomp_codec.py")
-DICTIONARY = Path(__file__).with_name("stomp.dict")
+RUNS: Final = 20_000
+RUNS_LONG: Final = 500_000
+DICTIONARY: Final = Path(__file__).with_name("stomp.dict")
 
 # Where a fuzzer needs luck to get: whole frames, each way through the decoder.
-SEEDS = [
+SEEDS: Final = [
     b"\2\0\0SEND\ndestination:/queue/a\ncontent-length:2\nreceipt:1\n\nh\0\0\n",
     b"\2\0\5" + b"SEND\na:b\nreceipt:1\n\nx\0" * 3,
     b"\2\1\0" + b"SEND\r\na:b\r\nreceipt:1\r\n\r\nx\0\r\n" * 3,
@@ -23,23 +22,6 @@ SEEDS = [
 ]
 
 
-def test_fuzz_stomp_codec(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    if importlib.util.find_spec("atheris") is None:
-        pytest.skip("needs atheris, which has no wheel for this platform")
-    if subprocess.run([sys.executable, "-c", "import atheris"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("atheris is here but cannot be imported")
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    for number, seed in enumerate(SEEDS):
-        (corpus / str(number)).write_bytes(seed)
-    runs = 500_000 if request.config.getoption("--long", default=False) else 20_000
-    command = [sys.executable, str(TARGET), f"-runs={runs}", "-max_len=512", "-seed=1", "-rss_limit_mb=1024"]
-    done = subprocess.run(
-        [*command, f"-dict={DICTIONARY}", f"-artifact_prefix={tmp_path}/", str(corpus)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    # The finding's octets stand at the end of libFuzzer's report, in base64.
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    assert f"Done {runs} runs" in done.stderr
+def test_fuzz_stomp_codec(is_long: bool, tmp_path: Path) -> None:
+    corpus = {str(number): seed for number, seed in enumerate(SEEDS)}
+    run_fuzzer("fuzz_stomp_codec", RUNS_LONG if is_long else RUNS, corpus, tmp_path, f"-dict={DICTIONARY}")

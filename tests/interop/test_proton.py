@@ -4,59 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
+pytest.importorskip("proton", reason="needs python-qpid-proton (pip builds it from source)")
 
-if TYPE_CHECKING:
-    from proton.utils import BlockingConnection
-else:
-    pytest.importorskip("proton", reason="needs python-qpid-proton (pip builds it from source)")
-    from proton.utils import BlockingConnection
-
-from proton import ConnectionException, Delivery, Message, Timeout, int32, symbol, ulong
+from proton import ConnectionException, Delivery, Message, int32, symbol, ulong
 from proton.reactor import AtLeastOnce, AtMostOnce
 from proton.utils import LinkDetached, SendException
 
-LIMIT_S = 20.0
-QUIET_S = 0.3
-CLOSE_LIMIT_S = 2.0
+from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.proton_peer import LIMIT_S, Connect, connections, is_empty
 
 Unique = Callable[[str], str]
-Connect = Callable[..., BlockingConnection]
 
 
 @pytest.fixture
 def connect(shared_gateway: GatewayProcess) -> Iterator[Connect]:
     """A function that connects; connections are closed at the end of the test."""
-    connections: list[BlockingConnection] = []
-
-    def connected(gateway: GatewayProcess | None = None, login: str = "", **options: Any) -> BlockingConnection:
-        port = (gateway or shared_gateway).stomp_port  # one port takes every protocol
-        one = BlockingConnection(f"amqp://{login}127.0.0.1:{port}", timeout=LIMIT_S, **options)
-        connections.append(one)
-        return one
-
-    yield connected
-    for one in connections:
-        one.timeout = CLOSE_LIMIT_S
-        with suppress(Timeout, ConnectionException):  # its gateway may have been killed
-            one.close()
+    yield from connections(shared_gateway)
 
 
 def receive(receiver: Any, timeout: float = LIMIT_S) -> Any:
     return receiver.receive(timeout=timeout)
-
-
-def is_empty(receiver: Any) -> bool:
-    try:
-        receiver.receive(timeout=QUIET_S)
-    except Timeout:
-        return True
-    return False
 
 
 def test_queue(connect: Connect, unique: Unique) -> None:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.gateway_process import GatewayProcess, StartGateway
+pytest.importorskip("proton", reason="needs python-qpid-proton (pip builds it from source)")
 
-if TYPE_CHECKING:
-    from proton.utils import BlockingConnection
-else:
-    pytest.importorskip("proton", reason="needs python-qpid-proton (pip builds it from source)")
-    from proton.utils import BlockingConnection
-
-from proton import ConnectionException, Data, Message, Timeout, symbol
+from proton import Data, Message, symbol
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container, Copy, DurableSubscription, ReceiverOption, Selector
 
-LIMIT_S = 20.0
-QUIET_S = 0.3
-CLOSE_LIMIT_S = 2.0
+from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.proton_peer import LIMIT_S, Connect, connections, is_empty
 
 Unique = Callable[[str], str]
-Connect = Callable[..., BlockingConnection]
 
 
 class Shared(ReceiverOption):
@@ -44,22 +35,7 @@ class Shared(ReceiverOption):
 @pytest.fixture
 def connect(shared_gateway: GatewayProcess) -> Iterator[Connect]:
     """A function that connects; connections are closed at the end of the test."""
-    connections: list[BlockingConnection] = []
-
-    def connected(client_id: str = "") -> BlockingConnection:
-        container = Container()
-        if client_id:
-            container.container_id = client_id
-        url = f"amqp://127.0.0.1:{shared_gateway.stomp_port}"
-        one = BlockingConnection(url, timeout=LIMIT_S, container=container)
-        connections.append(one)
-        return one
-
-    yield connected
-    for one in connections:
-        one.timeout = CLOSE_LIMIT_S
-        with suppress(Timeout, ConnectionException):
-            one.close()
+    yield from connections(shared_gateway)
 
 
 def taken(receiver: Any, count: int) -> list[Any]:
@@ -69,14 +45,6 @@ def taken(receiver: Any, count: int) -> list[Any]:
         bodies.append(receiver.receive(timeout=LIMIT_S).body)
         receiver.accept()
     return bodies
-
-
-def is_empty(receiver: Any) -> bool:
-    try:
-        receiver.receive(timeout=QUIET_S)
-    except Timeout:
-        return True
-    return False
 
 
 def test_selector(connect: Connect, unique: Unique) -> None:
@@ -91,13 +59,13 @@ def test_selector(connect: Connect, unique: Unique) -> None:
 
 def test_durable_subscription(connect: Connect, unique: Unique) -> None:
     address = f"topic://{unique('t')}"
-    first = connect("proton-durable")
+    first = connect(client_id="proton-durable")
     first.create_receiver(address, name="sub", options=DurableSubscription())
     first.close()
     sender = connect().create_sender(address)
     for number in range(3):
         sender.send(Message(body=number, durable=True))
-    again = connect("proton-durable")
+    again = connect(client_id="proton-durable")
     receiver = again.create_receiver(address, name="sub", credit=5, options=DurableSubscription())
     assert taken(receiver, 3) == [0, 1, 2]
     receiver.close()  # and with the link the subscription

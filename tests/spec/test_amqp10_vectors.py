@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +15,7 @@ from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.types import decode, encode
 from protocols.amqp.v1_0.values import Array, Described, Symbol
 from tests.support.amqp_octets import shape, value_of
-
-Vector = dict[str, Any]
-
-VECTORS: list[Vector] = json.loads((Path(__file__).parents[1] / "vectors" / "amqp10.json").read_text())["vectors"]
+from tests.support.amqp_vectors import VECTORS, Vector
 
 # Captured frames whose writer did not use the smallest form: a wide map, one symbol instead of an array of one.
 WIDER = ("cap13-attach", "cap15-attach", "msg-proton-binary")

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from engine.store.files import RealFiles
 from engine.store.verify import verify
+from gateway.message_keys import MESSAGE_KEYS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_LIMIT_S: Final = 30.0
@@ -137,7 +138,7 @@ class GatewayProcess:
     def check_store(self) -> None:
         """Say what is wrong with the store it leaves behind, however it ended."""
         if not self.is_damaged and (self.data / "store.json").exists():
-            findings = verify(RealFiles(), str(self.data)).findings
+            findings = verify(RealFiles(), str(self.data), MESSAGE_KEYS).findings
             assert findings == [], "the store is not sound: " + "; ".join(map(str, findings[:5]))
 
     def get(self, path: str) -> tuple[int, str]:

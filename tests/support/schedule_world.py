@@ -27,6 +27,7 @@ from engine.schedule.plan import Plan
 from engine.schedule.scheduler import RETRY_MS
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
+from engine.store.verify import verify
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.fakes import FakeClient
 from tests.support.faulty_files import Crashed, FaultyFiles
@@ -367,6 +368,9 @@ class ScheduleWorld:
         pending = len(self.broker.scheduler.pending)
         if pending or self.broker.scheduler.ahead.loaded or self.broker.scheduler.counts:
             raise Violation(f"everything has fired, and yet {pending} are pending")
+        findings = verify(self.disk, "data").findings
+        if findings:
+            raise Violation(f"the store that is left behind is not sound: {'; '.join(map(str, findings[:5]))}")
 
 
 def run_seed(seed: int, make: type[ScheduleWorld] = ScheduleWorld) -> ScheduleWorld:

@@ -32,6 +32,12 @@ class Ledger:
         self.settled: set[int] = set()
         self.violations: list[str] = []
 
+    def stands_still(self) -> bool:
+        """Say whether no receipt comes for a second."""
+        with self.changed:
+            before = len(self.confirmed)
+            return not self.changed.wait_for(lambda: len(self.confirmed) > before, timeout=1.0)
+
     def check_end(self) -> None:
         """Check what must hold once the queue has been emptied."""
         lost = self.confirmed - self.delivered

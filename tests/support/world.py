@@ -52,7 +52,6 @@ from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
 DATA: Final = "data"
 DRAIN_ROUNDS: Final = 4_000
 ROUNDS_WITHOUT_TIME: Final = 20
-VERIFIED_ONE_IN: Final = 4  # worlds whose store is verified at the end: a third of the time of one
 DISK_FAULTS: Final = (
     ("fdatasync", errno.EIO),
     ("fsync", errno.EIO),
@@ -527,7 +526,7 @@ class World:
         left = {key: lane.waiting for key, lane in self.recorder().base.lanes.items() if lane.waiting}
         if left:
             raise Violation(f"after everything was settled a restart finds {left}")
-        if self.compares_store and self.seed % VERIFIED_ONE_IN == 0:
+        if self.compares_store:
             findings = verify(self.disk, DATA).findings
             if findings:
                 raise Violation(f"the store that is left behind is not sound: {'; '.join(map(str, findings[:5]))}")
