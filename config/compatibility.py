@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from config import destination_options
 from config.options import Table
+from config.schema import ADDRESS, SERVER, leaves
 from config.sources import activemq_options, artemis_options, uri
 
 INTRODUCTION: Final = """\
@@ -14,7 +16,7 @@ INTRODUCTION: Final = """\
 
 Written from the tables that the files are read by: `penstock check-config --options > docs/compatibility.md`.
 
-- **honoured**: sets the attribute named, or does what the text says; [configuration.md](configuration.md) has the keys.
+- **honoured**: sets the key named, or does what the text says; [configuration.md](configuration.md) has the keys.
 - **listed**: the file is taken, the option has no effect; `penstock check-config` and `penstock lint` show the text and
   its line, `penstock run` logs both at start.
 - **refused**: the file is not taken, because running without it would not be safe.
@@ -23,6 +25,11 @@ An option that stands in no table is refused, with the nearest one that does; on
 core that stand in no table are listed. What a file leaves unset takes Penstock's default, never another broker's:
 `penstock lint` lists where these differ.
 """
+
+_ATTRIBUTE: Final = re.compile("`([a-z_.]+)`")
+_KEYS: Final = {leaf.path: key for key, leaf in leaves(ADDRESS).items()} | {
+    f"{prefix}{leaf.path}": key for prefix in ("", "server.") for key, leaf in leaves(SERVER).items()
+}
 
 
 def build() -> str:
@@ -33,10 +40,15 @@ def build() -> str:
         for element, known in tables.items():
             parts.append(f"\n### {element}\n\n| option | | what it does, or why nothing |\n|---|---|---|\n")
             parts.extend(
-                f"| `{option.name}` | {option.status} | {option.text.replace('|', '/')} |\n"
+                f"| `{option.name}` | {option.status} | {_by_keys(option.text.replace('|', '/'))} |\n"
                 for option in known.values()
             )
     return "".join(parts)
+
+
+def _by_keys(text: str) -> str:
+    """Return ``text`` with the keys of the YAML file for the attributes that it names."""
+    return _ATTRIBUTE.sub(lambda found: f"`{_KEYS.get(found[1], found[1])}`", text)
 
 
 def _dialects() -> Iterator[tuple[str, Mapping[str, Table]]]:

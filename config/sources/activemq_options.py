@@ -260,7 +260,7 @@ BROKER: Final = table(
         "useVirtualTopics",
         _BOOLEAN,
         "false",
-        "false: no `virtual_topics` but those that the file lists",
+        "false: no `virtual-topics` but those that the file lists",
         lambda value: {"has_virtual_topics": value},
     ),
     *all_listed(
@@ -411,7 +411,7 @@ CONNECTOR: Final = table(
 )  # fmt: skip
 
 VIRTUAL_TOPIC: Final = table(
-    Option("name", "honoured", "pattern of the topics: `virtual_topics`"),
+    Option("name", "honoured", "pattern of the topics: `virtual-topics`"),
     Option("prefix", "honoured", "before the topic's name in the names of its queues"),
     Option("selectorAware", "honoured", "a copy is made only where a consumer's selector takes it"),
     listed("postfix", "names of the queues end with the topic's name"),

@@ -16,6 +16,6 @@ def test_the_page_is_current() -> None:
 
 def test_every_kind_of_option_is_there() -> None:
     text = build()
-    assert "| `consumer-window-size` | honoured | `flow.consumer_window_size_bytes` |" in text
+    assert "| `consumer-window-size` | honoured | `consumer-window-size` |" in text
     assert "| `jaasAuthenticationPlugin` | refused | users of this kind" in text
     assert "| `enableAudit` | listed | duplicates are not looked for |" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,36 @@ def test_every_default_is_within_its_own_range(leaf: Leaf, settings: object) -> 
 def test_every_key_is_documented(key: str) -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
     assert f"`{key}`" in text or f"`{key}: " in text
+
+
+@pytest.mark.parametrize(
+    ("key", "leaf", "settings"),
+    [(key, leaf, ServerConfig()) for key, leaf in leaves(SERVER).items()]
+    + [(key, leaf, AddressSettings()) for key, leaf in leaves(ADDRESS).items()],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_page_says_the_default(key: str, leaf: Leaf, settings: object) -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    row = re.search(rf"^\| `{re.escape(key)}` \| `?(.+?)`? \|", text, re.MULTILINE)
+    assert row is not None
+    if row[1] not in ("none", "empty", "as `queue-prefetch"):
+        assert leaf.kind.parse(row[1]) == operator.attrgetter(leaf.path)(settings)
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_pages_name_settings_by_their_keys(page: Path) -> None:
+    """The model groups some of them otherwise; its paths stand in no configuration file."""
+    keys = {*leaves(SERVER), *leaves(ADDRESS), "redelivery.collision-avoidance-factor"}
+    groups = {path.split(".")[0] for path in attribute_paths(AddressSettings())} | {key.split(".")[0] for key in keys}
+    named = re.findall(r"`([a-z-]+(?:\.[a-z-]+)+)(?::[^`]*)?`", page.read_text())
+    known = keys | {key.rpartition(".")[0] for key in keys}
+    assert {
+        name
+        for name in named
+        if name.split(".")[0] in groups and not name.endswith((".md", ".json")) and name not in known
+    } == set()
 
 
 def test_a_leaf_is_found_by_its_dotted_key() -> None:
