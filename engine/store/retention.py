@@ -36,6 +36,7 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
     _look: what stands in it, and in those that are no whole segments behind it; None before that is known.
     _done: how many of its lanes nobody needs any more.  That stays so, so the next look begins with the one that was
     needed last: what a look costs does not grow with the number of queues.
+    _left: files of dropped segments that could not be removed: they go before the next ones, so that no gap is left.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
         "_looked_ms",
         "_done",
         "_agreed_offset",
+        "_left",
         "_is_in_flight",
         "_is_closed",
     )
@@ -97,6 +99,7 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
         self._looked_ms = 0
         self._done = 0
         self._agreed_offset = NOT_AGREED
+        self._left: list[str] = []
         self._is_in_flight = False
         self._is_closed = False
         self._call_later(interval_ms, CHECK)
@@ -227,13 +230,14 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
                 kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
         self._look = None
         self._is_in_flight = True
-        job = DropJob(self, self._files, self._checkpoint, self._queue_files, paths, tails)
+        job = DropJob(self, self._files, self._checkpoint, self._queue_files, self._left + paths, tails)
         self._workers.submit(job, FILE_LANE)
 
     def dropped(self, paths: list[str], reason: str) -> None:
         """Go on with the next oldest."""
         self._is_in_flight = False
         self.reason = reason
+        self._left = paths if reason else []
         self._workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
         if not reason:
             self.check()

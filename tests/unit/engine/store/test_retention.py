@@ -232,6 +232,23 @@ def test_a_failed_removal_is_tried_again_at_the_next_start() -> None:
     assert bases(home)[0] > 0
 
 
+@pytest.mark.parametrize(("operation", "path"), [("fsync", "checkpoint"), ("unlink", ".log")])
+def test_what_a_failed_removal_has_left_goes_before_the_next_segment(operation: str, path: str) -> None:
+    home = home_with(octets=20_000)
+    queue = home.store.open_destination(QUEUE, "orders")
+    fill(home, queue)
+    settle(home, queue, 0, 300)
+    home.flush()
+    before = bases(home)
+    home.files.fail(operation, errno.EIO, path)
+    home.pass_time(INTERVAL_MS)
+    assert bases(home) == before
+    assert home.store.retention_reason()
+    home.pass_time(INTERVAL_MS)
+    assert home.store.retention_reason() == ""
+    assert bases(home) == before[-len(bases(home)) :]
+
+
 @pytest.mark.damages_store("a segment is gone or spoilt")
 def test_a_snapshot_that_cannot_be_read_keeps_everything() -> None:
     home = home_with(octets=0)
