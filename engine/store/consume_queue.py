@@ -1,31 +1,20 @@
-"""Consume queues: the entries of each destination and priority, in files of fixed-size entries.  Layout: format.py.
-
-The entries of the last segment's records are in memory only.  When the log rolls, workers write and sync them, and
-the checkpoint's consume-queue offset moves up to the new segment.  Readers take no entries from above it, and
-recovery rebuilds them from the log, so nothing would be won by writing them earlier, nor at a stop.
-"""
+"""Consume queues: the entries of each destination and priority, in files of fixed-size entries.  Layout: format.py."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Container
 from contextlib import closing
-from itertools import islice
 from typing import Final
 
 from engine.errors import StoreCorrupt
-from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
-from engine.store import health as parts
-from engine.store.checkpoint import CheckpointFile
-from engine.store.commit_log import Closing
-from engine.store.files import File, Files, describe, read_fully, write_fully
-from engine.store.format import ENTRIES_PER_FILE, ENTRY_BYTES, LANE_SHIFT
-from engine.store.health import Health
-from engine.store.state import EntryBlock, Lane, StoreState
+from engine.store.files import File, Files, WholeSync, read_fully, write_fully
+from engine.store.format import ENTRIES_PER_FILE, ENTRY_BYTES
+from engine.store.settings import WHOLE_SYNC_FILES
+from engine.store.state import EntryBlock
 
 SUFFIX: Final = ".cq"
 CUT_SUFFIX: Final = ".cq.cut"  # of a file that is to take another one's place
-# Blocks of entries that are synced together.  Each is an open file meanwhile, and the next segment's file, which is
+# Blocks of entries that are written together.  Each is an open file meanwhile, and the next segment's file, which is
 # made by the same worker, may have to wait for as many.
 BLOCKS_TOGETHER: Final = 128
 
@@ -47,19 +36,71 @@ def file_first(name: str) -> int:
 
 
 class ConsumeQueueFiles:
-    """The files themselves; used by one thread at a time, keeps none of them open."""
+    """The files themselves; used by one thread at a time, keeps none of them open.
 
-    __slots__ = ("root", "_files", "_named")
+    whole_sync_files: from so many on they are not synced one by one, but with all else on the file system.
+    """
 
-    def __init__(self, files: Files, root: str) -> None:
+    __slots__ = ("root", "_files", "_named", "_whole", "_whole_sync_files", "_written")
+
+    def __init__(self, files: Files, root: str, whole_sync_files: int = WHOLE_SYNC_FILES) -> None:
         self._files = files
         self.root = root
+        self._whole_sync_files = whole_sync_files
         self._named: set[str] = set()  # files whose names would survive a power cut
+        self._written: set[str] = set()  # by ``write``, since the last ``sync_whole``
+        self._whole: WholeSync | None = None
 
     def store(self, blocks: list[EntryBlock]) -> None:
         """Write blocks of entries at their places and sync them.  Doing it twice does no harm."""
+        if self.can_sync_whole(len(blocks)):
+            for start in range(0, len(blocks), BLOCKS_TOGETHER):
+                self.write(blocks[start : start + BLOCKS_TOGETHER])
+            self.sync_whole()
+        else:
+            self.store_one_by_one(blocks)
+
+    def store_one_by_one(self, blocks: list[EntryBlock]) -> None:
+        """Do the same, and sync each file."""
         for start in range(0, len(blocks), BLOCKS_TOGETHER):
             self._store_together(blocks[start : start + BLOCKS_TOGETHER])
+
+    def can_sync_whole(self, block_count: int) -> bool:
+        """Return whether so many blocks are better written and then synced by ``sync_whole``; ask before."""
+        if block_count < self._whole_sync_files:
+            return False
+        if self._whole is None:
+            try:
+                self._files.make_directory(self.root)
+                self._whole = self._files.open_whole(self.root)
+            except OSError:
+                pass  # whoever writes a file tells of it
+        return self._whole is not None
+
+    def write(self, blocks: list[EntryBlock]) -> None:
+        """Write blocks of entries at their places; they survive a power cut after ``sync_whole``."""
+        opened: dict[str, File] = {}
+        try:
+            for block in blocks:
+                self._write_block(block, opened, {})
+        finally:
+            for file in opened.values():
+                file.close()
+        self._written.update(opened)
+
+    def sync_whole(self) -> None:
+        """Sync everything that was written; after an error it has to be written again."""
+        assert self._whole is not None, "nothing is written to be synced whole before it is known to be possible"
+        written = self._written
+        self._written = set()
+        self._whole.sync()
+        self._named |= written
+
+    def close(self) -> None:
+        """Let go of the file system."""
+        if self._whole is not None:
+            self._whole.close()
+            self._whole = None
 
     def look_again(self) -> None:
         """Take no file for being there: somebody else may have removed it."""
@@ -201,165 +242,3 @@ def _entry_count(files: Files, path: str) -> int:
         return file.size() // ENTRY_BYTES
     finally:
         file.close()
-
-
-class ConsumeQueues(TimerTarget):
-    """Brings the entries of closed segments to the disk, some queues at a time.
-
-    Other work of the same worker gets its turn between.  What is closed meanwhile waits and then goes together, each
-    queue's file being written once however many segments were closed.  When too much waits, nothing more is accepted.
-
-    ``_batch``: what is on its way: blocks by queue, those of one queue in their order; ``_batch_end`` is the
-    consume-queue offset once all are on the disk.  ``_closings``: what waits, ``_waiting_bytes`` of entries.
-    """
-
-    __slots__ = (
-        "files",
-        "_state",
-        "_checkpoint",
-        "_health",
-        "_workers",
-        "_timers",
-        "_clock",
-        "_retry_interval_ms",
-        "_waiting_limit_bytes",
-        "_closings",
-        "_waiting_bytes",
-        "_batch",
-        "_batch_end",
-        "_is_in_flight",
-        "_durable",
-        "_is_closed",
-    )
-
-    def __init__(
-        self,
-        files: ConsumeQueueFiles,
-        state: StoreState,
-        checkpoint: CheckpointFile,
-        health: Health,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        retry_interval_ms: int,
-        waiting_limit_bytes: int,
-        closings: list[Closing],
-        durable: int,
-    ) -> None:
-        self.files = files
-        self._state = state
-        self._checkpoint = checkpoint
-        self._health = health
-        self._workers = workers
-        self._timers = timers
-        self._clock = clock
-        self._retry_interval_ms = retry_interval_ms
-        self._waiting_limit_bytes = waiting_limit_bytes
-        self._closings: deque[Closing] = deque(closings)
-        self._waiting_bytes = sum(closing.entry_bytes() for closing in closings)
-        self._batch: deque[EntryBlock] = deque()
-        self._batch_end = 0
-        self._is_in_flight = False
-        self._durable = durable
-        self._is_closed = False
-
-    def add(self, closings: list[Closing]) -> None:
-        """Take what a roll of the log has closed."""
-        self._closings.extend(closings)
-        self._waiting_bytes += sum(closing.entry_bytes() for closing in closings)
-        if self._is_overfull():
-            self._health.fail(
-                parts.CONSUME_QUEUE,
-                f"{self.files.root}: entries of {len(self._closings)} segments wait for the disk to take others",
-            )
-
-    def _is_overfull(self) -> bool:
-        # One segment alone may have more, and would never be accepted.
-        return len(self._closings) > 1 and self._waiting_bytes > self._waiting_limit_bytes
-
-    def log_durable(self, offset: int) -> None:
-        """Store the entries of segments that are durable as a whole, and whose successor has begun durably."""
-        self._durable = offset
-        if self._is_in_flight or self._is_closed:
-            return
-        if not self._batch:
-            self._fill_batch()
-        if self._batch:
-            self._is_in_flight = True
-            self._store_next()
-
-    def _fill_batch(self) -> None:
-        closings = self._closings
-        blocks: list[EntryBlock] = []
-        while closings and closings[0].end < self._durable:
-            closing = closings.popleft()
-            self._waiting_bytes -= closing.entry_bytes()
-            blocks += closing.blocks
-            self._batch_end = closing.end
-        blocks.sort(key=_queue)
-        self._batch.extend(blocks)
-        if not blocks and self._batch_end:
-            self._checkpoint.consume_queue_offset = self._batch_end
-
-    def _store_next(self) -> None:
-        blocks = list(islice(self._batch, BLOCKS_TOGETHER))
-        self._workers.submit(StoreEntriesJob(self, blocks), FILE_LANE)
-
-    def stored(self, blocks: list[EntryBlock], reason: str) -> None:
-        """Take the outcome of a job."""
-        if self._is_closed:
-            return
-        if reason:
-            self._health.fail(parts.CONSUME_QUEUE, reason)
-            self._timers.call_at(self._clock.monotonic_ms() + self._retry_interval_ms, self, 0)
-            return
-        self._is_in_flight = False
-        for block in blocks:
-            self._batch.popleft()
-            lane = self._lane(block)
-            if lane is not None:
-                assert lane.closing[0] is block, "blocks of a queue reach the disk in their order"
-                del lane.closing[0]
-        if not self._batch:
-            self._checkpoint.consume_queue_offset = self._batch_end
-        if not self._is_overfull():
-            self._health.heal(parts.CONSUME_QUEUE)
-        self.log_durable(self._durable)
-
-    def _lane(self, block: EntryBlock) -> Lane | None:
-        """Return the lane of a block, None where its destination was closed meanwhile."""
-        if block.destination_id == 0:
-            return self._state.system
-        return self._state.lanes.get((block.destination_id << LANE_SHIFT) | block.priority)
-
-    def timer_fired(self, key: int) -> None:
-        if not self._is_closed:
-            self._store_next()
-
-    def close(self) -> None:
-        """Store no more: the next start takes from the log what is not in the files."""
-        self._is_closed = True
-
-
-def _queue(block: EntryBlock) -> tuple[int, int]:
-    return block.destination_id, block.priority
-
-
-class StoreEntriesJob(Job):
-    """Writes and syncs some blocks of entries."""
-
-    __slots__ = ("_queues", "_blocks", "_reason")
-
-    def __init__(self, queues: ConsumeQueues, blocks: list[EntryBlock]) -> None:
-        self._queues = queues
-        self._blocks = blocks
-        self._reason = ""
-
-    def run(self) -> None:
-        try:
-            self._queues.files.store(self._blocks)
-        except OSError as error:
-            self._reason = describe(error, self._queues.files.root)
-
-    def finish(self) -> None:
-        self._queues.stored(self._blocks, self._reason)

@@ -24,7 +24,8 @@ from engine.store.backlog_sizes import BacklogSizes
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
 from engine.store.compaction import Compaction
-from engine.store.consume_queue import ConsumeQueueFiles, ConsumeQueues
+from engine.store.consume_queue import ConsumeQueueFiles
+from engine.store.consume_queues import ConsumeQueues
 from engine.store.entry_span import EntrySpan, entry_columns, written_end
 from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
@@ -122,7 +123,8 @@ class FileStore(Store):
         now_ms = clock.wall_ms()
         self._store_id = open_store_file(files, self._directory, now_ms)
         log_directory = f"{self._directory}/{LOG_DIRECTORY}"
-        queue_files = ConsumeQueueFiles(files, f"{self._directory}/{QUEUE_DIRECTORY}")
+        queue_directory = f"{self._directory}/{QUEUE_DIRECTORY}"
+        queue_files = ConsumeQueueFiles(files, queue_directory, settings.whole_sync_files)
         checkpoint = self._checkpoint = CheckpointFile(files, self._directory)
         known = checkpoint.load()
         recovered = Recovery(files, log_directory, queue_files, self._store_id, known, self._is_skipping).run()
@@ -527,6 +529,7 @@ class FileStore(Store):
             raise StoreError(describe(error, self._directory)) from error
         finally:
             self._open_files.close()
+            self._queues.files.close()
             self._log.close()
             self._checkpoint.close()
             self._lock.close()

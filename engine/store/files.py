@@ -60,6 +60,22 @@ class File(ABC):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class WholeSync(ABC):
+    """All files of one file system, synced at once."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Return once everything that was written before, octets and names, survives a power cut.
+
+        Raises: OSError also for what the system failed to write since the last call, or since this was opened.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go; a second call does nothing."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Files(ABC):
     """A file system.  Paths are strings."""
 
@@ -109,6 +125,13 @@ class Files(ABC):
     @abstractmethod
     def sync_directory(self, path: str) -> None:
         """Return once the names in a directory survive a power cut."""
+
+    @abstractmethod
+    def open_whole(self, path: str) -> WholeSync | None:
+        """Return how to sync everything on the file system of a directory; None where each file has to be synced.
+
+        Open it before what it is to sync is written.
+        """
 
     @abstractmethod
     def random_bytes(self, count: int) -> bytes:
@@ -256,6 +279,11 @@ class RealFiles(Files):
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def open_whole(self, path: str) -> WholeSync | None:
+        from engine.store.whole_sync import open_real  # only a gateway writes so much at once, readers never
+
+        return open_real(path)
 
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)

@@ -15,7 +15,7 @@ from engine.ports import SYNC_LANE, Clock, Job, StoreListener, Timers, TimerTarg
 from engine.store import health as parts
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import Chunk, CommitLog
-from engine.store.consume_queue import ConsumeQueues
+from engine.store.consume_queues import ConsumeQueues
 from engine.store.files import Files, describe
 from engine.store.health import Health
 from engine.store.index_builder import KeyIndex

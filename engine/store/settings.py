@@ -11,6 +11,8 @@ ASYNC: Final = "async"  # confirmed once it is written; synced at an interval
 SEGMENT_BYTES_MIN: Final = 4096
 SEGMENT_BYTES_MAX: Final = 1 << 30  # consume-queue entries of the last segment are kept in memory
 
+WHOLE_SYNC_FILES: Final = 256
+
 HOUR_MS: Final = 3_600_000
 
 
@@ -36,6 +38,9 @@ class StoreSettings:
     index_slots: int = 0  # of one file of the key index; 0: no index, a query by key reads the log
     index_entries: int = 262_144  # of one file: a key of a message each
     index_interval_ms: int = 200  # the index follows the log that much later
+    whole_sync_files: int = (
+        WHOLE_SYNC_FILES  # consume-queue files that are synced with their file system from so many on
+    )
     page_open_files: int = 64  # segments and consume-queue files kept open to read backlogs
 
     def __post_init__(self) -> None:
@@ -51,6 +56,7 @@ class StoreSettings:
             "retry_interval_ms",
             "retention_interval_ms",
             "page_open_files",
+            "whole_sync_files",
             "index_entries",
             "index_interval_ms",
             "compaction_bytes_per_second",

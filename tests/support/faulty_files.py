@@ -21,7 +21,7 @@ import os
 import random
 from dataclasses import dataclass
 
-from engine.store.files import File, Files
+from engine.store.files import File, Files, WholeSync
 
 SECTOR_BYTES = 512
 PAGE_BYTES = 4096  # of the system's memory: a process that is killed in a write has written whole ones
@@ -57,6 +57,7 @@ class Inode:
         self.durable = bytearray()
         self.dirty: set[int] = set()
         self.has_lost = False  # the system could not write some of it, and nobody has been told
+        self.is_loss_secret = False  # nor has anybody who syncs the whole file system: both are told, once each
 
     def write(self, octets: bytes | memoryview, position: int) -> None:
         if not octets:
@@ -101,11 +102,13 @@ class Inode:
         """Take the pages for clean without having written them."""
         self.dirty.clear()
         self.has_lost = False
+        self.is_loss_secret = True
 
     def lose_sector(self, sector: int) -> None:
         """Take one page for clean without having written it; the next sync tells."""
         self.dirty.discard(sector)
         self.has_lost = True
+        self.is_loss_secret = True
 
     def survivor(self, chance: random.Random) -> Inode:
         """Return the file after the crash."""
@@ -196,6 +199,23 @@ class FaultyFile(File):
         self._is_open = False
         if self.lock_path:
             self._files.locks.discard(self.lock_path)
+
+
+class FaultyWholeSync(WholeSync):
+    """All files and names at once.  What fails is lost, as in a sync of each file."""
+
+    def __init__(self, files: FaultyFiles, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._is_open = True
+
+    def sync(self) -> None:
+        if not self._is_open:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        self._files.sync_everything(self._path)
+
+    def close(self) -> None:
+        self._is_open = False
 
 
 class FaultyFiles(Files):
@@ -336,7 +356,7 @@ class FaultyFiles(Files):
                 elif fault.count:
                     fault.count -= 1
                     raise OSError(fault.error, os.strerror(fault.error))
-        can_fail = operation in ("pwrite", "fdatasync", "fsync", "preallocate")
+        can_fail = operation in ("pwrite", "fdatasync", "fsync", "preallocate", "syncfs")
         if can_fail and self.error_rate and self._chance.random() < self.error_rate:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -349,6 +369,26 @@ class FaultyFiles(Files):
     def sync_inode(self, inode: Inode) -> None:
         """Make a file durable; to be overridden by disks that lie."""
         inode.sync()
+
+    def sync_everything(self, path: str) -> None:
+        """Make all files and names durable.  path: on whose file system; there is but one."""
+        inodes = {id(inode): inode for each in self.paths() if (inode := self._find(each)) is not None}.values()
+        try:
+            self.enter("syncfs", path)
+            if any(inode.is_loss_secret for inode in inodes):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        except OSError:
+            for inode in inodes:
+                for sector in sorted(inode.dirty):
+                    if self._chance.random() < 0.5:
+                        inode.lose_sector(sector)
+                inode.is_loss_secret = False
+            raise
+        for inode in inodes:
+            self.sync_inode(inode)
+        for directory in list(self._names):
+            self._durable_names[directory] = dict(self._names[directory])
+        self._changes.clear()
 
     def room_for(self, path: str, size: int, growth: int) -> int:
         """Return how many octets of a write are taken."""
@@ -466,6 +506,10 @@ class FaultyFiles(Files):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         self._durable_names[path] = dict(self._names[path])
         self._changes = [change for change in self._changes if change[0] != path]
+
+    def open_whole(self, path: str) -> WholeSync | None:
+        self.enter("open_whole", path)
+        return FaultyWholeSync(self, path) if path in self._names else None
 
     def random_bytes(self, count: int) -> bytes:
         return self._chance.randbytes(count)

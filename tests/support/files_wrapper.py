@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.files import File, Files
+from engine.store.files import File, Files, WholeSync
 
 
 class FileWrapper(File):
@@ -80,6 +80,9 @@ class FilesWrapper(Files):
 
     def sync_directory(self, path: str) -> None:
         self.inner.sync_directory(path)
+
+    def open_whole(self, path: str) -> WholeSync | None:
+        return self.inner.open_whole(path)
 
     def random_bytes(self, count: int) -> bytes:
         return self.inner.random_bytes(count)

@@ -103,6 +103,7 @@ class History:
             compaction_min_age_ms=0,
             compaction_bytes_per_second=1 << 30,
             compaction_interval_ms=100,
+            whole_sync_files=self.chance.choice((1, 2, 1000)),
         )
 
     def run(self, step_count: int = 40) -> None:

@@ -72,6 +72,44 @@ def test_storing_again_after_a_failure_makes_the_names_durable_too() -> None:
         assert files.crash().octets(f"{ROOT}/1/4/{file_name(0)}") == entries(0, 3), operation
 
 
+def test_many_files_are_synced_at_once() -> None:
+    files = FaultyFiles()
+    files.make_directory(ROOT)
+    queues = ConsumeQueueFiles(files, ROOT, whole_sync_files=3)
+    files.fail("fsync", errno.EIO, count=99)
+    files.fail("sync_directory", errno.EIO, count=99)
+    queues.store([EntryBlock(number, 4, 0, entries(0, number)) for number in (1, 2, 3)])
+    after = files.crash()
+    assert [opened(after).found(number, 4) for number in (1, 2, 3)] == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_what_could_not_be_synced_at_once_is_written_again() -> None:
+    for seed in range(20):
+        files = FaultyFiles(seed)
+        files.make_directory(ROOT)
+        queues = ConsumeQueueFiles(files, ROOT, whole_sync_files=2)
+        blocks = [EntryBlock(number, 4, 0, entries(0, 100)) for number in (1, 2)]
+        files.fail("syncfs", errno.EIO)
+        with pytest.raises(OSError, match="Input/output"):
+            queues.store(blocks)
+        queues.store(blocks)
+        queues.close()
+        after = files.crash()
+        for number in (1, 2):
+            assert after.octets(f"{ROOT}/{number}/4/{file_name(0)}") == entries(0, 100)
+
+
+def test_without_a_sync_of_everything_each_file_is_synced(tmp_path: Path) -> None:
+    class NoWholeSync(FaultyFiles):
+        def open_whole(self, path: str) -> None:
+            return None
+
+    files = NoWholeSync()
+    files.make_directory(ROOT)
+    ConsumeQueueFiles(files, ROOT, whole_sync_files=1).store([EntryBlock(1, 4, 0, entries(0, 5))])
+    assert files.crash().octets(f"{ROOT}/1/4/{file_name(0)}") == entries(0, 5)
+
+
 def test_files_below_an_entry_are_dropped_as_a_whole() -> None:
     files = FaultyFiles()
     queues = opened(files)

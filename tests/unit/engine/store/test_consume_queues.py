@@ -5,17 +5,19 @@ from __future__ import annotations
 from engine.destination import QUEUE
 from engine.ports import FILE_LANE, SYNC_LANE
 from engine.store.commit_log import PrepareJob
-from engine.store.consume_queue import BLOCKS_TOGETHER, StoreEntriesJob
+from engine.store.consume_queue import BLOCKS_TOGETHER
+from engine.store.consume_queues import LET_GO_TOGETHER, StoreEntriesJob
 from engine.store.headers import unpack_checkpoint
 from engine.store.settings import StoreSettings
 from tests.support.store_home import FileHome, message
 
 QUEUE_COUNT = 2 * BLOCKS_TOGETHER + 40
+ONE_BY_ONE = 1_000_000  # files from which on they are synced at once
 
 
-def many_queues() -> tuple[FileHome, list[int]]:
+def many_queues(whole_sync_files: int = ONE_BY_ONE) -> tuple[FileHome, list[int]]:
     """A message in each of many queues, and a log that has just rolled; no file of an entry has been written."""
-    home = FileHome(StoreSettings(segment_bytes=1 << 18))
+    home = FileHome(StoreSettings(segment_bytes=1 << 18, whole_sync_files=whole_sync_files))
     queues = [home.store.open_destination(QUEUE, f"orders.{number}") for number in range(QUEUE_COUNT)]
     for queue in queues:
         home.store.append(message(queue))
@@ -137,3 +139,55 @@ def test_names_are_synced_once() -> None:
     home.flush()
     assert home.listener.failures == []
     assert jobs_of_entries(home) == 0
+
+
+def test_files_of_many_queues_are_synced_at_once() -> None:
+    home, queues = many_queues(whole_sync_files=QUEUE_COUNT)
+    home.files.fail("fsync", 5, "consumequeue", count=ONE_BY_ONE)
+    home.files.fail("sync_directory", 5, "consumequeue", count=ONE_BY_ONE)
+    home.workers.run_all()
+    assert home.listener.failures == []
+    home.files.heal()
+    home.store.append(message(queues[0]))
+    home.flush()
+    assert consume_queue_offset(home) == 1 << 18
+    home.restart()
+    assert home.file_store.report.rebuilt == ""
+    assert home.file_store.report.replayed_from == 1 << 18
+    for queue in queues:
+        assert len(home.page(queue, 4, 0, 1).messages) == 1
+
+
+def test_after_a_sync_of_everything_that_failed_each_file_is_written_and_synced() -> None:
+    home, queues = many_queues(whole_sync_files=1)
+    home.files.fail("syncfs", 5, count=ONE_BY_ONE)  # of somebody else's making: it will not end
+    home.workers.run_all()
+    assert home.listener.failures == ["data/consumequeue: Input/output error"]
+    assert consume_queue_offset(home) == 0
+    for _ in queues:  # each file whose octets went with that sync is told of once more
+        home.pass_time(1000)
+    assert home.store.is_accepting()
+    home.store.append(message(queues[0]))
+    home.flush()
+    assert consume_queue_offset(home) == 1 << 18
+    home.restart()
+    assert home.file_store.report.rebuilt == ""
+    for queue in queues:
+        assert len(home.page(queue, 4, 0, 1).messages) == 1
+
+
+def test_what_is_durable_is_let_go_over_several_turns() -> None:
+    home = FileHome(StoreSettings(segment_bytes=1 << 20, whole_sync_files=1))
+    queues = [home.store.open_destination(QUEUE, f"orders.{number}") for number in range(2 * LET_GO_TOGETHER + 40)]
+    for queue in queues:
+        home.store.append(message(queue))
+    home.store.append(message(queues[0], bytes(1 << 19)))
+    home.store.append(message(queues[0], bytes(1 << 19)))
+    home.flush()
+    home.store.append(message(queues[0]))
+    home.flush()
+    assert consume_queue_offset(home) == 0
+    home.pass_time(0)
+    home.store.append(message(queues[0]))
+    home.flush()
+    assert consume_queue_offset(home) == 1 << 20
