@@ -416,7 +416,15 @@ class Lane:
         self.next_load = next_offset
         if settled.pages:
             settled.drop_below(next_offset)
+        if self.ahead:
+            self._forget_gone(next_offset)
         return deliveries
+
+    def _forget_gone(self, next_offset: int) -> None:
+        """Forget what was found ahead and is gone, and was in no page because the log has dropped it meanwhile."""
+        ahead = self.ahead
+        for offset in [one for one in ahead if one < next_offset and ahead[one].state == GONE]:
+            del ahead[offset]
 
     def _delivery(self, message: Message) -> Delivery:
         """Return the delivery of a message that was read, with what is known of its failures."""

@@ -33,8 +33,11 @@ class PageRetries(TimerTarget):
 
     def timer_fired(self, key: int) -> None:
         queue = self.broker.destinations.queue_of(key, -key)
-        if queue is not None:
-            queue.mark_dirty()
+        if queue is None:
+            return
+        if not queue.consumers:
+            self.broker.store_events.forget_faults(queue)  # nobody waits for it; who comes asks anew
+        queue.mark_dirty()
 
 
 class StoreEvents(StoreListener):
@@ -70,6 +73,12 @@ class StoreEvents(StoreListener):
             if not lane.queue.is_closed:
                 return f"{lane.queue.uri()}: {lane.fault}"
         return self.broker.scheduler.fault()
+
+    def forget_faults(self, queue: Queue) -> None:
+        """Tell no more of pages of a queue that could not be read."""
+        for lane in queue.used_lanes:
+            lane.fault = ""
+            self.faulty_lanes.pop(lane, None)
 
     def durable(self, offset: int) -> None:
         awaiting = self.awaiting

@@ -623,6 +623,7 @@ class World:
             not any(queue.depth for queue in broker.destinations.all_queues())
             and self.store.is_accepting()
             and not broker.has_unsynced()
+            and not broker.store_events.page_fault()  # it is asked for again
             and all(peer.is_at_rest() for peer in self.peers)
         )
 

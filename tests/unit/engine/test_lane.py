@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine import gates
 from engine.consumer import INDIVIDUAL
+from engine.delivery import GONE, IN_FLIGHT
 from engine.inspection import inspect
 from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, KEPT_DELAYED_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.ports import CAUSE_DAMAGED, CAUSE_NACK, DROPPED, Attempts, LaneState
@@ -155,6 +156,16 @@ def test_entries_whose_record_is_gone_are_passed() -> None:
     world.consumer(client)
     world.turn()
     assert client.bodies() == [b"2"]
+
+
+def test_what_was_found_ahead_is_forgotten_when_it_is_gone_and_its_record_too() -> None:
+    store = ScriptedStore([recovered_queue(1, "q", [LaneState(4, 5, 0, [], {})])])
+    lane = EngineWorld(store=store).broker.destinations.queue("q").lane(4)
+    gone, held = [lane.keep_ahead(stored_message(1, offset, b"found")) for offset in (1, 2)]
+    gone.state, held.state = GONE, IN_FLIGHT
+    loaded = lane.load(4, [stored_message(1, offset, b"read") for offset in (0, 3)])
+    assert [one.message.queue_offset for one in loaded] == [0, 3]
+    assert lane.ahead == {2: held}
 
 
 def test_nothing_is_read_from_disk_before_somebody_wants_it() -> None:

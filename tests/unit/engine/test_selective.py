@@ -334,6 +334,20 @@ def test_a_page_that_cannot_be_read_ahead_is_asked_for_again() -> None:
     assert world.broker.store_events.fault() == ""
 
 
+def test_a_page_that_nobody_waits_for_any_more_is_no_fault() -> None:
+    world, store = coloured_world(["blue"] * (2 * PAGE_MESSAGES) + ["red"])
+    client = world.client()
+    world.consumer(client, selector="colour = 'red'")
+    world.broker.end_turn()
+    store.serve_pages()
+    world.broker.end_turn()
+    store.refuse_pages("torn")
+    assert "torn" in world.broker.store_events.fault()
+    world.leave(client)
+    world.advance(1_000)
+    assert world.broker.store_events.fault() == ""
+
+
 def test_many_selectors_share_the_pages_that_are_read_ahead() -> None:
     count = 4 * PAGE_MESSAGES
     world, store = coloured_world(["blue"] * count + ["red", "green", "yellow"])
