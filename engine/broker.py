@@ -372,6 +372,7 @@ class Broker:
             self.let_go(destination)
         elif destination.subscriptions:
             raise DestinationInUse(f"{destination.uri()} has {len(destination.subscriptions)} subscriptions")
+        self.scheduler.ending.end(destination.destination_id)
         self.destinations.remove(destination)
 
     # -- settling

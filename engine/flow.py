@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine import gates
-from engine.accounts import ACTION_NAMES, BLOCK, DROP, Account, Accounts
+from engine.accounts import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts
 from engine.client import Client
 from engine.destination import is_topic
 from engine.errors import AddressFull
@@ -24,6 +24,7 @@ from engine.transaction import Transaction
 
 if TYPE_CHECKING:
     from engine.advisories import Advisories
+    from engine.schedule.firing import Firing
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Flow(TimerTarget):
     advisories: who hears that a producer waits; None before the broker is whole.
     deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
     buckets: client number -> URI -> what it may still send there in this second.
+    schedule: it waits at gates like a client; None before the broker is whole.  is_schedule_next: before the clients.
     """
 
     __slots__ = (
@@ -78,6 +80,8 @@ class Flow(TimerTarget):
         "next_deadline",
         "advisories",
         "buckets",
+        "schedule",
+        "is_schedule_next",
     )
 
     def __init__(self, store: Store, memory: MemoryBudget, clock: Clock, timers: Timers, limits: GlobalLimits) -> None:
@@ -96,6 +100,8 @@ class Flow(TimerTarget):
         self.next_deadline = 1
         self.advisories: Advisories | None = None
         self.buckets: dict[int, dict[str, TokenBucket]] = {}
+        self.schedule: Firing | None = None
+        self.is_schedule_next = False
 
     # -- asking
 
@@ -135,6 +141,22 @@ class Flow(TimerTarget):
         if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
             return gates.MEMORY
         return gates.OPEN
+
+    def own_refusal(self, destination: Queue | Topic, message: Message) -> int:
+        """Return the same for what the broker sends in its own time (the schedule).
+
+        Nobody is there whom an error could reach: where the policy is to fail, it waits.
+        """
+        account = destination.account
+        if account is None or not (account.is_shut or account.is_over()):
+            return self.machine_gate(destination, message)
+        if not account.is_full:
+            self.accounts.fill(account)
+        if account.action == DROP:
+            return gates.DISCARDED
+        if account.action == BLOCK:
+            account.is_shut = True
+        return gates.ADDRESS_FULL
 
     def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
         """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
@@ -193,6 +215,19 @@ class Flow(TimerTarget):
         if not self.store.is_accepting():
             return gates.STORE
         return gates.DISK if self.disk_reason else gates.OPEN
+
+    def is_gate_open(self, gate: int, destination: Queue | Topic) -> bool:
+        """Say whether what was refused there may try again."""
+        if gate == gates.STORE:
+            return self.store.is_accepting()
+        if gate == gates.MEMORY:
+            return not self.is_memory_shut
+        if gate == gates.DISK:
+            return not self.disk_reason
+        if gate == gates.RATE:
+            return False  # its timer admits
+        account = destination.account
+        return account is None or not (account.is_shut or (account.action == FAIL and account.is_full))
 
     def discards(self, destination: Queue | Topic) -> bool:
         """Say whether a message of an admitted transaction is dropped because its address is full; count it."""
@@ -285,9 +320,15 @@ class Flow(TimerTarget):
     def _let_go_on(self) -> None:
         if self.accounts.full:
             self.accounts.drain(self.store)
+        schedule = self.schedule
+        if schedule is not None and schedule.held.shut and self.is_schedule_next and schedule.gates_opened():
+            self.is_schedule_next = False
         for number, waits in list(self.parked.items()):
             if self._is_any_open(waits):
+                self.is_schedule_next = True
                 self._admit(number)
+        if schedule is not None and schedule.held.shut and not self.is_schedule_next:
+            schedule.gates_opened()
 
     def timer_fired(self, key: int) -> None:
         wait = self.deadlines.pop(key, None)
@@ -328,16 +369,20 @@ class Flow(TimerTarget):
 
     def describe(self, wait: Wait) -> str:
         """Return the gate, what is used of which limit, and who holds the messages."""
-        name = gates.GATE_NAMES[wait.gate]
-        account = wait.destination.account
-        intake = wait.destination.intake
-        if wait.gate == gates.RATE and intake is not None:
-            return f"{name}: {wait.destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
-        if wait.gate == gates.DISK:
-            return f"{name}: {wait.destination.uri()}, {self.disk_reason}"
-        if wait.gate not in (gates.ADDRESS_FULL, gates.CREDIT) or account is None:
-            return f"{name}: {wait.destination.uri()}"
-        return f"{name}: {account.describe()}; {_who_holds(wait.destination)}"
+        return self.describe_gate(wait.gate, wait.destination)
+
+    def describe_gate(self, gate: int, destination: Queue | Topic) -> str:
+        """Return the same of any gate."""
+        name = gates.GATE_NAMES[gate]
+        account = destination.account
+        intake = destination.intake
+        if gate == gates.RATE and intake is not None:
+            return f"{name}: {destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
+        if gate == gates.DISK:
+            return f"{name}: {destination.uri()}, {self.disk_reason}"
+        if gate not in (gates.ADDRESS_FULL, gates.CREDIT) or account is None:
+            return f"{name}: {destination.uri()}"
+        return f"{name}: {account.describe()}; {_who_holds(destination)}"
 
     # -- the steps
 
@@ -355,21 +400,9 @@ class Flow(TimerTarget):
 
     def _is_any_open(self, waits: dict[tuple[int, str], Wait]) -> bool:
         for wait in waits.values():
-            if self._is_open(wait):
+            if self.is_gate_open(wait.gate, wait.destination):
                 return True
         return False
-
-    def _is_open(self, wait: Wait) -> bool:
-        if wait.gate == gates.STORE:
-            return self.store.is_accepting()
-        if wait.gate == gates.MEMORY:
-            return not self.is_memory_shut
-        if wait.gate == gates.DISK:
-            return not self.disk_reason
-        if wait.gate == gates.RATE:
-            return False  # its timer admits
-        account = wait.destination.account
-        return account is None or not account.is_shut
 
     def _call_at(self, when_ms: int, wait: Wait) -> None:
         self.deadlines[self.next_deadline] = wait

@@ -74,9 +74,11 @@ def _schedule_stats(scheduler: Scheduler) -> ScheduleStats:
         scheduler.next_due_ms(),
         scheduler.late_count(),
         scheduler.scheduled_count,
-        scheduler.fired_count,
+        scheduler.firing.fired_count,
         scheduler.cancelled_count,
         scheduler.fault(),
+        scheduler.firing.held.count,
+        scheduler.firing.describe(),
     )
 
 

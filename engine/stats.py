@@ -67,6 +67,7 @@ class ScheduleStats:
     """pending: messages that wait for their time.  next_due_ms: wall clock of the first, 0 without any.
 
     late: past due and not fired yet.  scheduled, fired, cancelled: since the start.  fault: why one cannot be read.
+    held: past due, and held back by a gate of where they go; held_by: which, in words, "" for none.
     """
 
     pending: int = 0
@@ -76,6 +77,8 @@ class ScheduleStats:
     fired: int = 0
     cancelled: int = 0
     fault: str = ""
+    held: int = 0
+    held_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

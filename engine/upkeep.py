@@ -133,7 +133,7 @@ class Upkeep(TimerTarget):
                 raise DestinationInUse(f"{uri} holds {destination.depth} messages; purging it first makes room")
             self.broker.flush_settlements()
             self.broker.let_go(destination)
-        scheduler.cancel_for(number)
+        scheduler.ending.end(number)
         self.broker.destinations.remove(destination)
 
     def consumer_came(self, consumer: Consumer) -> None:
@@ -151,8 +151,17 @@ class Upkeep(TimerTarget):
         if policy.purge_on_no_consumers and queue.depth and not isinstance(consumer.client, Purge):
             Purge(self.broker, queue, "")
         elif policy.auto_delete:
-            due_ms = self.broker.clock.monotonic_ms() + policy.auto_delete_delay_ms
-            self.broker.timers.call_at(due_ms, self, queue.destination_id)
+            self._look_later(queue)
+
+    def schedule_gone(self, number: int) -> None:
+        """Nothing is scheduled for a destination any more."""
+        queue = self.broker.destinations.queues_by_id.get(number)
+        if queue is not None and not queue.consumer_count() and queue.settings.queue.auto_delete:
+            self._look_later(queue)
+
+    def _look_later(self, queue: Queue) -> None:
+        due_ms = self.broker.clock.monotonic_ms() + queue.settings.queue.auto_delete_delay_ms
+        self.broker.timers.call_at(due_ms, self, queue.destination_id)
 
     def timer_fired(self, key: int) -> None:
         queue = self.broker.destinations.queues_by_id.get(key)

@@ -60,9 +60,10 @@ class ProducerView:
 class Whereabouts:
     """Where a message of a queue is now.
 
-    state: waiting, in-flight, delayed, in-transaction, on-disk, or gone if the queue does not have it.
+    state: waiting, in-flight, delayed, in-transaction, on-disk, or gone if the queue does not have it; scheduled.
     since_ms: of a hand-over; wait_ms: of a delay, what is left of it.
     group: who has the message group of one that waits, in words; "" for nobody.
+    held: which gate holds back one that is scheduled and due, in words; "" for none.
     """
 
     state: str
@@ -70,6 +71,7 @@ class Whereabouts:
     since_ms: int = 0
     wait_ms: int = 0
     group: str = ""
+    held: str = ""
 
 
 def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
@@ -124,6 +126,15 @@ def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Wh
             selection = queue.selection
             return Whereabouts("waiting", group="" if selection is None else selection.describe_group(delivery))
     return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
+
+
+def locate_schedule(broker: Broker, place: int) -> Whereabouts:
+    """Return the same of the scheduled message with this log offset."""
+    schedule = broker.scheduler.pending.find(place)
+    if schedule is None:
+        return Whereabouts("gone")
+    wait_ms = max(0, schedule.due_ms - broker.clock.wall_ms())
+    return Whereabouts("scheduled", wait_ms=wait_ms, held=broker.scheduler.firing.reason(schedule))
 
 
 def _is_entry(delivery: Delivery, priority: int, queue_offset: int) -> bool:

@@ -61,6 +61,7 @@ class Alarms:
         "_hold",
         "_spill",
         "_lossy",
+        "_late",
         "_disk",
     )
 
@@ -80,6 +81,9 @@ class Alarms:
         self._disk = Alarm("disk: %s", "disk: there is room again", logging.WARNING)
         self._lossy = Alarm(
             "full addresses drop or refuse messages: %s", "no full address drops or refuses messages", logging.WARNING
+        )
+        self._late = Alarm(
+            "schedule: what is due is held back: %s", "schedule: nothing is held back any more", logging.WARNING
         )
         self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
         self._spill = Alarm(
@@ -109,12 +113,18 @@ class Alarms:
             log.warning("slow consumer: %s", text)
         broker.slow_consumers.notices.clear()
         self._disk.see(broker.flow.disk_warning, now_ms)
+        self._late.see(broker.scheduler.firing.describe(), now_ms)
         self._lossy.see(self._who_refuses(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
         self._hold.see(self._store.retention_hold(), now_ms)
         self._spill.see("" if broker.spiller is None else broker.spiller.reason, now_ms)
         alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._hold, self._lossy)
-        self.is_raised = self._disk.is_raised or self._spill.is_raised or any(alarm.is_raised for alarm in alarms)
+        self.is_raised = (
+            self._disk.is_raised
+            or self._spill.is_raised
+            or self._late.is_raised
+            or any(alarm.is_raised for alarm in alarms)
+        )
 
     def _who_refuses(self) -> str:
         """Return the full addresses that drop or refuse what comes."""

@@ -32,6 +32,7 @@ class LiveSchedule(ScheduleSource):
                 break
         return {
             "pending": len(self._scheduler.pending),
+            "held": self._scheduler.firing.held.count,
             "next_due_ms": self._scheduler.next_due_ms(),
             "schedules": [self._described(one) for one in found[:limit]],
             "more": is_more,
@@ -95,4 +96,5 @@ class LiveSchedule(ScheduleSource):
             "size_bytes": schedule.size,
             "repeats": scheduler.is_repeating(schedule),
             "fired": scheduler.fired.get(schedule.place, 0),
+            "held": scheduler.firing.reason(schedule),
         }

@@ -19,7 +19,7 @@ from engine.destination import KINDS_BY_NAME, is_topic
 from engine.failures import consumer_words
 from engine.store.biography import Biography, biography, entry_of
 from engine.store.reader import StoreReader
-from engine.views import Whereabouts, locate, view_consumer, view_producer
+from engine.views import Whereabouts, locate, locate_schedule, view_consumer, view_producer
 from engine.window import CreditWindow
 from gateway.web.why import Answer, WhySource
 from gateway.why import consumer_lines, message_lines, producer_lines
@@ -79,6 +79,8 @@ class LiveWhy(WhySource):
         return explain(self._config, kind, name, None, parsed, connection=connection).document(what)
 
     def _locate(self, life: Biography) -> Whereabouts | None:
+        if life.is_scheduled:
+            return locate_schedule(self._broker, self._broker.scheduler.place_named(life.message_id))
         kind, name, priority, queue_offset = entry_of(life)
         queue = self._broker.destinations.queues.get(name) if kind == "queue" else None
         return None if queue is None else locate(self._broker, queue, priority, queue_offset)

@@ -87,6 +87,7 @@ class BrokerCollector(Collector):
             ("schedule_pending", "Messages that wait for their time", stats.schedule.pending),
             ("schedule_next_due_seconds", "When the first of them is due, since 1970; 0 without any", due_s),
             ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
+            ("schedule_held", "Messages that are past due and held back where they go", stats.schedule.held),
             ("retention_held", "1 while space is not freed that could be, see /healthz", bool(stats.store.retention)),
             ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
         ):

@@ -173,6 +173,10 @@ def _where_words(where: Whereabouts, now_ms: int) -> str:
         return f"{state} {_holder_words(holder, now_ms)}; this message{_since(where.since_ms, now_ms)}"
     if where.state == "delayed":
         return f"waits {where.wait_ms:,} ms more for its redelivery"
+    if where.state == "scheduled":
+        if where.held:
+            return f"is due and held back: {where.held}"
+        return f"waits {where.wait_ms:,} ms more for its time" if where.wait_ms else "is due and waits for its turn"
     if where.state == "on-disk":
         return "waits on disk behind others"
     if where.state != "waiting":

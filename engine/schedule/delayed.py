@@ -13,7 +13,8 @@ class Delayed(Composite):
     """``parts``, when ``plan`` says so.  To a sender it is a destination like others, so those who wait for nothing
     pay nothing for it.
 
-    lines: what the record of each part says of it.  numbers: of the parts, 0 for one that the store does not know.
+    lines: what the record of each part says of it.  numbers: of the parts, negative for what the store
+    does not know.
     """
 
     __slots__ = ("plan", "lines", "numbers")
@@ -24,10 +25,10 @@ class Delayed(Composite):
         if len(parts) == 1:  # as nearly all are
             part = parts[0]
             self.lines = [standing_lines(part.kind, part.name, plan)]
-            self.numbers = [part.destination_id if part.destination_id > 0 else 0]
+            self.numbers = [part.destination_id]
         else:
             self.lines = [standing_lines(part.kind, part.name, plan) for part in parts]
-            self.numbers = [max(0, part.destination_id) for part in parts]
+            self.numbers = [part.destination_id for part in parts]
 
 
 def delayed(destination: Destination, plan: Plan) -> Delayed:

@@ -99,7 +99,9 @@ class Management:
         if access.is_open or client is None:
             return True
         target = self.broker.destinations.by_id.get(schedule.target)
-        return target is None or access.allows(client, action, target.kind, target.name)
+        if target is None or target.kind not in (QUEUE, TOPIC):
+            return True
+        return access.allows(client, action, target.kind, target.name)
 
     def _question(self, message: Message) -> Question:
         properties = self.broker.readers.properties(message, 1, False)

@@ -7,6 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from engine.ports import Range
+
 CHUNK_COUNT: Final = 512
 SMALL_COUNT: Final = 128  # two neighbours that have no more than this together become one
 SPOT_SHIFT: Final = 4  # of a spot: queue offset above, lane below
@@ -16,7 +18,7 @@ class Schedule(NamedTuple):
     """One pending schedule.
 
     place: log offset of its record, which is its number.  due_ms: wall clock.  target: number of the destination that
-    the message is for, 0 for a temporary one.  size: octets of the message.
+    the message is for; 0 for one that was temporary before a restart.  size: octets of the message.
     """
 
     place: int
@@ -25,6 +27,10 @@ class Schedule(NamedTuple):
     due_ms: int
     target: int
     size: int
+
+    def entry(self) -> Range:
+        """Return its entry as a settlement tells of it."""
+        return Range(self.lane, self.queue_offset, 1, 0, self.size, (self.size,))
 
 
 class Chunk:
@@ -36,7 +42,7 @@ class Chunk:
         self.places = array("q")
         self.spots = array("q")
         self.dues = array("q")
-        self.targets = array("I")
+        self.targets = array("i")
         self.sizes = array("I")
 
     def extend(self, other: Chunk) -> None:
@@ -103,6 +109,21 @@ class PendingSchedules:
         chunk, at = self._locate(place)
         return None if chunk is None else chunk.schedule(at)
 
+    def targeting(self, targets: set[int], after: int, chunks: int, most: int) -> tuple[list[Schedule], int]:
+        """Return some that are for one of ``targets``, and the place up to which was looked.
+
+        after: look at what is behind that place, ``chunks`` at most, and no further once ``most`` are found.
+        """
+        found: list[Schedule] = []
+        number = max(0, bisect_right(self._firsts, after) - 1)
+        for chunk in self._chunks[number : number + chunks]:
+            if not targets.isdisjoint(chunk.targets):
+                found += [chunk.schedule(at) for at, target in enumerate(chunk.targets) if target in targets]
+            after = chunk.places[-1]
+            if len(found) >= most:
+                break
+        return found, after
+
     def move(self, place: int, due_ms: int) -> None:
         """Let one that is there be due at another time."""
         chunk, at = self._locate(place)
@@ -147,3 +168,21 @@ class PendingSchedules:
                     del chunks[right]
                     del self._firsts[right]
                     return
+
+
+def merged(ranges: list[Range]) -> list[Range]:
+    """Return the same with neighbours put together."""
+    ranges.sort(key=_where)
+    found: list[Range] = []
+    for one in ranges:
+        last = found[-1] if found else None
+        if last is not None and last.priority == one.priority and last.first + last.count == one.first:
+            last.count += 1
+            last.size_bytes += one.size_bytes
+        else:
+            found.append(one)
+    return found
+
+
+def _where(one: Range) -> tuple[int, int]:
+    return one.priority, one.first

@@ -85,6 +85,7 @@ class ReadAhead:
         now_ms = scheduler.broker.wall_ms
         if self.pause_ms() or self.next_ms() > now_ms:
             return
+        held = scheduler.firing.held  # what stands there is read when its gate opens
         latest_ms = now_ms + AHEAD_MS
         wanted: list[Schedule] = []
         while self._has_room():
@@ -94,17 +95,22 @@ class ReadAhead:
                     keys = []
                     break
                 self.looked_to = key
-                self._ask(scheduler.place_of(key), wanted)
+                place = scheduler.place_of(key)
+                if not held.count or held.find(scheduler.schedule_at(place).target) is None:
+                    self._ask(place, wanted)
             if not keys:
                 break
         self._request(wanted)
 
-    def want(self, place: int) -> None:
-        """Have one read that is due and was not read ahead."""
+    def want(self, places: list[int]) -> None:
+        """Have some read that are due and were not read ahead: as many as there is room for, one in any case."""
         if self.pause_ms():
             return
         wanted: list[Schedule] = []
-        self._ask(place, wanted)
+        for place in places:
+            if self.asked and not self._has_room():
+                break
+            self._ask(place, wanted)
         self._request(wanted)
 
     # -- the store's answers
@@ -123,12 +129,13 @@ class ReadAhead:
             if message is None:
                 scheduler.lost(schedule.place)
             elif scheduler.pending.find(schedule.place) is not None:
-                self._keep(message)
+                if scheduler.firing.has_use_for(schedule):
+                    self._keep(message)
                 scheduler.unreadable.pop(schedule.place, None)
         if left and next_offset <= first:
             for schedule in left:
                 self._answered(schedule)
-            self.looked_to = -1
+            self.looked_to = scheduler.firing.held.reached
             self.paused_to_ms = scheduler.broker.clock.monotonic_ms() + PAUSE_MS
         else:
             self._request(left)
@@ -166,8 +173,7 @@ class ReadAhead:
     def _ask(self, place: int, wanted: list[Schedule]) -> None:
         if place in self.loaded or place in self.asked:
             return
-        schedule = self.scheduler.pending.find(place)
-        assert schedule is not None, "what has a key is pending"
+        schedule = self.scheduler.schedule_at(place)
         self.asked[place] = schedule.size
         self.asked_bytes += schedule.size
         wanted.append(schedule)

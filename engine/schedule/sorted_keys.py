@@ -58,6 +58,13 @@ class SortedKeys:
         elif at == len(chunk):
             self._lasts[place] = chunk[-1]
 
+    def has(self, key: int) -> bool:
+        place = bisect_left(self._lasts, key)
+        if place == len(self._lasts):
+            return False
+        chunk = self._chunks[place]
+        return chunk[bisect_left(chunk, key)] == key
+
     def first(self) -> int:
         """Return the least key; there must be one."""
         return self._chunks[0][0]

@@ -48,6 +48,7 @@ def scheduled_in(directory: str, destination: str, most: int) -> tuple[int, list
             "size_bytes": size - layout.MESSAGE_HEAD_BYTES,
             "repeats": lane == REPEATING_LANE,
             "fired": look.fired(lane, entry),
+            "held": "",
         }
         for due_ms, place, lane, entry, size, target in first
     ]

@@ -73,9 +73,11 @@ def _list(arguments: argparse.Namespace) -> int:
     for one in found["schedules"]:
         again = f"  repeats, has fired {one['fired']} times" if one["repeats"] else ""
         destination = one["destination"] or "a temporary destination"
-        print(f"{one['id']}  {clock_time(one['due_ms'])}  {destination}  {one['size_bytes']} octets{again}")
+        held = f"  held back: {one['held']}" if one["held"] else ""
+        print(f"{one['id']}  {clock_time(one['due_ms'])}  {destination}  {one['size_bytes']} octets{again}{held}")
     more = "; these are not all that were asked for" if found["more"] else ""
-    print(f"{found['pending']} messages are scheduled{more}", file=sys.stderr)
+    held = f", {found['held']} of them are due and held back" if found["held"] else ""
+    print(f"{found['pending']} messages are scheduled{held}{more}", file=sys.stderr)
     return exit_codes.OK
 
 
@@ -89,6 +91,7 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     pending, found = scheduled_in(arguments.data, wanted, arguments.limit + 1)
     return {
         "pending": pending,
+        "held": 0,  # by gates, which a store has none of
         "next_due_ms": found[0]["due_ms"] if found and not wanted else 0,
         "schedules": found[: arguments.limit],
         "more": len(found) > arguments.limit,

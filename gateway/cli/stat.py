@@ -99,6 +99,8 @@ def table(document: dict[str, Any]) -> str:
         lines.append(f"scheduled {schedule['pending']}, the next one for {due.replace('+00:00', 'Z')}")
         if schedule["late"]:
             lines[-1] += f"; {schedule['late']} are past due"
+        if schedule["held"]:
+            lines[-1] += f", {schedule['held']} held back: {schedule['held_by']}"
     store = document["store"]
     if not store["is_accepting"]:
         lines.append(f"STORE NOT ACCEPTING: {store['reason']}")

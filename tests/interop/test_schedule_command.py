@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.stomp_py import Client, Connect
+from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000
 
@@ -145,3 +146,31 @@ def test_management_messages(start_gateway: StartGateway, connect: Connect, uniq
     assert listed("--http", gateway.http_url)["pending"] == 0
     client.connection.send("/topic/ActiveMQ.Scheduler.Management", "", headers={"AMQ_SCHEDULER_ACTION": "STOP"})
     assert "allowed are BROWSE, REMOVE and REMOVEALL" in str(client.error().body)
+
+
+def test_what_a_full_address_holds_back_is_told_and_comes(
+    start_gateway: StartGateway, connect: Connect, unique: Callable[[str], str]
+) -> None:
+    name = unique("full")
+    limits = "max-size-messages: 10, address-full-policy: BLOCK"
+    gateway = start_gateway(f"addresses: [{{match: {name}, {limits}}}]")
+    client = connect("1.2", gateway)
+    for number in range(100):
+        client.connection.send(f"/queue/{name}", str(number), headers={"AMQ_SCHEDULED_DELAY": "700"})
+    live = ("--http", gateway.http_url)
+    wait_until(lambda: listed(*live)["held"] == 90, "90 to be held back", 20)
+    found = listed(*live, "--limit", "1")["schedules"][0]
+    assert found["held"].startswith(f"address-full: queue://{name} holds 10 of 10 messages (max-size-messages)")
+    text = penstock("schedule", "list", "--limit", "1", *live)
+    assert "  held back: address-full: " in text.stdout
+    assert "90 messages are scheduled, 90 of them are due and held back" in text.stderr
+    told = penstock("why", "message", found["id"], *live).stdout
+    assert "now: is due and held back: address-full: " in told
+    client.subscribe(f"/queue/{name}", ack="client-individual")
+    bodies = []
+    for _ in range(100):
+        message = client.message()
+        bodies.append(message.body)
+        client.connection.ack(message.headers["ack"])
+    assert bodies == [str(number) for number in range(100)]
+    assert listed(*live)["pending"] == 0

@@ -11,6 +11,8 @@ from engine import gates
 from engine.broker import Broker
 from engine.inspection import inspect
 from engine.message import PERSISTENT, STOMP, Message
+from engine.schedule.delayed import delayed
+from engine.schedule.plan import Plan
 from gateway.alarms import QUIET_MS, Alarms
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
@@ -149,3 +151,20 @@ def test_slow_consumers_are_told_once_each(world: World) -> None:
     world.broker.slow_consumers.notices.append("queue://q: somebody is slow")
     assert world.look() == ["slow consumer: queue://q: somebody is slow"]
     assert world.look() == []
+
+
+def test_what_is_scheduled_and_held_back(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(caplog, address("q", full__max_size_messages=1, full__address_full_policy="BLOCK"))
+    broker = world.broker
+    target = delayed(broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    for _ in range(2):
+        broker.send(target, Message(0, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x"))
+    world.clock.now_ms += 1_100
+    broker.begin_turn()
+    broker.scheduler.run()
+    told = "schedule: what is due is held back: address-full: queue://q holds 1 of 1 messages (max-size-messages); "
+    [first] = world.look()
+    assert first.startswith(told)
+    assert world.alarms.is_raised
+    broker.upkeep.delete(broker.destinations.queues["q"], is_forced=True)
+    assert world.look() == ["schedule: nothing is held back any more"]

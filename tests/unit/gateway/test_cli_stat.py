@@ -95,6 +95,8 @@ def test_what_is_scheduled_is_said() -> None:
     assert "scheduled 5, the next one for 2023-11-14T22:13:20Z" in table(stat_document(stats, RateSampler()))
     stats = replace(broker(), schedule=ScheduleStats(5, due_ms, 2, 9, 3, 1))
     assert "22:13:20Z; 2 are past due" in table(stat_document(stats, RateSampler()))
+    stats = replace(broker(), schedule=ScheduleStats(5, due_ms, 2, 9, 3, 1, held=2, held_by="memory: queue://q"))
+    assert "2 are past due, 2 held back: memory: queue://q" in table(stat_document(stats, RateSampler()))
     assert "scheduled" not in table(stat_document(broker(), RateSampler()))
 
 

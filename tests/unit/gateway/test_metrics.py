@@ -102,12 +102,13 @@ def test_the_scraper_chooses_the_format(accept: str) -> None:
 
 
 def test_the_schedule_is_told() -> None:
-    stats = replace(broker(), schedule=ScheduleStats(5, 1_700_000_000_500, 2, 9, 3, 1))
+    stats = replace(broker(), schedule=ScheduleStats(5, 1_700_000_000_500, 2, 9, 3, 1, held=2))
     found = samples(metrics.render(stats)[0])
     for name, value in (
         ("schedule_pending", 5),
         ("schedule_next_due_seconds", 1_700_000_000.5),
         ("schedule_late", 2),
+        ("schedule_held", 2),
         ("scheduled_messages_total", 9),
         ("schedule_fired_total", 3),
         ("schedule_cancelled_total", 1),

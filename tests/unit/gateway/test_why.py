@@ -193,6 +193,9 @@ def test_where_a_message_is_now() -> None:
     [
         (Whereabouts("delayed", None, 0, 1_500), "waits 1,500 ms more for its redelivery"),
         (Whereabouts("on-disk"), "waits on disk behind others"),
+        (Whereabouts("scheduled", wait_ms=1_500), "waits 1,500 ms more for its time"),
+        (Whereabouts("scheduled"), "is due and waits for its turn"),
+        (Whereabouts("scheduled", held="memory: queue://q"), "is due and held back: memory: queue://q"),
         (Whereabouts("waiting"), "waits in memory for a consumer"),
         (
             Whereabouts("waiting", group="its group 'a' belongs to consumer 1"),

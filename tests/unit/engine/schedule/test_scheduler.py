@@ -9,9 +9,10 @@ from engine.errors import InvalidDestination, LimitReached
 from engine.message import PERSISTENT
 from engine.ports import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
 from engine.schedule.delayed import Delayed, delayed
+from engine.schedule.firing import FIRE_MESSAGES
 from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
 from engine.schedule.read_ahead import AHEAD_BYTES, LATEST_MS, PAUSE_MS
-from engine.schedule.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, FIRE_MESSAGES, RETRY_MS, TICK_MS
+from engine.schedule.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, RETRY_MS, TICK_MS
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -351,28 +352,10 @@ def test_a_disk_that_refuses_holds_back_both_ways(world: EngineWorld, client: Fa
     world.broker.send_in(transaction, target, world.message(target, b"y"))
     assert world.broker.flow.commit_refusal(transaction)[0] == gates.STORE
     world.advance(5_000)
-    assert world.broker.scheduler.fired_count == 0
+    assert world.broker.scheduler.firing.fired_count == 0
     world.store.heal()
     world.advance(RETRY_MS + SLACK_MS)
     assert taken(client, world) == [b"x"]
-
-
-def test_a_full_disk_holds_back_senders_only(world: EngineWorld, client: FakeClient) -> None:
-    schedule(world, b"x", Plan(delay_ms=1_000))
-    world.broker.flow.disk_reason = "full"
-    world.broker.flow.is_blocked = True
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
-    assert world.broker.send(target, world.message(target, b"y")) == gates.DISK
-    world.advance(1_100)
-    assert taken(client, world) == [b"x"]
-
-
-def test_an_address_that_is_full_takes_what_is_due() -> None:
-    world = EngineWorld(address("q", full__max_size_messages=1, full__address_full_policy="BLOCK"))
-    schedule(world, b"x", Plan(delay_ms=1_000))
-    schedule(world, b"y", Plan(delay_ms=1_000))
-    world.advance(1_100)
-    assert world.stats().depth == 2
 
 
 def test_a_record_that_cannot_be_read_holds_nobody_up(world: EngineWorld, client: FakeClient) -> None:

@@ -1,0 +1,301 @@
+"""What is due meets the gates of where it goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import gates
+from engine.composite import Destination
+from engine.inspection import inspect
+from engine.schedule.delayed import delayed
+from engine.schedule.firing import FIRE_MESSAGES, HOLD_MESSAGES
+from engine.schedule.held import KEPT_OF_ONE
+from engine.schedule.plan import Plan
+from engine.schedule.scheduler import DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
+from engine.views import locate_schedule
+from tests.support.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+from tests.support.restart_world import RestartWorld
+
+SECOND = Plan(delay_ms=1_000)
+SOON_MS = 4 * TICK_MS + HELD_LOOK_MS
+
+
+def full(pattern: str = "q", most: int = 1, policy: str = "BLOCK") -> EngineWorld:
+    return EngineWorld(address(pattern, full__max_size_messages=most, full__address_full_policy=policy))
+
+
+def schedule(
+    world: EngineWorld,
+    *bodies: bytes,
+    plan: Plan = SECOND,
+    to: str | Destination = "q",
+    persistent: bool = False,
+    group: str = "",
+) -> list[int]:
+    """Send; return the places of the schedules."""
+    destination = world.broker.destinations.queue(to) if isinstance(to, str) else to
+    target = delayed(destination, plan)
+    places: list[int] = []
+    for body in bodies:
+        message = world.message(target, body, persistent=persistent, group=group)
+        assert world.broker.send(target, message) == gates.OPEN
+        places.append(message.log_offset)
+    world.turn()
+    return places
+
+
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def take(client: FakeClient, world: EngineWorld) -> list[bytes]:
+    """Return the bodies that came since the last call, and acknowledge them."""
+    handed, client.handed = client.handed, []
+    world.acknowledge(*[one.delivery for one in handed if one.delivery is not None])
+    return [one.body for one in handed]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("policy", ["BLOCK", "FAIL"])
+def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: bool) -> None:
+    world = full(most=2, policy=policy)
+    schedule(world, *numbered(5), persistent=persistent)
+    world.advance(1_100)
+    assert world.stats().depth == 2
+    held = world.broker.scheduler.firing.held
+    assert held.count == len(world.broker.scheduler.pending) == 3
+    told = inspect(world.broker).schedule
+    reason = (
+        "address-full: queue://q holds 2 of 2 messages (max-size-messages); 2 messages wait, and there is no consumer"
+    )
+    assert (told.held, told.held_by) == (3, reason)
+    places = [one.place for one in world.broker.scheduler.pending]
+    assert [locate_schedule(world.broker, place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
+    assert locate_schedule(world.broker, 0).state == "gone"
+    client = world.client()
+    world.consumer(client)
+    found = take(client, world)
+    for _ in range(5):
+        world.advance(SOON_MS)
+        found += take(client, world)
+    assert found == numbered(5)
+    assert (held.count, held.reached, held.kept_bytes) == (0, -1, 0)
+    assert (held.shut, held.going, held.kept, world.broker.scheduler.ahead.loaded) == ({}, {}, {}, {})
+
+
+def test_an_address_that_drops_takes_and_drops_what_is_due() -> None:
+    world = full(policy="DROP")
+    schedule(world, *numbered(3))
+    world.advance(1_100)
+    account = world.broker.destinations.queues["q"].account
+    assert account is not None
+    assert (world.stats().depth, account.dropped_count, len(world.broker.scheduler.pending)) == (1, 2, 0)
+
+
+def test_others_pass_what_is_held_back() -> None:
+    world = full("full")
+    schedule(world, *numbered(20), to="full")
+    schedule(world, b"x", b"y", to="other")
+    schedule(world, b"z", to="other", plan=Plan(delay_ms=1_500))
+    world.advance(1_100)
+    assert (world.stats("full").depth, world.stats("other").depth) == (1, 2)
+    world.advance(500)
+    assert world.stats("other").depth == 3
+    schedule(world, b"20", to="full", plan=Plan(delay_ms=10))
+    client = world.client()
+    world.consumer(client, "full")
+    found: list[bytes] = []
+    for _ in range(30):
+        found += take(client, world)
+        world.advance(SOON_MS)
+    assert found == numbered(21)
+
+
+def test_the_memory_budget_holds_back_what_is_not_persistent() -> None:
+    world = EngineWorld(memory_limit_bytes=20_000)
+    bodies = [bytes([number]) * 2_000 for number in range(40)]
+    schedule(world, *bodies)
+    schedule(world, b"logged", to="p", persistent=True)
+    world.advance(1_100)
+    assert world.broker.memory.used_bytes <= world.broker.memory.limit_bytes + 3_000
+    assert world.stats("p").depth == 1
+    [waiting] = world.broker.scheduler.firing.held.shut.values()
+    assert waiting.gate == gates.MEMORY
+    client = world.client()
+    world.consumer(client, prefetch=1)
+    found: list[bytes] = []
+    while len(found) < 40:
+        got = take(client, world)
+        found += got
+        if not got:
+            world.advance(SOON_MS)
+        assert world.broker.memory.used_bytes <= world.broker.memory.limit_bytes + 3_000
+    assert found == bodies
+
+
+def test_a_disk_that_is_nearly_full_holds_back_what_is_logged() -> None:
+    world = EngineWorld()
+    schedule(world, b"logged", to="p", persistent=True)
+    schedule(world, b"not", to="n")
+    world.broker.flow.disk_reason = "the disk is nearly full"
+    world.broker.flow.is_blocked = True
+    world.advance(1_100)
+    assert (world.stats("p").depth, world.stats("n").depth) == (0, 1)
+    world.broker.flow.disk_reason = ""
+    world.advance(SOON_MS)
+    assert world.stats("p").depth == 1
+
+
+def test_a_message_of_which_one_copy_is_refused_waits_whole() -> None:
+    world = full("Consumer.a.VirtualTopic.t")
+    queue = world.broker.destinations.queue("Consumer.a.VirtualTopic.t")
+    topic = world.broker.destinations.topic("VirtualTopic.t")
+    listener = world.client()
+    world.consumer(listener, topic)
+    schedule(world, *numbered(2), to=topic)
+    world.advance(1_100)
+    assert (queue.depth, take(listener, world)) == (1, [b"0"])
+    [waiting] = world.broker.scheduler.firing.held.shut.values()
+    assert waiting.destination is queue
+    client = world.client()
+    world.consumer(client, queue)
+    world.turn()
+    assert take(client, world) == [b"0"]
+    world.advance(SOON_MS)
+    assert (take(client, world), take(listener, world)) == ([b"1"], [b"1"])
+
+
+def test_one_that_repeats_fires_once_for_all_that_was_held_back_and_keeps_to_its_beat() -> None:
+    world = full()
+    schedule(world, b"x", plan=Plan(period_ms=1_000, repeat=9))
+    world.advance(5_500)
+    assert world.stats().depth == 1
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert take(client, world) == [b"x"]
+    world.advance(SOON_MS)
+    assert take(client, world) == [b"x"]
+    world.advance(1_000)
+    assert take(client, world) == [b"x"]
+    world.advance(60_000)
+    assert len(take(client, world)) == 1
+
+
+def test_what_is_held_back_can_be_cancelled() -> None:
+    world = full()
+    places = schedule(world, *numbered(4))
+    world.advance(1_100)
+    scheduler = world.broker.scheduler
+    scheduler.cancel([scheduler.schedule_at(place) for place in places[1:3]])
+    client = world.client()
+    world.consumer(client)
+    world.turn()
+    assert take(client, world) == [b"0"]
+    world.advance(SOON_MS)
+    assert take(client, world) == [b"3"]
+    assert (scheduler.firing.held.count, len(scheduler.pending), scheduler.ahead.loaded) == (0, 0, {})
+
+
+def test_what_begins_late_at_a_time_of_an_expression_waits_with_the_others() -> None:
+    world = EngineWorld(address("q", full__max_size_messages=1, full__address_full_policy="BLOCK"))
+    schedule(world, b"cron", plan=Plan(delay_ms=10, cron="* * * * *"))
+    schedule(world, *numbered(3), plan=Plan(time_ms=world.broker.wall_ms // 60_000 * 60_000 + 60_001))
+    world.clock.now_ms += 60_000
+    world.broker.begin_turn()
+    world.advance(1_000)
+    client = world.client()
+    world.consumer(client)
+    found: list[bytes] = []
+    for _ in range(8):
+        found += take(client, world)
+        world.advance(SOON_MS)
+    assert sorted(found) == [*numbered(3), b"cron"]
+    assert [one for one in found if one != b"cron"] == numbered(3)
+
+
+def test_a_mass_that_is_held_back_takes_little_memory_and_a_bounded_turn() -> None:
+    world = full(most=10)
+    count = 2 * HOLD_MESSAGES + FIRE_MESSAGES
+    schedule(world, *numbered(count), plan=Plan(delay_ms=60_000))
+    held = world.broker.scheduler.firing.held
+    before = 0
+    while held.count < count - 10:
+        world.advance(TICK_MS)
+        assert held.count - before <= HOLD_MESSAGES + FIRE_MESSAGES
+        before = held.count
+    world.advance(SOON_MS)
+    assert len(world.broker.scheduler.ahead.loaded) == len(held.kept) == KEPT_OF_ONE
+    client = world.client()
+    world.consumer(client, prefetch=100)
+    found: list[bytes] = []
+    while len(found) < count:
+        found += take(client, world)
+        world.advance(TICK_MS)
+    assert found == numbered(count)
+    assert world.broker.scheduler.ahead.loaded_bytes == 0
+
+
+class Sender(FakeClient):
+    """Sends one message more whenever it is admitted, and parks again."""
+
+    def __init__(self, world: EngineWorld) -> None:
+        super().__init__("sender")
+        self.world = world
+        self.count = 0
+        world.broker.connect(self)
+
+    def admit(self) -> None:
+        queue = self.world.broker.destinations.queues["q"]
+        while (gate := self.world.try_send(b"sent")) == gates.OPEN:
+            self.count += 1
+        self.world.broker.flow.park(self, gate, queue)
+
+
+def test_what_is_held_back_and_those_who_wait_to_send_take_turns() -> None:
+    world = full(most=4)
+    schedule(world, *numbered(12))
+    world.advance(1_100)
+    sender = Sender(world)
+    sender.admit()
+    client = world.client()
+    world.consumer(client, prefetch=4)
+    found: list[bytes] = []
+    for _ in range(14):
+        found += take(client, world)
+        world.advance(SOON_MS)
+    assert [one for one in found if one != b"sent"] == numbered(12)
+    assert sender.count >= 12
+
+
+def test_nothing_that_is_held_back_is_lost_in_a_crash() -> None:
+    world = RestartWorld(address("q", full__max_size_messages=2, full__address_full_policy="BLOCK"))
+    schedule(world, *numbered(6), persistent=True)
+    world.advance(1_100)
+    world.sync()
+    world.crash()
+    assert len(world.broker.scheduler.pending) == 4
+    client = world.client()
+    world.consumer(client)
+    found: list[bytes] = []
+    for _ in range(6):
+        found += take(client, world)
+        world.advance(SOON_MS)
+    assert found == numbered(6)
+
+
+def test_a_record_that_cannot_be_read_lets_the_others_go_on() -> None:
+    world = full()
+    places = schedule(world, *numbered(4))
+    world.advance(1_100)
+    world.broker.scheduler.damaged(places[2], "torn")
+    client = world.client()
+    world.consumer(client)
+    found: list[bytes] = []
+    for _ in range(4):
+        found += take(client, world)
+        world.advance(SOON_MS)
+    assert found == [b"0", b"1", b"3"]
+    world.advance(DAMAGED_RETRY_MS)
+    assert take(client, world) == [b"2"]
