@@ -135,9 +135,8 @@ class StoreQuery:
 
         Raises: UnknownDestination, RangeGone, StoreCorrupt.
         """
-        numbers = set(self._numbers(destination)) if destination else None
-        found = (record for record in self._places(key, bounds) if numbers is None or record.destination_id in numbers)
-        return self._page(found, bounds)
+        numbers = self._numbers(destination) if destination else None
+        return self._page(self._places(key, bounds, numbers), bounds)
 
     def by_destination(self, destination: str, bounds: Bounds) -> Page:
         """Return messages that were sent to ``destination``: a name, or a URI that also says the kind.
@@ -324,7 +323,7 @@ class StoreQuery:
 
     # Keys.
 
-    def _places(self, key: str, bounds: Bounds) -> Iterator[Record]:
+    def _places(self, key: str, bounds: Bounds, numbers: list[int] | None) -> Iterator[Record]:
         """Yield the messages that have the key, newest first: the index, and what it does not cover."""
         reader = self._reader
         above = reader.end().offset
@@ -333,15 +332,15 @@ class StoreQuery:
         )
         for file in reversed(files):
             if file.header.end < above:
-                yield from self._scan(max(file.header.end, reader.first_offset), above, bounds, None, key)
+                yield from self._scan(max(file.header.end, reader.first_offset), above, bounds, numbers, key)
             above = min(above, file.header.begin)
             if file.header.last_ms >= bounds.from_ms and file.header.begin < bounds.before:
-                yield from self._indexed(file, key, bounds)
+                yield from self._indexed(file, key, bounds, numbers)
             if file.header.count and file.header.first_ms < bounds.from_ms:
                 return
-        yield from self._scan(reader.first_offset, above, bounds, None, key)
+        yield from self._scan(reader.first_offset, above, bounds, numbers, key)
 
-    def _indexed(self, file: IndexFile, key: str, bounds: Bounds) -> Iterator[Record]:
+    def _indexed(self, file: IndexFile, key: str, bounds: Bounds, numbers: list[int] | None) -> Iterator[Record]:
         first = self._reader.first_offset
         end = self._reader.end().offset
         last = -1
@@ -350,7 +349,9 @@ class StoreQuery:
                 return
             record = self._message_at(offset) if time_ms <= bounds.to_ms and offset != last else None
             last = offset
-            if record is not None and bounds.holds(record) and key in self._keys_of(record):
+            if record is None or (numbers is not None and record.destination_id not in numbers):
+                continue
+            if bounds.holds(record) and self._has_key(record, key):
                 yield record
 
 

@@ -226,6 +226,15 @@ def test_a_key_may_be_asked_for_in_one_destination(shop: Shop, tmp_path: Path) -
         assert bodies(query.by_key("k", Bounds(), "queue://bills")) == [7, 5, 3, 1]
 
 
+def test_a_key_in_one_destination_is_found_behind_a_page_of_others(shop: Shop, tmp_path: Path) -> None:
+    for number in range(50):
+        shop.send("keys:k\n", shop.bills if number in (3, 7) else shop.orders)
+        if number == 5:
+            shop.pass_time()
+    with shop.query(tmp_path) as query:
+        assert bodies(query.by_key("k", Bounds(limit=2), "queue://bills")) == [7, 3]
+
+
 def test_what_the_index_covers_is_not_scanned(tmp_path: Path) -> None:
     shop = Shop(FileHome(settings()))
     for _ in range(100):
