@@ -17,7 +17,8 @@ import pyarrow as pa
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.catalog import Catalog, read_catalog
-from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, lanes, scan_piece
+from engine.store.entry_files import lanes
+from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, scan_piece
 from spark_bridge.columns import record_batch
 from spark_bridge.records import Block, Int64s, Piece, batches, check_block, lane_entries, read_block
 from spark_bridge.removed import Rows, is_sparse

@@ -18,7 +18,8 @@ from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
-from engine.store.reader import EntryFile, Segment, entry_files, open_segment
+from engine.store.entry_files import EntryFile, entry_files
+from engine.store.reader import Segment, open_segment
 from engine.store.runs import Runs
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]

@@ -20,6 +20,7 @@ WORKER_MODULES: Final = (
     "engine/ports.py",
     "engine/store/__init__.py",
     "engine/store/catalog.py",
+    "engine/store/entry_files.py",
     "engine/store/format.py",
     "engine/store/headers.py",
     "engine/store/reader.py",

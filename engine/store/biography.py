@@ -25,7 +25,8 @@ from engine.ports import (
 from engine.schedule.ticket import JOB_ID
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
-from engine.store.reader import Record, Segment, StoreReader, entry_files, scan_piece
+from engine.store.entry_files import entry_files
+from engine.store.reader import Record, Segment, StoreReader, scan_piece
 from engine.store.records import Records, UnknownMessage, offset_of
 
 SENT: Final = "sent"

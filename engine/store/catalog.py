@@ -15,7 +15,8 @@ from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
-from engine.store.reader import DestinationInfo, OpenSegment, Segment, StoreReader, entry_files, open_segment
+from engine.store.entry_files import entry_files
+from engine.store.reader import DestinationInfo, OpenSegment, Segment, StoreReader, open_segment
 
 ENTRIES_AT_ONCE: Final = 1 << 17
 TYPE_AT: Final = 14  # of the record's type in an entry

@@ -20,8 +20,9 @@ from engine.keys import Keys
 from engine.message import DEAD_LETTER, PERSISTENT, TEXT, sent_priority
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
+from engine.store.entry_files import entry_files, lanes
 from engine.store.key_index import IndexFile, list_index
-from engine.store.reader import DestinationInfo, Record, StoreReader, entry_files, is_held, lanes
+from engine.store.reader import DestinationInfo, Record, StoreReader, is_held
 from engine.store.records import Records, UnknownMessage, offset_of
 
 LIMIT_DEFAULT: Final = 32

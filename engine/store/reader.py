@@ -15,13 +15,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from crc32c import crc32c
 
 from engine.errors import RangeGone, StoreCorrupt, StoreError
 from engine.message import IN_TRANSACTION
 from engine.store import format as layout
+from engine.store.entry_files import are_complete
 from engine.store.headers import (
     HEADS_BYTES,
     Checkpoint,
@@ -73,15 +74,6 @@ class End:
     offset: int
     time_ms: int
     is_published: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EntryFile:
-    """One file of a consume queue: its first entry's index and how many entries fit its size."""
-
-    path: Path
-    first: int
-    count: int
 
 
 class OpenSegment:
@@ -171,11 +163,13 @@ class StoreReader:
         self.checkpoint: Checkpoint | None
         self.segments: list[Segment]
         self._end: End | None = None
+        self._entries_offset: int | None
         self._load()
 
     def _load(self) -> None:
         # The segments after the checkpoint, so that every offset below the durable one has its file in the list;
         # once more if retention has moved on in between.
+        self._entries_offset = None
         while True:
             self.checkpoint = read_checkpoint(self.directory / "checkpoint")
             self.segments = list_segments(self.directory / "commitlog", self.store_id)
@@ -194,7 +188,32 @@ class StoreReader:
     @property
     def entries_offset(self) -> int:
         """Consume queues are complete below; from here on the log itself has to be scanned."""
-        return self.checkpoint.consume_queue_offset if self.checkpoint is not None else self.first_offset
+        if self._entries_offset is None:
+            self._entries_offset = self._find_entries_offset()
+        return self._entries_offset
+
+    def _find_entries_offset(self) -> int:
+        if self.checkpoint is None:
+            return self.first_offset
+        complete = self.checkpoint.consume_queue_offset
+        if is_held(self.directory / "lock", self.lock_table):
+            return complete  # the gateway has looked when it started
+        snapshot = self._snapshot_below(complete)
+        return complete if snapshot is None or are_complete(self.directory, snapshot) else self.first_offset
+
+    def _snapshot_below(self, stop: int) -> dict[str, Any] | None:
+        """Return the last snapshot that is not above a log offset, None if there is none that can be read."""
+        for segment in reversed(self.segments):
+            if segment.is_continuation or not self.first_offset <= segment.base <= min(stop, segment.limit - 1):
+                continue
+            try:
+                record = next(_scan_segment(segment, segment.base, segment.limit, segment.base, True, False), None)
+            except StoreCorrupt:
+                continue  # who reads the log itself will say so
+            if record is not None and record.type == layout.SNAPSHOT:
+                snapshot: dict[str, Any] = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+                return snapshot
+        return None
 
     def end(self) -> End:
         """Return where to stop; the first answer stays, so that one reader is one consistent view."""
@@ -316,35 +335,6 @@ class StoreReader:
             if segment.base <= offset:
                 found = segment
         return found
-
-
-def lanes(directory: Path, destination_id: int) -> list[int]:
-    """Return the priorities that the destination has consume queues for."""
-    try:
-        names = os.listdir(directory / "consumequeue" / str(destination_id))
-    except FileNotFoundError:
-        return []
-    return sorted(int(name) for name in names if name.isdigit())
-
-
-def entry_files(directory: Path, destination_id: int, priority: int) -> list[EntryFile]:
-    """Return the files of one consume queue by their first entry; trust entries below ``entries_offset`` only."""
-    folder = directory / "consumequeue" / str(destination_id) / str(priority)
-    found: list[EntryFile] = []
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return found
-    for name in names:
-        if name.endswith(".cq") and name[:-3].isdigit():
-            path = folder / name
-            try:
-                size = path.stat().st_size
-            except FileNotFoundError:  # retention was faster
-                continue
-            found.append(EntryFile(path, int(name[:-3]), size // layout.ENTRY_BYTES))
-    found.sort(key=lambda file: file.first)
-    return found
 
 
 def scan_piece(segment: Segment, start: int, stop: int) -> Iterator[Record]:

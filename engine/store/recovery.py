@@ -273,9 +273,10 @@ class Recovery:
         if lane is not self._state.system:
             needed = self._state.destinations[lane.destination_id].first_needed(lane)
         if end < lane.tail or first > min(needed, lane.tail):
+            there = f"entries {first} to {end - 1} are" if end else "no entry is"
             return (
-                f"{self._queues.root}/{lane.destination_id}/{lane.priority}: entries {first} to {end} are there, "
-                f"{needed} to {lane.tail} should be"
+                f"{self._queues.root}/{lane.destination_id}/{lane.priority}: {there} there, "
+                f"{min(needed, lane.tail - 1)} to {lane.tail - 1} should be"
             )
         return ""
 

@@ -12,7 +12,8 @@ from engine.ports import Attempts
 from engine.schedule.lanes import REPEATING_LANE
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
-from engine.store.reader import Record, StoreReader, entry_files
+from engine.store.entry_files import entry_files
+from engine.store.reader import Record, StoreReader
 from engine.store.records import Records
 from engine.store.snapshot import load_snapshot
 from engine.store.state import StoreState

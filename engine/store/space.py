@@ -17,9 +17,10 @@ from typing import Any, Final
 from engine.destination import SCHEDULE_QUEUE, TOPIC, uri
 from engine.ports import Range
 from engine.store import format as layout
+from engine.store.entry_files import entry_files
 from engine.store.kept_reasons import Keeping, KeptReasons
 from engine.store.key_index import INDEX_DIRECTORY
-from engine.store.reader import Record, StoreReader, entry_files
+from engine.store.reader import Record, StoreReader
 from engine.store.records import Records
 from engine.store.snapshot import load_snapshot
 from engine.store.state import Destination, Lane, StoreState

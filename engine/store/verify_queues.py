@@ -35,10 +35,18 @@ class QueueCheck:
                 # What was taken out has its entry still, or none where the queue was made again.
                 found = _where_named(found, expected)
             if found != expected:
-                wrong = next((n for n in range(0, len(expected), 40) if found[n : n + 40] != expected[n : n + 40]), 0)
-                self._note(path, position + wrong, f"entry {entry + wrong // layout.ENTRY_BYTES} is not its record's")
+                self._tell(path, position, entry, found, expected)
             self.entry_count += count
             entry += count
+
+    def _tell(self, path: str, position: int, entry: int, found: bytes, expected: bytes) -> None:
+        size = layout.ENTRY_BYTES
+        wrong = next(at for at in range(0, len(expected), size) if found[at : at + size] != expected[at : at + size])
+        first, last = entry + wrong // size, entry + len(expected) // size - 1
+        if wrong >= len(found):
+            self._note(path, position + wrong, f"entries {first} to {last} are not there")
+        else:
+            self._note(path, position + wrong, f"entry {first} is not its record's")
 
     def files_out_of_place(self, next_destination: int) -> None:
         """Look for files of consume queues that are out of place, and for queues that nobody has."""

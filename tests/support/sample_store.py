@@ -69,7 +69,8 @@ class SampleStore:
             {"id": number, "kind": kind, "name": name, "lanes": []}
             for number, (kind, name) in self._destinations.items()
         ]
-        return json.dumps({"sequence": self.sequence, "destinations": destinations}, separators=(",", ":")).encode()
+        snapshot = {"sequence": self.sequence, "system_tail": 0, "destinations": destinations}
+        return json.dumps(snapshot, separators=(",", ":")).encode()
 
     def roll(self) -> None:
         """Leave the rest of the segment empty and go on in the next one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -9,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from engine.destination import TOPIC
+from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone, StoreCorrupt
 from engine.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, TEXT
-from engine.ports import DEAD_LETTERED, DROPPED, EXPIRED
+from engine.ports import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED, Range
 from engine.store import format as layout
 from engine.store.reader import StoreReader
+from engine.store.settings import StoreSettings
 from spark_bridge.plan import Plan, make_plan, read_pieces
 from spark_bridge.schema import ARROW_SCHEMA
 from spark_bridge.selection import parse
 from tests.support.sample_store import DAY_ONE_MS, SampleStore
+from tests.support.store_copy import copy_to
+from tests.support.store_home import FileHome
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
 
@@ -157,6 +161,21 @@ def test_states_as_of_the_end(store: SampleStore, is_clean: bool) -> None:
     earlier = {row["delivery_state"] for row in rows_of(plan_of(store, "q", stop=before))}
     assert earlier == {"pending", "acknowledged", "dead-lettered"}
     assert {row["delivery_state"] for row in rows_of(plan_of(store, "other"))} == {"pending"}
+
+
+def test_consume_queues_that_somebody_removed_cost_no_row(tmp_path: Path) -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192))
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 100, size=200)
+    home.flush()
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 10, 5, 0, 1_000)])
+    home.flush()
+    home.stop()
+    reader = copy_to(tmp_path, home.files)
+    shutil.rmtree(reader.directory / "consumequeue")
+    plan = make_plan(StoreReader(reader.directory, reader.lock_table), parse(">"))
+    states = [row["delivery_state"] for row in rows_of(plan)]
+    assert (states.count("pending"), states.count("acknowledged")) == (95, 5)
 
 
 def test_range_from_and_to(store: SampleStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from engine.message import AMQP_1_0, KEYED, PERSISTENT, PRIORITY_SHIFT, STOMP, M
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.key_index import INDEX_DIRECTORY
 from engine.store.query import Bounds, Page, StoreQuery, UnknownDestination
+from engine.store.reader import StoreReader
 from engine.store.records import UnknownMessage
 from engine.store.settings import StoreSettings
 from tests.support.store_copy import copy_to
@@ -193,6 +195,20 @@ def test_a_destination_is_searched_in_all_its_lanes(shop: Shop, tmp_path: Path) 
         assert bodies(ranged) == [29, 26, 23, 20]
         with pytest.raises(UnknownDestination, match="'nobody'"):
             query.by_destination("nobody", Bounds())
+
+
+@pytest.mark.damages_store("its consume queues are removed")
+@pytest.mark.parametrize("gone", ["data/consumequeue/", "data/consumequeue/0/", "data/consumequeue/1/5/"])
+def test_queues_that_somebody_removed_are_not_taken_for_empty(shop: Shop, tmp_path: Path, gone: str) -> None:
+    for number in range(90):
+        shop.send("", (shop.orders, shop.bills)[number % 2], 4 + number % 3, size=200)
+    stopped(shop)
+    reader = copy_to(tmp_path, shop.home.files)
+    assert reader.entries_offset > 0
+    shutil.rmtree(tmp_path / gone)
+    with StoreQuery(StoreReader(reader.directory, reader.lock_table)) as query:
+        assert bodies(query.by_destination("orders", Bounds(limit=100))) == list(range(88, -1, -2))
+        assert bodies(query.by_destination("bills", Bounds(limit=4))) == [89, 87, 85, 83]
 
 
 def test_pages_of_a_destination_follow_each_other(shop: Shop, tmp_path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.store.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.store.space import Space, space_of
 from tests.support.store_copy import copy_to
@@ -38,6 +42,15 @@ def test_each_segment_tells_who_needs_it(tmp_path: Path) -> None:
     found = space(home, tmp_path / "after")
     assert pins(found) == [{}, {}, {"queue://orders": 2}]
     assert found.log_disk_bytes == sum(segment.disk_bytes for segment in found.segments) > 0
+
+
+@pytest.mark.damages_store("its consume queues are removed")
+def test_removed_consume_queues_do_not_make_messages_needless(tmp_path: Path) -> None:
+    home = FileHome(StoreSettings(segment_bytes=8192))
+    home.send(home.store.open_destination(QUEUE, "orders"), 5, 3_000)
+    found = space(home, tmp_path)
+    shutil.rmtree(tmp_path / "data/consumequeue")
+    assert pins(space_of(StoreReader(tmp_path / "data", str(tmp_path / "locks")), True)) == pins(found)
 
 
 def test_a_durable_subscription_pins_what_it_has_not_settled(tmp_path: Path) -> None:
