@@ -225,7 +225,7 @@ class Limits:
     global_max_size_bytes: int = UNLIMITED
     global_max_messages: int = UNLIMITED
     max_disk_usage_percent: int = UNLIMITED  # of the disk that holds the store; then producers wait
-    min_disk_free_bytes: int = 0  # the same
+    min_disk_free_bytes: int = UNLIMITED  # the same; UNLIMITED: two segments and some more, 0: none
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,7 @@ SERVER: Final[Tree] = {
         "global-max-size": Leaf("limits.global_max_size_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
         "global-max-messages": Leaf("limits.global_max_messages", Integer(0, 10**12, unlimited=True)),
         "max-disk-usage": Leaf("limits.max_disk_usage_percent", Integer(1, 100, unlimited=True)),
-        "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB)),
+        "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
     },
     "schedule": {
         "max-count": Leaf("schedule.max_count", Integer(0, 1_000_000_000)),

@@ -14,6 +14,8 @@ from engine.flow import Flow
 from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
 
 LOOK_MS: Final = 1_000
+FILLED: Final = "as much has come as was left when the disk was looked at; it is looked at again"
+NEVER: Final = 1 << 63  # no log grows so long
 WARNING_PERCENT: Final = 90  # of a limit: the operator hears of it from there on
 RESUME_POINTS: Final = 1  # percent of the disk below max-disk-usage at which producers go on
 RESUME_PERCENT: Final = 105  # of min-disk-free, likewise
@@ -44,9 +46,15 @@ class _Look(Job):
 
 
 class DiskWatch(TimerTarget):
-    """max_usage_percent: -1 for no limit.  min_free_bytes: 0 for none.
+    """Looks each second, and sooner when half of what is left up to a limit has been appended since the last look.
 
+    Whoever has appended all of it before the look has come waits for the look.
+
+    max_usage_percent: -1 for no limit.  min_free_bytes: 0 for none.
     fault: why the last look has failed.
+    written_offset: up to there the log is on the disk.  looked_at_offset: the same, at the last look.
+    look_offset: the log's end that causes a look.  stop_offset: that at which a limit may be passed.
+    is_guessed: that has happened, and no look has come since.
     """
 
     __slots__ = (
@@ -60,6 +68,12 @@ class DiskWatch(TimerTarget):
         "total_bytes",
         "free_bytes",
         "fault",
+        "written_offset",
+        "look_offset",
+        "looked_at_offset",
+        "is_looking",
+        "stop_offset",
+        "is_guessed",
     )
 
     def __init__(
@@ -82,14 +96,38 @@ class DiskWatch(TimerTarget):
         self.total_bytes = 0
         self.free_bytes = 0
         self.fault = ""
+        self.written_offset = 0
+        self.look_offset = NEVER
+        self.looked_at_offset = 0
+        self.is_looking = False
+        self.stop_offset = NEVER
+        self.is_guessed = False
 
     def start(self) -> None:
         """Look now and then from now on, if there is a limit at all."""
         if self.max_usage_percent >= 0 or self.min_free_bytes > 0:
-            self.workers.submit(_Look(self), FILE_LANE)
+            self.timer_fired(0)
+
+    def turn_ended(self, append_offset: int, written_offset: int) -> None:
+        """Take the end of the log, and up to where it is on the disk."""
+        self.written_offset = written_offset
+        if append_offset >= self.look_offset:
+            self._look_soon()
+        if append_offset >= self.stop_offset:
+            self.stop_offset = NEVER
+            self.is_guessed = True
+            self._stop_or_go(FILLED)
 
     def timer_fired(self, key: int) -> None:
-        self.workers.submit(_Look(self), FILE_LANE)
+        self.timers.call_at(self.clock.monotonic_ms() + LOOK_MS, self, 0)
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if not self.is_looking:
+            self.is_looking = True
+            self.look_offset = NEVER
+            self.looked_at_offset = self.written_offset
+            self.workers.submit(_Look(self), FILE_LANE)
 
     def look(self) -> None:
         try:
@@ -99,18 +137,32 @@ class DiskWatch(TimerTarget):
             self.fault = f"the disk's free space is not known: {error}"
 
     def looked(self) -> None:
-        self.timers.call_at(self.clock.monotonic_ms() + LOOK_MS, self, 0)
+        self.is_looking = False
         if self.fault:
             self.flow.disk_warning = self.fault  # what was known last holds: neither stop nor go on without knowing
             return
         flow = self.flow
-        reason = self._beyond(
-            100, RESUME_POINTS if flow.disk_reason else 0, RESUME_PERCENT if flow.disk_reason else 100
-        )
+        is_stopped = bool(flow.disk_reason) and not self.is_guessed
+        self.is_guessed = False
+        reason = self._beyond(100, RESUME_POINTS if is_stopped else 0, RESUME_PERCENT if is_stopped else 100)
         flow.disk_warning = reason or self._beyond(WARNING_PERCENT, 0, 10_000 // WARNING_PERCENT)
-        if reason != flow.disk_reason:
-            flow.disk_reason = reason
-            flow.is_blocked = True  # open_gates opens what can be opened
+        self._stop_or_go(reason)
+        if not reason:
+            room_bytes = self._room_bytes()
+            self.look_offset = self.looked_at_offset + room_bytes // 2
+            self.stop_offset = self.looked_at_offset + room_bytes
+
+    def _stop_or_go(self, reason: str) -> None:
+        if reason != self.flow.disk_reason:
+            self.flow.disk_reason = reason
+            self.flow.is_blocked = True  # open_gates opens what can be opened
+
+    def _room_bytes(self) -> int:
+        """Return what may still be written until a limit is reached."""
+        room = self.free_bytes - self.min_free_bytes
+        if self.max_usage_percent >= 0:
+            room = min(room, self.free_bytes - self.total_bytes * (100 - self.max_usage_percent) // 100)
+        return room
 
     def _beyond(self, usage_share: int, points: int, free_share: int) -> str:
         """Return which limit is passed in words; shares are percent of the limits."""

@@ -17,6 +17,7 @@ import uvloop
 from config.matching import QUEUE, AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
+from config.policies import UNLIMITED
 from engine.broker import Broker
 from engine.disk_watch import DiskWatch
 from engine.flow import GlobalLimits
@@ -53,6 +54,8 @@ DISK_PATIENCE_S: Final = 10.0
 LOOK_INTERVAL_S: Final = 1.0
 UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
 KEPT_TEXT: Final = "what was confirmed is kept, the next start recovers from the log"
+SEGMENTS_KEPT_FREE: Final = 2
+TURN_BYTES_KEPT_FREE: Final = 16 * 1024 * 1024  # what busy producers may bring before a look at the disk stops them
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 log: Final = logging.getLogger("penstock")
@@ -135,12 +138,12 @@ async def _serve(
     engine_loop = EngineLoop(loop, broker, store, clock)
     timers.engine_loop = engine_loop
     workers.attach(engine_loop)
-    limits = config.limits
     disk = StoreDisk(config.data_directory)
     watch = DiskWatch(
-        broker.flow, disk, workers, clock, timers, limits.max_disk_usage_percent, limits.min_disk_free_bytes
+        broker.flow, disk, workers, clock, timers, config.limits.max_disk_usage_percent, min_disk_free_bytes(config)
     )
     watch.start()
+    engine_loop.disk_watch = watch
     counters = GatewayCounters()
     listener = Listener(config, broker, engine_loop, security, counters, _connections_max(config))
     looking = asyncio.ensure_future(_look_for_ever(engine_loop))
@@ -290,6 +293,12 @@ def store_settings(config: ServerConfig) -> StoreSettings:
         index_slots=config.store.index.slots,
         index_entries=config.store.index.entries,
     )
+
+
+def min_disk_free_bytes(config: ServerConfig) -> int:
+    """Return what producers must leave of the disk: unless told, what acknowledgements need to go on for a while."""
+    asked = config.limits.min_disk_free_bytes
+    return SEGMENTS_KEPT_FREE * config.store.segment_bytes + TURN_BYTES_KEPT_FREE if asked == UNLIMITED else asked
 
 
 def schedule_limits(config: ServerConfig) -> ScheduleLimits:

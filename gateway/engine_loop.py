@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from engine.broker import Broker
+from engine.disk_watch import DiskWatch
 from engine.ports import Clock, Job, Store, Timers, TimerTarget
 from gateway.alarms import Alarms
 from gateway.workers import JobSink
@@ -68,6 +69,7 @@ class EngineLoop(JobSink):
         self._is_sync_armed = False
         self.failed = asyncio.Event()
         self.is_failed = False  # the same, for those who look often
+        self.disk_watch: DiskWatch | None = None
         self._alarms = Alarms(broker, store, clock)
 
     def open_turn(self) -> None:
@@ -110,6 +112,8 @@ class EngineLoop(JobSink):
         broker = self.broker
         store = self.store
         offset = broker.end_turn()
+        if self.disk_watch is not None:
+            self.disk_watch.turn_ended(offset, store.written_offset())
         self.is_open = False  # who was touched up to here leaves with this turn
         confirmed_offset = store.confirmed_offset()
         touched = self.touched

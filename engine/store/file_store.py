@@ -48,6 +48,9 @@ from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_di
 LANE_SHIFT: Final = layout.LANE_SHIFT
 
 
+NOT_OPENED: Final = "the store cannot be opened"
+
+
 class FileStore(Store):
     """A store in a directory.  Making one opens it: the directory is locked and recovered, ``report`` says how.
 
@@ -108,12 +111,12 @@ class FileStore(Store):
         try:
             self._lock: File = lock_directory(files, directory)
         except OSError as error:
-            raise StoreError(describe(error, directory)) from error
+            raise StoreError(f"{describe(error, directory)}; {NOT_OPENED}") from error
         try:
             self._open(files, timers, clock, keys or Keys(), policies or NoPolicies())
         except OSError as error:
             self._lock.close()
-            raise StoreError(describe(error, str(error.filename or directory))) from error
+            raise StoreError(f"{describe(error, str(error.filename or directory))}; {NOT_OPENED}") from error
         except StoreError:
             self._lock.close()
             raise

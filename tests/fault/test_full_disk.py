@@ -6,25 +6,33 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support import configurations
+from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import StartGateway
 from tests.support.traffic import Consumer, Ledger, Producer, join
 from tests.support.waiting import wait_until
 
 DISK_MIB = 48
 FILLER_MIB = 32
+KEPT_FREE_MIB = 18
+UNWATCHED = "limits: {min-disk-free: 0}\n"
 MESSAGES = 25_000  # of 1 KiB: more than fits beside the filler, less than fits without it
+
+
+def crowded(mount_tmpfs: Callable[[str], Path], disk_mib: int = DISK_MIB) -> tuple[Path, Path]:
+    """Return a small disk and a large file on it."""
+    small_disk = mount_tmpfs(f"size={disk_mib}m")
+    filler = small_disk / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, FILLER_MIB * 1024 * 1024)
+    return small_disk, filler
 
 
 def test_full_disk_stops_producers_and_loses_nothing(
     mount_tmpfs: Callable[[str], Path], start_gateway: StartGateway, unique: Callable[[str], str]
 ) -> None:
     destination = f"/queue/{unique('full')}"
-    small_disk = mount_tmpfs(f"size={DISK_MIB}m")
-    filler = small_disk / "filler"
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, FILLER_MIB * 1024 * 1024)
-    gateway = start_gateway(configurations.small_segments(), data=small_disk / "data")
+    small_disk, filler = crowded(mount_tmpfs)
+    gateway = start_gateway(configurations.small_segments() + UNWATCHED, data=small_disk / "data")
     assert gateway.get("/healthz")[0] == 200
     ledger = Ledger()
     producer = Producer(gateway, destination, ledger, count=MESSAGES)
@@ -45,3 +53,27 @@ def test_full_disk_stops_producers_and_loses_nothing(
     join(last)
     join(Consumer(gateway, destination, ledger, until=ledger.next_number - 1))
     ledger.check_end()
+
+
+def test_unless_told_otherwise_producers_wait_before_the_disk_is_full_and_acknowledgements_go_on(
+    mount_tmpfs: Callable[[str], Path], start_gateway: StartGateway, unique: Callable[[str], str]
+) -> None:
+    destination = f"/queue/{unique('nearly-full')}"
+    small_disk, filler = crowded(mount_tmpfs, DISK_MIB + KEPT_FREE_MIB)
+    gateway = start_gateway(configurations.small_segments(), data=small_disk / "data")
+    ledger = Ledger()
+    producer = Producer(gateway, destination, ledger, count=MESSAGES)
+    wait_until(lambda: gateway.get_json("/api/stat")["blocked_producers"], "the producer waits", limit_s=60.0)
+    (blocked,) = gateway.get_json("/api/stat")["blocked_producers"]
+    assert blocked["reason"].startswith("disk: ") and "(min-disk-free)" in blocked["reason"]
+    assert gateway.get("/healthz")[0] == 200, "the disk is full"
+    consumer = raw_stomp.client(gateway)
+    raw_stomp.subscribe(consumer, destination, prefetch=1)
+    raw_stomp.send_ack(consumer, raw_stomp.message(consumer), receipt="acknowledged")
+    consumer.flush()
+    assert "acknowledged" in [consumer.next_frame().head.headers.get("receipt-id") for _ in range(2)]
+    consumer.close()
+
+    filler.unlink()
+    join(producer)
+    assert len(ledger.confirmed) == MESSAGES

@@ -70,6 +70,36 @@ def test_it_warns_then_stops_then_goes_on(
     assert world.try_send(b"2") == gates.OPEN
 
 
+def test_it_looks_at_once_when_half_of_what_was_left_has_come() -> None:
+    world = Watched(min_free_bytes=100)
+    world.free(500)
+    world.space.free_bytes = 90
+    world.watch.turn_ended(199, 0)
+    assert not world.workers.finish(FILE_LANE)
+    world.watch.turn_ended(200, 0)
+    world.watch.turn_ended(300, 0)
+    assert world.workers.finish(FILE_LANE) and not world.workers.finish(FILE_LANE), "one look at a time"
+    assert "90 octets of the disk are free" in world.broker.flow.disk_reason
+    world.watch.turn_ended(1_000, 1_000)
+    assert not world.workers.finish(FILE_LANE), "where producers wait already a look a second does"
+
+
+def test_who_has_filled_all_that_was_left_waits_for_the_look() -> None:
+    world = Watched(min_free_bytes=100)
+    world.free(500)
+    world.watch.turn_ended(399, 150)
+    assert world.try_send(b"1") == gates.OPEN
+    world.watch.turn_ended(400, 150)
+    assert world.broker.flow.disk_reason.startswith("as much has come as was left")
+    assert world.try_send(b"2") == gates.DISK
+    world.space.free_bytes = 104  # a little above the limit does, for it was never reached
+    assert world.workers.finish(FILE_LANE)
+    world.turn()
+    assert world.try_send(b"2") == gates.OPEN
+    world.watch.turn_ended(402, 400)
+    assert world.workers.finish(FILE_LANE), "what is not on the disk yet will still take some"
+
+
 def test_who_waits_is_told_why_and_goes_on() -> None:
     world = Watched(max_usage_percent=50)
     world.free(400)
