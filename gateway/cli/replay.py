@@ -6,15 +6,16 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from engine.errors import PenstockError
 from gateway.cli import exit_codes
 from gateway.cli.parsers import add_connection_arguments
 from gateway.questions import WrongQuestion
 
 if TYPE_CHECKING:
-    from gateway.cli.client import StompClient
+    from gateway.cli.client import Event, StompClient
     from gateway.cli.parsers import Subparsers
 
 UNCONFIRMED_MAX: Final = 1_000
@@ -52,13 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
     from engine.store.query import StoreQuery
     from engine.store.reader import StoreReader
     from gateway.cli.client import ClientError, StompClient, destination_header
+    from gateway.cli.dispatch import exit_code_of
     from gateway.cli.replay_source import ReplaySource
     from gateway.store_view import question_of
 
     names = ("from", "to", "from-offset", "to-offset")
     asked = {name: getattr(arguments, name.replace("-", "_")) for name in names}
     for name in ("rate", "limit"):
-        if getattr(arguments, name) < 0:
+        if not getattr(arguments, name) >= 0:  # nor NaN
             raise WrongQuestion(f"--{name} is {getattr(arguments, name):g}, allowed is 0 (no limit) or more")
     question = question_of(
         {"destination": arguments.source} | {name: text for name, text in asked.items() if text is not None}
@@ -79,10 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
                 sender = Replayer(client, destination_header(arguments.target), arguments.rate)
                 sender.send_all(_shown(messages, arguments))
                 client.disconnect()
-    except ClientError as error:
-        confirmed = sender.confirmed_count if sender is not None else 0
-        print(f"penstock: {error} ({confirmed} confirmed)", file=sys.stderr)
-        return error.exit_code
+    except (ClientError, PenstockError, KeyboardInterrupt) as error:
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        print(f"penstock: {reason} ({_progress(sender)})", file=sys.stderr)
+        if isinstance(error, ClientError):
+            return error.exit_code
+        return exit_codes.INTERRUPTED if isinstance(error, KeyboardInterrupt) else exit_code_of(error)
     sent = sender.confirmed_count if sender is not None else 0
     if arguments.json:
         counts = {"found": source.found, "not_selected": source.not_selected, "converted": source.converted}
@@ -104,6 +108,10 @@ def _shown(messages: Iterator[Sending], arguments: argparse.Namespace) -> Iterat
     yield from tqdm(messages, total=arguments.limit or None, unit="msg", disable=is_quiet)
 
 
+def _progress(sender: Replayer | None) -> str:
+    return "nothing was sent" if sender is None else f"{sender.sent_count} sent, {sender.confirmed_count} confirmed"
+
+
 class Replayer:
     """Sends with a bounded number of messages unconfirmed, at a rate."""
 
@@ -111,23 +119,30 @@ class Replayer:
         self._client = client
         self._destination = destination
         self._rate = rate
-        self._sent_count = 0
+        self.sent_count = 0
         self.confirmed_count = 0
 
     def send_all(self, messages: Iterator[Sending]) -> None:
         """Send and wait until each message is confirmed.  Raises: ClientError."""
         started_s = monotonic()
         for headers, body in messages:
-            if self._rate:
-                sleep(max(0.0, started_s + self._sent_count / self._rate - monotonic()))
-            self._sent_count += 1
-            self._client.send(self._destination, body, headers | {"receipt": str(self._sent_count)})
-            self._take_receipts(self._sent_count - UNCONFIRMED_MAX)
-        self._take_receipts(self._sent_count)
+            self._take_receipts_until(started_s + self.sent_count / self._rate if self._rate else 0.0)
+            self.sent_count += 1
+            self._client.send(self._destination, body, headers | {"receipt": str(self.sent_count)})
+            self._take_receipts(self.sent_count - UNCONFIRMED_MAX)
+        self._take_receipts(self.sent_count)
+
+    def _take_receipts_until(self, when_s: float) -> None:
+        """Take those that have come, or come until then."""
+        while (event := self._client.next_event(max(0.0, when_s - monotonic()))) is not None:
+            self._take(event)
 
     def _take_receipts(self, until_count: int) -> None:
         while self.confirmed_count < until_count:
             event = self._client.next_event(None)
             assert event is not None, "it waits for one"
-            self._client.raise_failure(event)
-            self.confirmed_count += 1
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self._client.raise_failure(event)
+        self.confirmed_count += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,3 +58,24 @@ def test_what_was_consumed_is_found_and_sent_again(start_gateway: StartGateway, 
     assert json.loads(some.stdout) == {"found": 2, "not_selected": 3, "converted": 0, "sent": 2}
     assert sorted(worker.bodies(2)) == ["order 2", "order 4"]
     assert penstock("replay", "nobody", target, *options).returncode == 1
+
+
+def test_an_interrupted_replay_says_how_far_it_was(start_gateway: StartGateway, unique: Callable[[str], str]) -> None:
+    source, target = unique("source"), unique("target")
+    gateway = start_gateway()
+    worker = Client(gateway, "1.2", heartbeats=(0, 0)).connect()
+    for number in range(20):
+        worker.send(f"/queue/{source}", f"order {number}", persistent="true", **TEXT)
+    words = ["replay", source, target, "--data", str(gateway.data), "--rate", "10"]
+    words += ["--url", f"tcp://127.0.0.1:{gateway.stomp_port}"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "gateway", *words], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as run:
+        worker.subscribe(f"/queue/{target}", "auto", subscription="2")
+        worker.bodies(5)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    told = re.fullmatch(r"penstock: interrupted \((\d+) sent, (\d+) confirmed\)\n", said)
+    assert told, said
+    assert 4 <= int(told[2]) <= int(told[1]) < 20

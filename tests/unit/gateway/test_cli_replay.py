@@ -79,6 +79,7 @@ def test_what_an_amqp_client_has_sent_goes_out_in_the_form_of_stomp() -> None:
     ("words", "code", "expected"),
     [
         (["--rate", "-1"], exit_codes.USAGE, "--rate is -1, allowed is 0 (no limit) or more"),
+        (["--rate", "nan"], exit_codes.USAGE, "--rate is nan, allowed is 0 (no limit) or more"),
         (["--limit", "-1"], exit_codes.USAGE, "--limit is -1, allowed is 0 (no limit) or more"),
         (["--selector", "a ="], exit_codes.FAILED, "selector"),
         (["--from", "noon"], exit_codes.USAGE, "from is 'noon'; allowed are milliseconds"),
