@@ -11,28 +11,59 @@ if TYPE_CHECKING:
     from engine.broker import Broker
 
 EXPIRY_SCAN_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
+# What is looked at in one turn; the others of that scan follow in the next turns.
+QUEUES_AT_ONCE: Final = 512
+MESSAGES_AT_ONCE: Final = 10_000  # a queue is looked at as a whole, so it may be more
+
+BEGIN: Final = 0
+GO_ON: Final = 1
 
 
 class Expiry(TimerTarget):
-    """Scans what waits in memory; what lies on disk is looked at when it is paged in."""
+    """Scans what waits in memory; what lies on disk is looked at when it is paged in.
 
-    __slots__ = ("broker",)
+    _queues: those of the scan that is under way, ``_place`` of which have been looked at.
+    """
+
+    __slots__ = ("broker", "_queues", "_place")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self._set_timer()
+        self._queues: list[Queue] = []
+        self._place = 0
+        self._call_later(EXPIRY_SCAN_MS, BEGIN)
 
     def timer_fired(self, key: int) -> None:
-        for queue in self.broker.destinations.all_queues():
-            self._scan(queue)
-        self._set_timer()
+        if key == BEGIN:
+            self._call_later(EXPIRY_SCAN_MS, BEGIN)
+            if self._queues:
+                return  # one takes long
+            self._queues = self.broker.destinations.all_queues()
+            self._place = 0
+        self._scan_some()
 
-    def _set_timer(self) -> None:
+    def _call_later(self, wait_ms: int, key: int) -> None:
         broker = self.broker
-        broker.timers.call_at(broker.clock.monotonic_ms() + EXPIRY_SCAN_MS, self, 0)
+        broker.timers.call_at(broker.clock.monotonic_ms() + wait_ms, self, key)
+
+    def _scan_some(self) -> None:
+        queues = self._queues
+        end = min(self._place + QUEUES_AT_ONCE, len(queues))
+        seen = 0
+        while self._place < end and seen < MESSAGES_AT_ONCE:
+            queue = queues[self._place]
+            self._place += 1
+            if queue.has_expiring and not queue.is_closed:
+                seen += queue.depth
+                self._scan(queue)
+        if self._place < len(queues):
+            self._call_later(0, GO_ON)
+        else:
+            self._queues = []
 
     def _scan(self, queue: Queue) -> None:
-        if not queue.has_expiring:
+        if queue.depth == 0:
+            queue.has_expiring = False  # whatever comes says so anew
             return
         broker = self.broker
         for lane in queue.used_lanes:

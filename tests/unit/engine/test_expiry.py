@@ -1,0 +1,74 @@
+"""The scan for expired messages: all of them go, however many queues there are, in parts."""
+
+from __future__ import annotations
+
+from engine.expiry import EXPIRY_SCAN_MS, MESSAGES_AT_ONCE, QUEUES_AT_ONCE
+from tests.support.engine_world import EngineWorld
+
+
+def waiting(world: EngineWorld) -> int:
+    return sum(queue.depth for queue in world.broker.destinations.all_queues())
+
+
+def scan_once(world: EngineWorld) -> None:
+    """Let only what is due at this very moment fire, once."""
+    world.clock.now_ms += EXPIRY_SCAN_MS
+    world.broker.begin_turn()
+    world.broker.expiry.timer_fired(0)
+    world.turn()
+
+
+def test_a_scan_of_many_queues_takes_several_turns() -> None:
+    world = EngineWorld()
+    count = 2 * QUEUES_AT_ONCE + 10
+    for number in range(count):
+        world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
+    scan_once(world)
+    assert waiting(world) == count - QUEUES_AT_ONCE
+    world.advance(0)
+    assert waiting(world) == 0
+
+
+def test_a_scan_that_has_seen_many_messages_goes_on_in_the_next_turn() -> None:
+    world = EngineWorld()
+    world.send(*[b"x"] * MESSAGES_AT_ONCE, to="deep", persistent=False, expires_ms=world.clock.wall_ms() + 1_000)
+    world.send(b"x", to="next", persistent=False, expires_ms=world.clock.wall_ms() + 1_000)
+    scan_once(world)
+    assert waiting(world) == 1
+    world.advance(0)
+    assert waiting(world) == 0
+
+
+def test_a_scan_ends_before_the_next_one_begins() -> None:
+    world = EngineWorld()
+    for number in range(QUEUES_AT_ONCE + 10):
+        world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
+    scan_once(world)
+    world.broker.expiry.timer_fired(0)
+    world.turn()
+    assert waiting(world) == 10  # those that the first one has not come to
+    world.advance(0)
+    assert waiting(world) == 0
+
+
+def test_a_queue_that_was_removed_meanwhile_is_passed_over() -> None:
+    world = EngineWorld()
+    for number in range(QUEUES_AT_ONCE + 1):
+        world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
+    scan_once(world)
+    world.broker.upkeep.delete(world.broker.destinations.queue(f"q.{QUEUES_AT_ONCE}"), is_forced=True)
+    world.advance(0)
+    assert waiting(world) == 0
+
+
+def test_a_queue_that_was_empty_is_looked_at_once_something_that_expires_has_come() -> None:
+    world = EngineWorld()
+    queue = world.broker.destinations.queue("q")
+    for _ in range(2):
+        world.send(b"x", expires_ms=world.clock.wall_ms() + 1_000)
+        assert queue.has_expiring
+        world.advance(EXPIRY_SCAN_MS)
+        assert queue.depth == 0
+        world.advance(EXPIRY_SCAN_MS)
+        assert not queue.has_expiring
+    assert queue.expired_count == 2
