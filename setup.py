@@ -35,7 +35,7 @@ ROOMS_BUT = {
 }
 # Of this one, which has more that no message passes, it is what is named.
 STORE = """
-    checkpoint commit_log consume_queue consume_queues entry_span file_store files format group_commit health
+    checkpoint closing commit_log consume_queue consume_queues entry_span file_store files format group_commit health
     index_builder log_end open_files paging progress release segment settled state subscription
 """
 

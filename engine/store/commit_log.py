@@ -13,10 +13,11 @@ from crc32c import crc32c
 from engine.message import IN_TRANSACTION, Message
 from engine.ports import FILE_LANE, Clock, Job, Workers
 from engine.store import format as layout
+from engine.store.closing import Closing
 from engine.store.files import File, Files
 from engine.store.segment import NEW_SUFFIX, PREPARED_SUFFIX, SUFFIX, Segment, make_segment_file, segment_name
-from engine.store.snapshot import encode_snapshot
-from engine.store.state import EntryBlock, Lane, StoreState
+from engine.store.snapshot_draft import SnapshotDraft
+from engine.store.state import Lane, StoreState
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
@@ -27,6 +28,7 @@ SETTLEMENT: Final = layout.SETTLEMENT
 SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
 PADDING: Final = [bytes(-size & 7) for size in range(8)]
+DRAFT_PART: Final = 4  # the next snapshot is drafted in the last quarter of a segment
 COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
 
 
@@ -49,20 +51,6 @@ class Chunk:
         self.store_time_ms = store_time_ms
 
 
-class Closing:
-    """The consume-queue entries of all records below ``end``, a segment's base, that are not in the files yet."""
-
-    __slots__ = ("end", "blocks")
-
-    def __init__(self, end: int, blocks: list[EntryBlock]) -> None:
-        self.end = end
-        self.blocks = blocks
-
-    def entry_bytes(self) -> int:
-        """Return the octets of all entries."""
-        return sum(len(block.octets) for block in self.blocks)
-
-
 class CommitLog:
     """Segments in order, the last of them open for records.
 
@@ -82,6 +70,10 @@ class CommitLog:
         "store_time_ms",
         "closings",
         "state",
+        "_draft",
+        "_draft_end",
+        "_entries_before",
+        "_first_sequence",
         "_files",
         "_directory",
         "_segment_bytes",
@@ -121,6 +113,11 @@ class CommitLog:
         self._clock = clock
         self._workers = workers
         self.state = state
+        state.open_generation()
+        self._draft = SnapshotDraft(state)
+        self._draft_end = end  # of the log when it was last worked at
+        self._entries_before = sum(len(lane.entries) for lane in state.all_lanes())  # octets, of recovered records
+        self._first_sequence = sequence  # of the segment, or of what was appended to it here
         self.segments = segments
         self.edition = 0
         self.current = segments[-1]
@@ -175,6 +172,8 @@ class CommitLog:
             message.expires_ms,
             queue_offset,
         )
+        if not lane.is_touched:
+            self.state.touch(lane)
         crc = crc32c(head)
         if annotations:
             crc = crc32c(annotations, crc)
@@ -295,8 +294,8 @@ class CommitLog:
         assert not self._transaction_flag, "a transaction is larger than what was reserved for it"
         self._cut_chunk()
         base = self.limit
-        self.closings.append(Closing(base, self.state.close_entries()))
-        snapshot = encode_snapshot(self.state, self.sequence)
+        self.closings.append(self._close_segment(base))
+        snapshot = self._draft.finish(self.sequence)
         capacity = layout.padded(layout.RECORD_HEADER_BYTES + len(snapshot)) + room
         segment = self._prepared
         self._prepared = None
@@ -312,6 +311,16 @@ class CommitLog:
         self.limit = segment.limit()
         self._parts_offset = base
         self.append_record(layout.SNAPSHOT, 0, snapshot)
+
+    def _close_segment(self, base: int) -> Closing:
+        """Begin a new segment at ``base``, as far as the consume queues are concerned."""
+        state = self.state
+        generation = state.generation
+        entry_bytes = self._entries_before + (self.sequence - self._first_sequence) * layout.ENTRY_BYTES
+        self._entries_before = 0
+        self._first_sequence = self.sequence
+        blocks = [state.system.close_entries()] if state.system.entries else []
+        return Closing(base, blocks, generation, state.next_generation(), entry_bytes)
 
     def begin_anew(self) -> None:
         """Go on in a new segment after an unclean stop, so that no offset ever names two records."""
@@ -369,7 +378,18 @@ class CommitLog:
         segment.is_on_disk = True
 
     def prepare_ahead(self) -> None:
-        """Have a worker make the next segment once half of the current one is used; tried once."""
+        """Prepare what the next segment will need, as the current one fills up; call it when something was appended."""
+        end = self.end
+        left = self.limit - end
+        if left < self.current.capacity // DRAFT_PART and (untold := self._draft.untold_count()):
+            # Twice as large a part of it as this is of the rest of the segment: it is to be done before that is full.
+            filled = max(end - self._draft_end, 0)
+            self._draft.tell(2 * untold * filled // (left + filled) + 1)
+        self._draft_end = end
+        self._make_next_file()
+
+    def _make_next_file(self) -> None:
+        """Have a worker make the file of the next segment once half of the current one is used; tried once."""
         if self._attempted_base != self.limit and self.end > self.limit - self.current.capacity // 2:
             self._attempted_base = self.limit
             segment = Segment(self._directory, self.limit, self._segment_bytes, False)

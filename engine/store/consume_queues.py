@@ -13,18 +13,19 @@ from typing import Final
 from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
 from engine.store import health as parts
 from engine.store.checkpoint import CheckpointFile
-from engine.store.commit_log import Closing
+from engine.store.closing import Closing
 from engine.store.consume_queue import BLOCKS_TOGETHER, ConsumeQueueFiles
 from engine.store.files import describe
 from engine.store.format import LANE_SHIFT
 from engine.store.health import Health
 from engine.store.state import EntryBlock, Lane, StoreState
 
-LET_GO_TOGETHER: Final = 512  # blocks that are let go in one turn of the engine
+TOGETHER: Final = 512  # queues whose entries are gathered, or let go, in one turn of the engine
 MERGED_MAX: Final = 512  # blocks up to which segments that were closed meanwhile go together
 
 RETRY: Final = 0
-LET_GO: Final = 1
+GATHER: Final = 1
+LET_GO: Final = 2
 
 
 class ConsumeQueues(TimerTarget):
@@ -37,7 +38,8 @@ class ConsumeQueues(TimerTarget):
     ``_batch``: what is on its way: blocks by queue, those of one queue in their order; ``_batch_end`` is the
     consume-queue offset once all are on the disk.  ``_written``: how many of them are in their files, ``_let_go``: how
     many are also durable and out of memory.  ``_is_whole``: all of them are synced at once, when they are written.
-    ``_closings``: what waits, ``_waiting_bytes`` of entries.
+    ``_taken``: segments whose entries are being gathered for it.  ``_closings``: what waits, ``_waiting_bytes`` of
+    entries.
     """
 
     __slots__ = (
@@ -51,6 +53,7 @@ class ConsumeQueues(TimerTarget):
         "_retry_interval_ms",
         "_waiting_limit_bytes",
         "_closings",
+        "_taken",
         "_waiting_bytes",
         "_batch",
         "_batch_end",
@@ -86,7 +89,8 @@ class ConsumeQueues(TimerTarget):
         self._retry_interval_ms = retry_interval_ms
         self._waiting_limit_bytes = waiting_limit_bytes
         self._closings: deque[Closing] = deque(closings)
-        self._waiting_bytes = sum(closing.entry_bytes() for closing in closings)
+        self._waiting_bytes = sum(closing.entry_bytes for closing in closings)
+        self._taken: list[Closing] = []
         self._batch: list[EntryBlock] = []
         self._batch_end = 0
         self._written = 0
@@ -99,7 +103,7 @@ class ConsumeQueues(TimerTarget):
     def add(self, closings: list[Closing]) -> None:
         """Take what a roll of the log has closed."""
         self._closings.extend(closings)
-        self._waiting_bytes += sum(closing.entry_bytes() for closing in closings)
+        self._waiting_bytes += sum(closing.entry_bytes for closing in closings)
         if self._is_overfull():
             self._health.fail(
                 parts.CONSUME_QUEUE,
@@ -113,35 +117,45 @@ class ConsumeQueues(TimerTarget):
     def log_durable(self, offset: int) -> None:
         """Store the entries of segments that are durable as a whole, and whose successor has begun durably."""
         self._durable = offset
-        while not self._is_in_flight and not self._is_closed:
-            closings = self._closings
-            if not closings or closings[0].end >= offset:
-                return
-            self._fill_batch()
-            if self._batch:
-                self._is_in_flight = True
-                self._store_next()
-            else:
-                self._checkpoint.consume_queue_offset = self._batch_end
+        if not self._is_in_flight and not self._is_closed:
+            self._begin_batch()
 
-    def _fill_batch(self) -> None:
+    def _begin_batch(self) -> None:
         closings = self._closings
-        blocks: list[EntryBlock] = []
         count = 0
         while closings and closings[0].end < self._durable:
-            if count and len(blocks) + len(closings[0].blocks) > MERGED_MAX:
+            count += closings[0].block_count()
+            if self._taken and count > MERGED_MAX:
                 break
-            closing = closings.popleft()
-            self._waiting_bytes -= closing.entry_bytes()
+            self._taken.append(closings.popleft())
+        if self._taken:
+            self._is_in_flight = True
+            self._gather()
+
+    def _gather(self) -> None:
+        """Gather the entries of the segments that were taken, and have them stored."""
+        left = TOGETHER
+        for closing in self._taken:
+            left -= closing.gather(left)
+            if not closing.is_gathered():
+                self._timers.call_at(self._clock.monotonic_ms(), self, GATHER)
+                return
+        blocks: list[EntryBlock] = []
+        for closing in self._taken:
+            self._waiting_bytes -= closing.entry_bytes
             blocks += closing.blocks
             self._batch_end = closing.end
-            count += 1
-        if count > 1:
+        if len(self._taken) > 1:
             blocks.sort(key=_queue)
+        self._taken = []
         self._batch = blocks
         self._written = 0
         self._let_go = 0
         self._is_whole = self.files.can_sync_whole(len(blocks))
+        if blocks:
+            self._store_next()
+        else:
+            self._finish_batch()
 
     def _store_next(self) -> None:
         if self._written < len(self._batch):
@@ -181,7 +195,7 @@ class ConsumeQueues(TimerTarget):
 
     def _go_on(self) -> None:
         """Let go of blocks that are durable, and have others stored."""
-        end = min(self._written, self._let_go + LET_GO_TOGETHER)
+        end = min(self._written, self._let_go + TOGETHER)
         for block in self._batch[self._let_go : end]:
             lane = self._lane(block)
             if lane is not None:
@@ -195,11 +209,14 @@ class ConsumeQueues(TimerTarget):
             self._health.heal(parts.CONSUME_QUEUE)
         if end < len(self._batch):
             self._store_next()
-            return
+        else:
+            self._finish_batch()
+
+    def _finish_batch(self) -> None:
         self._batch = []
         self._checkpoint.consume_queue_offset = self._batch_end
         self._is_in_flight = False
-        self.log_durable(self._durable)
+        self._begin_batch()
 
     def _lane(self, block: EntryBlock) -> Lane | None:
         """Return the lane of a block, None where its destination was closed meanwhile."""
@@ -212,6 +229,8 @@ class ConsumeQueues(TimerTarget):
             return
         if key == RETRY:
             self._store_next()
+        elif key == GATHER:
+            self._gather()
         else:
             self._go_on()
 

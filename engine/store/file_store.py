@@ -367,6 +367,8 @@ class FileStore(Store):
             super().settle_range(destination_id, consumer_id, outcome, cause, priority, first, count, size_bytes)
             return
         self._log.append_settlement(destination_id, consumer_id, outcome, cause, priority, first, count, size_bytes)
+        if not lane.is_touched:
+            self._log.state.touch(lane)
         lane.settle(first, count)
         lane.live_bytes -= size_bytes
 
@@ -387,6 +389,8 @@ class FileStore(Store):
             return
         fixed = layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(firsts), size_bytes)
         self._log.append_record(layout.SETTLEMENT, destination_id, fixed + layout.pack_runs(priority, firsts, counts))
+        if not lane.is_touched:
+            self._log.state.touch(lane)
         lane.settle_runs(firsts, counts)
         lane.live_bytes -= size_bytes
 

@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
-from engine.store.commit_log import Closing
+from engine.store.closing import Closing
 from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import Files, read_fully
 from engine.store.headers import Checkpoint

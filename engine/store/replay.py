@@ -17,7 +17,7 @@ from engine.errors import StoreCorrupt
 from engine.message import IN_TRANSACTION
 from engine.ports import Range
 from engine.store import format as layout
-from engine.store.commit_log import Closing
+from engine.store.closing import Closing
 from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import File, Files, read_fully
 from engine.store.headers import Checkpoint
@@ -25,7 +25,7 @@ from engine.store.recovery_report import LogRange, RecoveryReport
 from engine.store.runs import NOT_THERE, Runs
 from engine.store.segment import Segment, read_runs, records_limit
 from engine.store.snapshot import load_snapshot
-from engine.store.state import Lane, StoreState, compact_json
+from engine.store.state import RECOVERED, Lane, StoreState, compact_json
 
 READ_BYTES: Final = 4 << 20
 ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond these to the disk on its way
@@ -480,6 +480,7 @@ class Replay:
                 lane.attempts = known.attempts
                 lane.live_bytes = known.live_bytes
             state.destinations[number].holders = destination.holders
+        state.failing |= snapshot.failing
         if state.system.tail < snapshot.system.tail:
             self._leave_out(state.system, snapshot.system.tail)
 
@@ -496,8 +497,9 @@ class Replay:
     def _close_entries(self, base: int) -> None:
         """Collect the entries of the segments below ``base``; bring them to the disk if they are many."""
         blocks = self.state.close_entries()
-        self.closings.append(Closing(base, blocks))
-        self._closing_bytes += sum(len(block.octets) for block in blocks)
+        size_bytes = sum(len(block.octets) for block in blocks)
+        self.closings.append(Closing(base, blocks, RECOVERED, [], size_bytes))
+        self._closing_bytes += size_bytes
         if self._closing_bytes > ENTRIES_IN_MEMORY_BYTES:
             for closing in self.closings:
                 self._queues.store(closing.blocks)

@@ -1,17 +1,14 @@
-"""Snapshots: the state of a store as the JSON of one record, and back.  Layout: docs/log-format.md.
-
-One is made on the engine's thread whenever a segment begins, so it has to be quick with tens of thousands of queues:
-text is put together by hand, and what has not changed since the last one is said again as it was.
-"""
+"""Snapshots: the state of a store as the JSON of one record, and back.  Layout: docs/log-format.md."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from engine.destination import QUEUE
 from engine.ports import Attempts
-from engine.store.format import SYSTEM_QUEUE
+from engine.store.format import LANE_SHIFT, SYSTEM_QUEUE
 from engine.store.progress import Progress
 from engine.store.state import Destination, Lane, StoreState, compact_json
 from engine.store.subscription import Subscription, SubscriptionLane
@@ -19,8 +16,13 @@ from engine.store.subscription import Subscription, SubscriptionLane
 
 def encode_snapshot(state: StoreState, sequence: int) -> bytes:
     """Return the payload of a snapshot record with that sequence."""
+    return put_together(state, sequence, map(describe, state.destinations.values()))
+
+
+def put_together(state: StoreState, sequence: int, told: Iterable[str]) -> bytes:
+    """Return the payload of a snapshot record.  told: what ``describe`` says of each destination."""
     state.forget_consumers()
-    destinations = ",".join([_fragment(destination) for destination in state.destinations.values()])
+    destinations = ",".join(told)
     subscriptions = ",".join([_describe_subscription(each) for each in state.subscriptions.values()])
     consumers = ",".join(state.consumers.values())
     return (
@@ -46,6 +48,8 @@ def load_snapshot(payload: bytes) -> StoreState:
             lane = state.open_lane(number, int(known["priority"]))
             lane.tail = lane.entries_first = int(known["tail"])
             _load_progress(lane, known)
+            if lane.attempts:
+                state.failing.add((number << LANE_SHIFT) | lane.priority)
         if lanes := state.destinations[number].lanes:
             lanes[0].live_bytes = int(destination["live_bytes"])
     for known in described["subscriptions"]:
@@ -64,42 +68,20 @@ def load_snapshot(payload: bytes) -> StoreState:
     return state
 
 
-def _fragment(destination: Destination) -> str:
-    """Return what a snapshot says of a destination: what the last one said if nothing has changed.
-
-    Tails and cursors only grow, so their sum is the same only if each of them is.  A lane with anything settled out of
-    order, or with failed attempts, is told anew each time.
-    """
-    at = 0
-    live_bytes = 0
+def describe(destination: Destination) -> str:
+    """Return what a snapshot says of a destination."""
     lanes = destination.lanes
-    for lane in lanes:
-        settled = lane.settled
-        if settled.pages or lane.attempts:
-            return _describe(destination)
-        at += lane.tail + settled.cursor
-        live_bytes += lane.live_bytes
-    if at == destination.fragment_at and live_bytes == destination.fragment_bytes:
-        return destination.fragment
-    if len(lanes) == 1 and destination.kind == QUEUE and lanes[0].tail:
-        # As nearly all are: what _describe would say, in half the time.
+    if len(lanes) == 1 and destination.kind == QUEUE:
+        # As nearly all are: what the rest would say, in half the time.
         lane = lanes[0]
-        fragment = (
-            f'{destination.head}{live_bytes},"lanes":[{{"priority":{lane.priority},"tail":{lane.tail},'
-            f'"cursor":{lane.settled.cursor},"settled":[],"attempts":[]}}]}}'
-        )
-    else:
-        fragment = _describe(destination)
-    destination.fragment = fragment
-    destination.fragment_at = at
-    destination.fragment_bytes = live_bytes
-    return fragment
-
-
-def _describe(destination: Destination) -> str:
+        if lane.tail and not lane.settled.pages and not lane.attempts:
+            return (
+                f'{destination.head}{lane.live_bytes},"lanes":[{{"priority":{lane.priority},"tail":{lane.tail},'
+                f'"cursor":{lane.settled.cursor},"settled":[],"attempts":[]}}]}}'
+            )
     # A lane whose first message is about to follow is not there yet: a torn tail may take that message.
-    lanes = ",".join([_describe_lane(lane) for lane in destination.lanes if lane.tail])
-    return f'{destination.head}{destination.live_bytes()},"lanes":[{lanes}]}}'
+    described = ",".join([_describe_lane(lane) for lane in lanes if lane.tail])
+    return f'{destination.head}{destination.live_bytes()},"lanes":[{described}]}}'
 
 
 def _describe_lane(lane: Lane) -> str:

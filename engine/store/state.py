@@ -7,6 +7,7 @@ store in memory.
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any, Final
 
 from engine.destination import SUBSCRIPTION, TOPIC
@@ -15,19 +16,23 @@ from engine.store.format import ENTRY_BYTES, LANE_SHIFT, SYSTEM_QUEUE
 from engine.store.progress import Progress
 from engine.store.subscription import Holders, Subscription, SubscriptionLane
 
+RECOVERED: Final = 0  # the generation of what was in the log before it was opened
 CLOSED_CONSUMERS_MAX: Final = 1024  # closed consumers that gather before those that nothing names are forgotten
 
 
 class EntryBlock:
-    """Consecutive entries of one consume queue, as octets."""
+    """Consecutive entries of one consume queue, as octets.  generation: of the segment that they belong to."""
 
-    __slots__ = ("destination_id", "priority", "first", "octets")
+    __slots__ = ("destination_id", "priority", "first", "octets", "generation")
 
-    def __init__(self, destination_id: int, priority: int, first: int, octets: bytearray) -> None:
+    def __init__(
+        self, destination_id: int, priority: int, first: int, octets: bytearray, generation: int = RECOVERED
+    ) -> None:
         self.destination_id = destination_id
         self.priority = priority
         self.first = first
         self.octets = octets
+        self.generation = generation
 
     def end(self) -> int:
         """Return the index just past the last entry."""
@@ -37,8 +42,9 @@ class EntryBlock:
 class Lane(Progress):
     """One consume queue: a destination and a priority, with the queue's own progress in it.
 
-    tail: entries ever appended.  entries: those of the records in the last segment, from ``entries_first`` on; the
-    ones before are in ``closing``, on their way to the disk, or in the consume queue's files.
+    tail: entries ever appended.  entries: those of the records in the segment that is ``generation``, from
+    ``entries_first`` on; the ones before are in ``closing``, on their way to the disk, or in the consume queue's files.
+    is_touched: it has changed since a snapshot was last told of it.
     kept_first: entries below were dropped with their records.
     live_bytes: what was appended less what was freed; only the sum over a destination's lanes means something, for a
     settlement that covers several of them is booked on one.
@@ -54,6 +60,8 @@ class Lane(Progress):
         "entries_first",
         "closing",
         "kept_first",
+        "generation",
+        "is_touched",
     )
 
     def __init__(self, destination_id: int, priority: int, is_topic: bool, tail: int, cursor: int) -> None:
@@ -67,14 +75,25 @@ class Lane(Progress):
         self.entries_first = tail
         self.closing: list[EntryBlock] = []
         self.kept_first = 0
+        self.generation = RECOVERED
+        self.is_touched = False
 
     def close_entries(self) -> EntryBlock:
         """Hand the entries collected so far over to the disk."""
-        block = EntryBlock(self.destination_id, self.priority, self.entries_first, self.entries)
+        block = EntryBlock(self.destination_id, self.priority, self.entries_first, self.entries, self.generation)
         self.closing.append(block)
         self.entries = bytearray()
         self.entries_first = self.tail
         return block
+
+    def block_of(self, generation: int) -> EntryBlock | None:
+        """Return the entries of a segment that has ended, None if there are none; those of the last one stay open."""
+        if self.generation == generation:
+            return self.close_entries() if self.entries else None
+        for block in self.closing:
+            if block.generation == generation:
+                return block
+        return None
 
     def file_end(self) -> int:
         """Return the first entry that is not in the consume queue's files yet."""
@@ -90,20 +109,10 @@ class Lane(Progress):
 class Destination:
     """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
 
-    head, fragment, fragment_at, fragment_bytes: for snapshot.py.
+    head: how snapshots begin to tell of it.
     """
 
-    __slots__ = (
-        "destination_id",
-        "kind",
-        "name",
-        "lanes",
-        "holders",
-        "head",
-        "fragment",
-        "fragment_at",
-        "fragment_bytes",
-    )
+    __slots__ = ("destination_id", "kind", "name", "lanes", "holders", "head")
 
     def __init__(self, destination_id: int, kind: int, name: str) -> None:
         self.destination_id = destination_id
@@ -118,9 +127,6 @@ class Destination:
         # Made once, for the snapshots: JSON of a name takes longer than all the rest of a destination.
         text = json.dumps(name, ensure_ascii=False)
         self.head = f'{{"id":{self.destination_id},"kind":{kind},"name":{text},"live_bytes":'
-        self.fragment = ""
-        self.fragment_at = -1
-        self.fragment_bytes = 0
 
     def live_bytes(self) -> int:
         """Return what its messages that are not settled add up to."""
@@ -144,6 +150,9 @@ class StoreState:
     """Everything above, with what the next numbers are.
 
     consumers: JSON of the record of each consumer that may still be named, by number.
+    touched: numbers of destinations that have changed since a snapshot was last told of them, some of them twice.
+    generation: of the segment that is written; ``used``: lanes that have, or may have, entries in it.
+    failing: lanes with failed attempts, and some without.
     """
 
     __slots__ = (
@@ -154,6 +163,10 @@ class StoreState:
         "consumers",
         "next_consumer",
         "next_destination",
+        "touched",
+        "generation",
+        "used",
+        "failing",
         "_numbers",
         "_closed_lanes",
         "_closed_consumers",
@@ -168,6 +181,10 @@ class StoreState:
         self.consumers: dict[int, str] = {}
         self.next_consumer = 1
         self.next_destination = 1
+        self.touched: deque[int] = deque()
+        self.generation = RECOVERED
+        self.used: list[Lane] = []
+        self.failing: set[int] = set()
         self._numbers: dict[tuple[int, str], int] = {}
         self._closed_lanes: list[int] = []
         self._closed_consumers: set[int] = set()
@@ -188,6 +205,7 @@ class StoreState:
             known.rename(kind, name)
             for lane in known.lanes:
                 lane.is_topic = kind == TOPIC
+        self.touched.append(destination_id)
         self._numbers[(kind, name)] = destination_id
         self.next_destination = max(self.next_destination, destination_id + 1)
 
@@ -210,6 +228,7 @@ class StoreState:
             self._close_subscription(subscription)
             return
         destination = self.destinations.pop(number)
+        self.touched.append(number)
         if self._numbers.get((destination.kind, destination.name)) == number:
             del self._numbers[(destination.kind, destination.name)]
         for member in destination.holders.members:
@@ -224,10 +243,47 @@ class StoreState:
     def close_entries(self) -> list[EntryBlock]:
         """Hand the entries of all lanes over to the disk, as a segment ends."""
         blocks = [lane.close_entries() for lane in self.all_lanes() if lane.entries]
+        self._forget_closed_lanes()
+        return blocks
+
+    def _forget_closed_lanes(self) -> None:
         for key in self._closed_lanes:
             del self.lanes[key]
         self._closed_lanes.clear()
-        return blocks
+
+    # Changes of a log that is written.
+
+    def open_generation(self) -> None:
+        """Go on as the state of a log that is written from now on, after recovery."""
+        self.generation = RECOVERED + 1
+        for lane in self.all_lanes():
+            lane.is_touched = False  # a snapshot has not told of any of them, and each first change is to be seen
+            if lane.entries:
+                lane.generation = self.generation
+                if lane is not self.system:
+                    self.used.append(lane)
+
+    def touch(self, lane: Lane) -> None:
+        """Note that a lane is about to change: its entries from here on are of the segment that is written."""
+        lane.is_touched = True
+        self.touched.append(lane.destination_id)
+        if lane.generation != self.generation:
+            if lane.entries:
+                lane.close_entries()
+            lane.generation = self.generation
+            self.used.append(lane)
+
+    def next_generation(self) -> list[Lane]:
+        """Begin a segment; return the lanes that may have entries in the one that ends, the system queue apart.
+
+        Their entries are closed one by one, by ``Lane.block_of``: thousands of them at once would hold up the engine.
+        """
+        used = self.used
+        self.used = []
+        self.generation += 1
+        self.system.generation = self.generation
+        self._forget_closed_lanes()
+        return used
 
     # Durable subscriptions.
 
@@ -243,11 +299,13 @@ class StoreState:
         for priority, first, tail in starts:
             subscription.lanes[priority] = SubscriptionLane(first, tail)
         topic.holders.members.append(subscription)
+        self.touched.append(topic_id)
         self.subscriptions[number] = subscription
         self.next_destination = max(self.next_destination, number + 1)
 
     def _close_subscription(self, subscription: Subscription) -> None:
         topic = self.destinations[subscription.topic_id]
+        self.touched.append(subscription.topic_id)
         subscription.close(topic.tails())
         if topic.holders.is_empty():
             # Nothing is live any more, so nobody has to look sizes up.
@@ -260,6 +318,7 @@ class StoreState:
             self._forget(subscription)
 
     def _forget(self, subscription: Subscription) -> None:
+        self.touched.append(subscription.topic_id)
         del self.subscriptions[subscription.number]
         self.destinations[subscription.topic_id].holders.members.remove(subscription)
 
@@ -282,14 +341,20 @@ class StoreState:
         subscription = self.subscriptions.get(number)
         if subscription is None:
             for entries in ranges:
-                self.open_lane(number, entries.priority).settle(entries.first, entries.count)
+                lane = self.open_lane(number, entries.priority)
+                if not lane.is_touched:
+                    self.touch(lane)
+                lane.settle(entries.first, entries.count)
             if freed_bytes:
                 self.open_lane(number, ranges[0].priority).live_bytes -= freed_bytes
             return
         for entries in ranges:
             subscription.lane(entries.priority).settle(entries.first, entries.count)
         if freed_bytes:
-            self.open_lane(subscription.topic_id, ranges[0].priority).live_bytes -= freed_bytes
+            lane = self.open_lane(subscription.topic_id, ranges[0].priority)
+            if not lane.is_touched:
+                self.touch(lane)
+            lane.live_bytes -= freed_bytes
         if subscription.is_closing and subscription.is_finished():
             self._forget(subscription)
 
@@ -302,7 +367,11 @@ class StoreState:
             attempt = Attempts(entries.delivery_count, due_ms, time_ms, time_ms, cause, consumer_id)
             progress: Progress
             if subscription is None:
-                progress = self.open_lane(number, entries.priority)
+                lane = self.open_lane(number, entries.priority)
+                if not lane.is_touched:
+                    self.touch(lane)
+                self.failing.add((number << LANE_SHIFT) | entries.priority)
+                progress = lane
             else:
                 progress = subscription.lane(entries.priority)
             progress.fail(entries.first, entries.count, attempt)
@@ -336,7 +405,8 @@ class StoreState:
         """Forget the closed consumers that no failed attempt names."""
         named: set[int] = set()
         if self._closed_consumers:
-            progresses: list[Progress] = [lane for lane in self.lanes.values() if lane.attempts]
+            self.failing = {key for key in self.failing if key in self.lanes and self.lanes[key].attempts}
+            progresses: list[Progress] = [self.lanes[key] for key in self.failing]
             for subscription in self.subscriptions.values():
                 progresses += subscription.lanes.values()
             for progress in progresses:

@@ -6,7 +6,7 @@ from engine.destination import QUEUE
 from engine.ports import FILE_LANE, SYNC_LANE
 from engine.store.commit_log import PrepareJob
 from engine.store.consume_queue import BLOCKS_TOGETHER
-from engine.store.consume_queues import LET_GO_TOGETHER, StoreEntriesJob
+from engine.store.consume_queues import TOGETHER, StoreEntriesJob
 from engine.store.headers import unpack_checkpoint
 from engine.store.settings import StoreSettings
 from tests.support.store_home import FileHome, message
@@ -176,9 +176,9 @@ def test_after_a_sync_of_everything_that_failed_each_file_is_written_and_synced(
         assert len(home.page(queue, 4, 0, 1).messages) == 1
 
 
-def test_what_is_durable_is_let_go_over_several_turns() -> None:
+def test_entries_are_gathered_and_let_go_over_several_turns() -> None:
     home = FileHome(StoreSettings(segment_bytes=1 << 20, whole_sync_files=1))
-    queues = [home.store.open_destination(QUEUE, f"orders.{number}") for number in range(2 * LET_GO_TOGETHER + 40)]
+    queues = [home.store.open_destination(QUEUE, f"orders.{number}") for number in range(2 * TOGETHER + 40)]
     for queue in queues:
         home.store.append(message(queue))
     home.store.append(message(queues[0], bytes(1 << 19)))
@@ -186,8 +186,25 @@ def test_what_is_durable_is_let_go_over_several_turns() -> None:
     home.flush()
     home.store.append(message(queues[0]))
     home.flush()
+    assert home.files.paths(".cq") == []
+    home.store.append(message(queues[7]))  # its entry of the segment before is not gathered yet
+    home.flush()
+    home.pass_time(0)
+    assert len(home.files.paths(".cq")) == len(queues) + 1
+    home.store.append(message(queues[0]))
+    home.flush()
     assert consume_queue_offset(home) == 0
     home.pass_time(0)
     home.store.append(message(queues[0]))
     home.flush()
     assert consume_queue_offset(home) == 1 << 20
+    for queue in queues:
+        assert len(home.page(queue, 4, 0, 1).messages) == 1
+
+
+def test_the_entries_of_a_queue_that_was_closed_meanwhile_are_stored_for_readers() -> None:
+    home, queues = many_queues()
+    home.store.close_destination(queues[5])
+    home.store.close_destination(queues[6])
+    home.workers.run_all()
+    assert len(home.files.paths(".cq")) == QUEUE_COUNT + 1
