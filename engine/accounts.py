@@ -121,6 +121,12 @@ class Account:
             self.durable_messages,
         )
 
+    def let_go_logged(self, size_bytes: int, count: int) -> None:
+        """Take off messages of a topic that are in the log and were held outside it, too.  size_bytes: of all."""
+        self._set_logged(
+            self.memory_bytes - size_bytes, self.memory_messages - count, self.durable_bytes, self.durable_messages
+        )
+
     def see_durable(self, store: Store) -> None:
         """Take what durable subscriptions hold: the store knows the octets, the longest of them the messages."""
         topic = self.topic
@@ -253,6 +259,16 @@ class Accounts:
             account.leave(message.size)
         elif account.topic is not None and message.serial != SHOWN:
             account.hold_logged(message.size, -1)
+
+    def leave_many(self, destination_id: int, is_logged: bool, size_bytes: int, count: int) -> None:
+        """Take off messages that only temporary files held.  size_bytes: of all of them."""
+        account = self.by_id.get(destination_id)
+        if account is None:
+            return
+        if not is_logged:
+            account.restore(-size_bytes, -count)
+        elif account.topic is not None:
+            account.let_go_logged(size_bytes, count)
 
     def fill(self, account: Account) -> None:
         """A limit of ``account`` is reached."""

@@ -595,7 +595,7 @@ class Broker:
             queue.selection = None
         for lane in queue.used_lanes:
             if self.spiller is not None:
-                self.spiller.drop(lane, self.flow.accounts)
+                self.spiller.drop(lane)
             for delivery in lane.take_all():
                 self.release(delivery)
         self.redelivery.forget(queue)

@@ -26,7 +26,7 @@ from engine.ports import Store
 from engine.questions import QuestionQueue, is_management
 from engine.queue import Queue, is_keeping
 from engine.shares import LaneShares
-from engine.spilling import Spiller
+from engine.spilling import Spiller, may_spill
 from engine.statistics import STATISTICS_PREFIX
 from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
@@ -251,7 +251,7 @@ class Destinations:
         settings = self.addresses.settings_for(QUEUE, name)
         queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues)
         queue.shares = self.shares
-        if queue.is_logged and settings.full.address_full_policy == "PAGE":
+        if may_spill(queue):
             queue.spiller = self.spiller
         queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
         if is_keeping(settings):

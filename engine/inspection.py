@@ -64,6 +64,7 @@ def inspect(broker: Broker) -> BrokerStats:
             broker.slow_consumers.found_count, broker.slow_consumers.ended_count, broker.pending_limits.evicted_count
         ),
         spilled_bytes=0 if broker.spiller is None else broker.spiller.spilled_bytes,
+        spill_lost_count=0 if broker.spiller is None else broker.spiller.lost_count,
         schedule=_schedule_stats(broker.scheduler),
     )
 

@@ -15,7 +15,7 @@ from engine.ports import Attempts
 
 if TYPE_CHECKING:
     from engine.queue import Queue
-    from engine.spilling import Spill
+    from engine.spill import Spill
 
 LANE_BYTES: Final = 8 * 1024 * 1024  # ready messages of one lane kept in memory; beyond, they are paged
 LANE_MESSAGES: Final = 8_192
@@ -169,6 +169,8 @@ class Lane:
             return
         delivery = Delivery(message, self, self.last_position)
         if self.next_load < self.tail:
+            if self.volatile and self.queue.spiller is not None and self._spills(message):
+                return
             self.volatile.append(delivery)
             return
         self.ready_bytes += message.size

@@ -22,6 +22,7 @@ from engine.view import View
 if TYPE_CHECKING:
     from engine.lane import Lane
     from engine.queue import Queue
+    from engine.spill import LaneBlock
 
 SCAN_MESSAGES: Final = 2_000  # looked at in memory for all selectors of a queue in one turn; the rest in the next
 END: Final = 1 << 62  # above every position
@@ -72,10 +73,12 @@ class Lookout:
         view = self.views.get(text)
         if view is not None:
             return view
-        behind = 0
+        behind = spill_behind = 0
         for lane in self.queue.used_lanes:
             behind |= lane.bit
-        view = View(self.next_number, selector, behind)
+            if lane.spill is not None:
+                spill_behind |= lane.bit
+        view = View(self.next_number, selector, behind, spill_behind)
         view.arrived_before = self.arrived_count
         self.next_number += 1
         self.views[text] = view
@@ -104,7 +107,13 @@ class Lookout:
         bit = lane.bit
         delivery = lane.newest(message)
         self.arrived_count += 1
+        is_spilled = delivery is None and self.queue.is_in_memory(message)
         for view in self.views_of(message, 1, False):
+            if is_spilled:
+                view.leave_spilled(lane.priority, lane.last_position)
+                if view.idle:
+                    self.queue.mark_dirty()
+                continue
             if view.behind & bit:
                 continue
             if view.is_full(lane.priority):
@@ -176,7 +185,7 @@ class Lookout:
         scan_from = self.scan_from.get(lane.priority, 0)
         active = self.turns.active
         for view in self.by_number.values():
-            if not view.behind & lane.bit or not view.idle or view.waiting.first() is not None:
+            if not view.behind & lane.bit or not view.wants_more():
                 continue
             if active is not None and (active.seat is None or active.seat.view is not view):
                 continue
@@ -191,12 +200,73 @@ class Lookout:
     def feed_idle(self) -> None:
         """Look for something for those who found nothing."""
         for view in list(self.by_number.values()):
-            if view.behind and view.idle:
+            if (view.behind or view.spill_behind) and view.idle:
                 self.feed(view)
-                first = view.waiting.first()
-                if first is not None and view.has_passed(first):
-                    while view.idle:
-                        self.turns.list_consumer(view.idle.popleft())
+                self._wake(view)
+
+    def _wake(self, view: View) -> None:
+        """Let the consumers look again that found nothing, if what was found may go to them now."""
+        if not view.wants_more():
+            while view.idle:
+                self.turns.list_consumer(view.idle.popleft())
+
+    # -- what is in temporary files
+
+    def spilled_block(self, lane: Lane) -> LaneBlock | None:
+        """Return the block that somebody is to look at who has nothing else to do, None for none.
+
+        Reading goes on upwards from the last one and then begins anew, so that nobody waits for ever.
+        """
+        spill = lane.spill
+        assert spill is not None, "something is spilled"
+        active = self.turns.active
+        cursors: list[int] = []
+        for view in self.by_number.values():
+            if not view.spill_behind & lane.bit or not view.wants_more():
+                continue
+            if active is not None and (active.seat is None or active.seat.view is not view):
+                continue
+            cursor = view.spill_cursor(lane.priority)
+            if spill.block_from(cursor) is None:
+                view.catch_up_spilled(lane.priority)
+                self._wake(view)
+            else:
+                cursors.append(cursor)
+        if not cursors:
+            return None
+        return spill.block_from(min((one for one in cursors if one >= spill.look_from), default=min(cursors)))
+
+    def block_read(
+        self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message], is_short: bool
+    ) -> list[tuple[Delivery, list[View]]]:
+        """Look at a block for all views that have looked at everything before it; return what they want of it.
+
+        is_short: only for those that have nothing else, for there is no room for more.
+        """
+        priority = lane.priority
+        spill = lane.spill
+        assert spill is not None, "something is spilled"
+        taking = {
+            view.number: view.spill_cursor(priority)
+            for view in self.by_number.values()
+            if view.spill_behind & lane.bit
+            and (view.wants_more() or not (is_short or view.is_full(priority)))
+            and spill.block_from(view.spill_cursor(priority)) is block
+        }
+        found: list[tuple[Delivery, list[View]]] = []
+        for position, message in zip(positions, messages, strict=True):
+            if position in block.taken:
+                continue
+            views = [view for view in self.views_of(message, 1, False) if taking.get(view.number, END) <= position]
+            if views:
+                found.append((Delivery(message, lane, position), views))
+        self.budget -= len(messages)
+        spill.look_from = block.last_position + 1
+        for number in taking:
+            view = self.by_number[number]
+            view.looked_count += len(messages)
+            view.spill_cursors[priority] = spill.look_from
+        return found
 
     def properties(self, delivery: Delivery) -> Properties:
         return self.readers.properties(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered)

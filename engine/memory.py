@@ -56,10 +56,16 @@ class MemoryBudget:
                 self.accounts.leave(message)
 
     def page_out(self, message: Message) -> None:
-        """Take note that a message with one holder has gone to a temporary file; its address has it still."""
-        self.used_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+        """Take note that one holder of a message has it in a temporary file now; its address has that copy, too."""
+        if message.holders == 1:
+            message.holders = 0
+            self.used_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+        else:
+            self.release(message)
+            if self.accounts is not None:
+                self.accounts.enter(message)
 
     def page_in(self, message: Message) -> None:
-        """Take note that it is back, with the same holder."""
+        """Take note that what a holder had there is back, as a message of its own."""
         message.holders = 1
         self.used_bytes += message.size + MESSAGE_OVERHEAD_BYTES

@@ -539,9 +539,11 @@ class Store(ABC):
 
 
 class SpilledBlock:
-    """Some messages of one lane that are not logged, in their order, each with its position there.
+    """Some messages of one lane that only memory held, in their order, each with its position there.
 
-    messages: what of them is in memory; none once they are on the disk.  place, length: in the file, for the space.
+    messages, positions: what of them is in memory; none once they are on the disk.  count: in the file.
+    first_position, last_position: of what was put in.
+    place, length: in the file, for the space.
     is_dropped: nobody wants it any more; whoever still has it lets it go.
     """
 
@@ -549,6 +551,7 @@ class SpilledBlock:
         "positions",
         "messages",
         "first_position",
+        "last_position",
         "count",
         "size_bytes",
         "is_writing",
@@ -563,6 +566,7 @@ class SpilledBlock:
         self.positions: list[int] = []
         self.messages: list[Message] = []
         self.first_position = 0
+        self.last_position = -1
         self.count = 0
         self.size_bytes = 0
         self.is_writing = False
@@ -573,9 +577,10 @@ class SpilledBlock:
         self.length = 0
 
     def add(self, message: Message, position: int) -> None:
-        """Take one more message, behind the others."""
+        """Put one more message behind the others."""
         if not self.count:
             self.first_position = position
+        self.last_position = position
         self.positions.append(position)
         self.messages.append(message)
         self.count += 1
@@ -591,8 +596,12 @@ class SpillListener(ABC):
         """The block is in a file, or the disk refused and it is as it was."""
 
     @abstractmethod
-    def loaded(self, block: SpilledBlock, messages: list[Message], reason: str) -> None:
-        """Answer one ``read``; with a reason there are no messages."""
+    def loaded(self, block: SpilledBlock, positions: list[int], messages: list[Message]) -> None:
+        """Answer one ``read``."""
+
+    @abstractmethod
+    def refused(self, block: SpilledBlock, reason: str, is_lost: bool) -> None:
+        """Answer one ``read`` that failed.  is_lost: no other attempt could bring the messages back."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -609,7 +618,7 @@ class SpillSpace(ABC):
 
     @abstractmethod
     def read(self, block: SpilledBlock) -> None:
-        """Have a worker read them; ``loaded`` answers, and the block stays until ``free``."""
+        """Have a worker read them; ``loaded`` or ``refused`` answers, and the block stays until ``free``."""
 
     @abstractmethod
     def free(self, block: SpilledBlock) -> None:

@@ -327,6 +327,8 @@ class Selection:
                 if queue.fault():
                     return gates.STORE_DAMAGED
                 return gates.LOOK_AHEAD if lane.ahead_bytes > AHEAD_BYTES else gates.PAGING
+            if view.spill_behind & lane.bit and lane.spill is not None and queue.spiller is not None:
+                return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
         if queue.depth <= queue.in_flight_count + queue.delayed_count:
             return gates.DELAYED if queue.delayed_count else gates.NOTHING_WAITING
         if self.lookout.exclusions is not None and self.lookout.exclusions.keep_from(consumer):
@@ -350,7 +352,7 @@ class Selection:
         if gate == gates.GROUP_OWNER:
             return f"what waits belongs to groups of other consumers{self._owners_words(consumer)}"
         if gate == gates.LOOK_AHEAD:
-            return f"more than {AHEAD_BYTES:,} octets were found ahead for others, who do not take them"
+            return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
         if gate == gates.SELECTOR and consumer.seat is not None:
             view = consumer.seat.view
             looked_count = view.looked_count + self.lookout.arrived_count - view.arrived_before

@@ -138,6 +138,8 @@ class SelectiveDispatcher(TimerTarget):
         self.broker.dispatcher.ask_for_pages(queue)
         for lane in queue.used_lanes:
             self._read_ahead(queue, selection, lane)
+            if lane.spill is not None:
+                self._look_at_spilled(queue, selection, lane)
         if selection.lookout.budget <= 0:
             if not self.continuing:
                 self.broker.timers.call_at(self.broker.clock.monotonic_ms(), self, _CONTINUE)
@@ -234,6 +236,19 @@ class SelectiveDispatcher(TimerTarget):
         store.request(
             queue.destination_id, lane.priority, first, min(count, lane.tail - first), SCAN_BYTES, SCAN_READER
         )
+
+    def _look_at_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
+        """Look at what is in temporary files, a block at a time, if somebody has nothing else to look at."""
+        spiller = queue.spiller
+        assert spiller is not None, "who has spilled has a spiller"
+        lookout = selection.lookout
+        while (spill := lane.spill) is not None and spill.reading is None:
+            if lookout.budget <= 0 or not spiller.may_look(lane):
+                return
+            block = lookout.spilled_block(lane)
+            if block is None or block.is_writing:
+                return  # it comes again when the block has been written
+            spiller.look(lane, block)
 
     def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
         """Take a page that was read ahead."""

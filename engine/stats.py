@@ -97,7 +97,8 @@ class BrokerStats:
     """Everything at one moment.  ``memory_bytes``: non-persistent messages and pending topic deliveries.
 
     blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first of them has waited.
-    addresses: those that have a limit.  spilled_bytes: of non-persistent messages in temporary files.
+    addresses: those that have a limit.  spilled_bytes: of messages in temporary files;
+    spill_lost_count: messages there whose block could not be read as it was written, since the start.
     """
 
     destinations: list[DestinationStats]
@@ -111,4 +112,5 @@ class BrokerStats:
     addresses: list[AddressStats] = field(default_factory=list)
     slow_consumers: SlowStats = field(default_factory=SlowStats)
     spilled_bytes: int = 0
+    spill_lost_count: int = 0
     schedule: ScheduleStats = field(default_factory=ScheduleStats)

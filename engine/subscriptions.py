@@ -21,6 +21,7 @@ from engine.ports import CAUSE_EXPIRED, EXPIRED, DestinationState
 from engine.queue import Queue
 from engine.selector.evaluate import compile_selector
 from engine.settlement import SubscriptionBatch
+from engine.spilling import may_spill
 from engine.subscription import Subscription, from_description
 from engine.topic import Topic
 from engine.wildcard import Wildcard
@@ -337,6 +338,8 @@ class Subscriptions(DestinationWatcher):
             number, TOPIC, name, destinations.addresses.settings_for(TOPIC, name), True, destinations.dirty_queues
         )
         queue.shares = destinations.shares
+        if may_spill(queue):
+            queue.spiller = destinations.spiller
         feed = self.new_feed(topic_id, number, "")
         feed.selector = subscription.selector
         feed.subscription = subscription
@@ -353,6 +356,8 @@ class Subscriptions(DestinationWatcher):
         else:
             number, settings = 0, destinations.addresses.settings_for(TOPIC, source.name)
         queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues)
+        if may_spill(queue):
+            queue.spiller = destinations.spiller
         queue.feed = self.new_feed(number, number, selector_text)
         destinations.feeds[queue.feed.number] = queue
         return queue

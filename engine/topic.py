@@ -96,7 +96,7 @@ class Topic:
         self.enqueued_count += 1
         is_direct = message.log_offset < 0 and not message.expires_ms
         for queue in self.plain.values():
-            if is_direct and queue.rotation and not queue.mask:
+            if is_direct and queue.rotation and not queue.depth:
                 consumer = queue.rotation[0]
                 if (
                     consumer.ack_mode == AUTO

@@ -24,6 +24,7 @@ class View:
     behind: bits of the lanes in which messages lie that were not looked at; in all others each message is looked at
     as it comes.  cursors: priority -> position up to which such a lane was looked at.
     idle: consumers that could take one and find none, the one that came first in front.
+    spill_behind, spill_cursors: the same of what a lane has in temporary files.
     looked_count: messages looked at, the whole table's arrivals aside.  arrived_before: see ``Selection.looked_at``.
     """
 
@@ -33,6 +34,8 @@ class View:
         "waiting",
         "behind",
         "cursors",
+        "spill_behind",
+        "spill_cursors",
         "idle",
         "consumer_count",
         "looked_count",
@@ -40,12 +43,14 @@ class View:
         "arrived_before",
     )
 
-    def __init__(self, number: int, selector: Selector | None, behind: int) -> None:
+    def __init__(self, number: int, selector: Selector | None, behind: int, spill_behind: int) -> None:
         self.number = number
         self.selector = selector
         self.waiting = Waiting()
         self.behind = behind
         self.cursors: dict[int, int] = {}
+        self.spill_behind = spill_behind
+        self.spill_cursors: dict[int, int] = {}
         self.idle: deque[Consumer] = deque()
         self.consumer_count = 0
         self.looked_count = 0
@@ -58,7 +63,33 @@ class View:
     def has_passed(self, delivery: Delivery) -> bool:
         """Say whether everything before ``delivery`` in its lane was looked at."""
         lane = delivery.lane
-        return not self.behind & lane.bit or delivery.position < self.cursor(lane.priority)
+        if self.behind & lane.bit and delivery.position >= self.cursor(lane.priority):
+            return False
+        spill = lane.spill
+        if spill is None or not self.spill_behind & lane.bit:
+            return True
+        return delivery.position < max(spill.first_position(), self.spill_cursor(lane.priority))
+
+    def spill_cursor(self, priority: int) -> int:
+        return self.spill_cursors.get(priority, START)
+
+    def leave_spilled(self, priority: int, cursor: int) -> None:
+        """Take note that what a lane has in temporary files has not been looked at from ``cursor`` on."""
+        if not self.spill_behind & 1 << priority:
+            self.spill_behind |= 1 << priority
+            self.spill_cursors[priority] = cursor
+
+    def catch_up_spilled(self, priority: int) -> None:
+        """All that a lane has in temporary files was looked at."""
+        self.spill_behind &= ~(1 << priority)
+        self.spill_cursors.pop(priority, None)
+
+    def wants_more(self) -> bool:
+        """Say whether a consumer has nothing to do, and nothing that was found may go to it."""
+        if not self.idle:
+            return False
+        first = self.waiting.first()
+        return first is None or not self.has_passed(first)
 
     def fall_behind(self, priority: int, cursor: int) -> None:
         """Look at no more of a lane for now; what has not been looked at begins at ``cursor``."""

@@ -112,6 +112,10 @@ class Alarms:
         for text in broker.slow_consumers.notices:
             log.warning("slow consumer: %s", text)
         broker.slow_consumers.notices.clear()
+        if broker.spiller is not None:
+            for text in broker.spiller.notices:
+                log.error("memory: a block of a temporary file cannot be read: %s", text)
+            broker.spiller.notices.clear()
         self._disk.see(broker.flow.disk_warning, now_ms)
         self._late.see(broker.scheduler.firing.describe(), now_ms)
         self._lossy.see(self._who_refuses(), now_ms)

@@ -80,7 +80,7 @@ class BrokerCollector(Collector):
             ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
             ("memory_bytes", "Non-persistent messages and pending topic deliveries", stats.memory_bytes),
             ("memory_limit_bytes", "Where producers begin to wait", stats.memory_limit_bytes),
-            ("spilled_bytes", "Non-persistent messages in temporary files", stats.spilled_bytes),
+            ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
             ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
             ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
             ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),
@@ -106,6 +106,11 @@ class BrokerCollector(Collector):
             ("scheduled_messages", "Messages accepted to be delivered later", stats.schedule.scheduled),
             ("schedule_fired", "Deliveries of scheduled messages", stats.schedule.fired),
             ("schedule_cancelled", "Scheduled messages that were cancelled", stats.schedule.cancelled),
+            (
+                "spill_lost_messages",
+                "Messages in temporary files whose block could not be read as it was written",
+                stats.spill_lost_count,
+            ),
             ("evicted_messages", "Messages let go by pending-message limits", stats.slow_consumers.evicted),
         ):
             yield CounterMetricFamily(f"penstock_{name}", text, value=float(value))

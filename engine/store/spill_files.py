@@ -18,17 +18,19 @@ from engine.store.files import File, Files, describe, read_fully, write_fully
 FOLDER: Final = "spill"
 SUFFIX: Final = ".spill"
 FILE_BYTES: Final = 16 << 20  # a file that has so much is not added to
-# destination, encoding, priority, flags, tag, group, expires, store time, serial, then the parts' lengths
-HEAD: Final = Struct("<IBBHIIqqqIII")
+# position, destination, encoding, priority, flags, tag, group, expires, store time, serial, log offset, queue offset,
+# then the parts' lengths
+HEAD: Final = Struct("<qiBBHIIqqqqqIII")
 CRC: Final = Struct("<I")
 
 
-def pack_messages(messages: list[Message]) -> bytes:
-    """Return messages one after the other, and a checksum."""
+def pack_messages(messages: list[Message], positions: list[int]) -> bytes:
+    """Return messages one after the other with their positions, and a checksum."""
     parts: list[bytes] = []
-    for each in messages:
+    for position, each in zip(positions, messages, strict=True):
         parts += (
             HEAD.pack(
+                position,
                 each.destination_id,
                 each.encoding,
                 each.priority,
@@ -38,6 +40,8 @@ def pack_messages(messages: list[Message]) -> bytes:
                 each.expires_ms,
                 each.store_time_ms,
                 each.serial,
+                each.log_offset,
+                each.queue_offset,
                 len(each.annotations),
                 len(each.headers),
                 len(each.body),
@@ -50,15 +54,30 @@ def pack_messages(messages: list[Message]) -> bytes:
     return octets + CRC.pack(crc32c(octets))
 
 
-def unpack_messages(octets: bytes, count: int) -> list[Message]:
+def unpack_messages(octets: bytes, count: int) -> tuple[list[Message], list[int]]:
     """Return what was packed.  Raises: ValueError."""
     end = len(octets) - CRC.size
     if end < 0 or CRC.unpack_from(octets, end)[0] != crc32c(memoryview(octets)[:end]):
         raise ValueError("the checksum of a block does not match")
     messages: list[Message] = []
+    positions: list[int] = []
     at = 0
     for _ in range(count):
-        number, encoding, priority, flags, tag, group, expires, stored, serial, *lengths = HEAD.unpack_from(octets, at)
+        (
+            position,
+            number,
+            encoding,
+            priority,
+            flags,
+            tag,
+            group,
+            expires,
+            stored,
+            serial,
+            log_offset,
+            queue_offset,
+            *(lengths),
+        ) = HEAD.unpack_from(octets, at)
         headers_at = at + HEAD.size + lengths[0]
         body_at = headers_at + lengths[1]
         message = Message(
@@ -75,9 +94,12 @@ def unpack_messages(octets: bytes, count: int) -> list[Message]:
         )
         message.store_time_ms = stored
         message.serial = serial
+        message.log_offset = log_offset
+        message.queue_offset = queue_offset
         messages.append(message)
+        positions.append(position)
         at = body_at + lengths[2]
-    return messages
+    return messages, positions
 
 
 class SpillFiles(SpillSpace):
@@ -112,7 +134,7 @@ class SpillFiles(SpillSpace):
 
     def write(self, block: SpilledBlock) -> None:
         assert self._listener is not None, "the answer needs a listener"
-        octets = pack_messages(block.messages)
+        octets = pack_messages(block.messages, block.positions)
         if self._used >= FILE_BYTES:
             self._number += 1
             self._used = 0
@@ -186,9 +208,9 @@ class WriteJob(Job):
 
 
 class ReadJob(Job):
-    """Reads one block."""
+    """Reads one block.  A disk that refuses may be asked again; what is not there or was changed is lost."""
 
-    __slots__ = ("_listener", "_files", "_path", "_block", "_messages", "_reason")
+    __slots__ = ("_listener", "_files", "_path", "_block", "_messages", "_positions", "_reason", "_is_lost")
 
     def __init__(self, listener: SpillListener, files: Files, path: str, block: SpilledBlock) -> None:
         self._listener = listener
@@ -196,7 +218,9 @@ class ReadJob(Job):
         self._path = path
         self._block = block
         self._messages: list[Message] = []
+        self._positions: list[int] = []
         self._reason = ""
+        self._is_lost = False
 
     def run(self) -> None:
         try:
@@ -205,14 +229,19 @@ class ReadJob(Job):
                 octets = read_fully(file, self._block.length, self._block.place)
             finally:
                 file.close()
-            self._messages = unpack_messages(octets, self._block.count)
+            self._messages, self._positions = unpack_messages(octets, self._block.count)
         except OSError as error:
             self._reason = describe(error, self._path)
+            self._is_lost = isinstance(error, FileNotFoundError)
         except ValueError as error:
             self._reason = f"{self._path}, position {self._block.place}: {error}"
+            self._is_lost = True
 
     def finish(self) -> None:
-        self._listener.loaded(self._block, self._messages, self._reason)
+        if self._reason:
+            self._listener.refused(self._block, self._reason, self._is_lost)
+        else:
+            self._listener.loaded(self._block, self._positions, self._messages)
 
 
 class RemoveJob(Job):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import pytest
+
 from gateway.cli import exit_codes
-from protocols.stomp.frames import SEND, SUBSCRIBE
+from protocols.stomp.frames import ACK, SEND, SUBSCRIBE
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import StartGateway
 from tests.support.waiting import wait_until
@@ -45,4 +47,43 @@ def test_more_than_memory_may_hold_waits_in_files_and_comes_in_order(
     gateway.kill9()
     gateway.restart()
     assert list((gateway.data / "spill").iterdir()) == []
+    assert gateway.terminate() == exit_codes.OK
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "asked"),
+    [
+        ("queue", [], [("selector", "which = 'mine'")]),
+        ("queue", [("JMSXGroupID", "g")], [("activemq.prefetchSize", "1")]),
+        ("topic", [], [("activemq.prefetchSize", "1")]),
+        ("topic", [("persistent", "true")], [("activemq.prefetchSize", "1")]),
+    ],
+    ids=["selector", "group", "topic", "logged-topic"],
+)
+def test_who_takes_little_makes_nobody_wait(
+    start_gateway: StartGateway,
+    unique: Callable[[str], str],
+    kind: str,
+    sent: list[tuple[str, str]],
+    asked: list[tuple[str, str]],
+) -> None:
+    destination = f"/{kind}/{unique('slow')}"
+    gateway = start_gateway(configurations.small_segments() + SMALL_MEMORY)
+    consumer = raw_stomp.client(gateway)
+    consumer.call(SUBSCRIBE, [("id", "s"), ("destination", destination), ("ack", "client-individual"), *asked])
+    producer = raw_stomp.client(gateway)
+    for number in range(COUNT // 2):
+        which = "mine" if number % 1_000 == 0 else "others'"
+        producer.send(SEND, [("destination", destination), ("n", str(number)), ("which", which), *sent], BODY)
+        if number % 500 == 499:
+            producer.call(SEND, [("destination", f"/queue/{unique('mark')}")])
+    assert list((gateway.data / "spill").iterdir()) != []
+    assert gateway.get_json("/api/stat")["memory_bytes"] < 4 << 20
+    step = 1_000 if asked[0][0] == "selector" else 1
+    for number in range(0, COUNT // 2, step):
+        message = raw_stomp.message(consumer)
+        assert message.head.headers["n"] == str(number)
+        consumer.send(ACK, [("id", message.head.headers["ack"])])
+    for each in (producer, consumer):
+        each.close()
     assert gateway.terminate() == exit_codes.OK

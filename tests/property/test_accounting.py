@@ -21,12 +21,13 @@ from tests.support.fakes import FakeClient
 from tests.support.spill_world import SpillWorld
 
 QUEUES = ("block", "drop", "fail", "dead", "paged")
-TOPICS = ("news", "few")
+TOPICS = ("news", "few", "wide")
 LIMITS = {"full__max_size_bytes": 400, "full__max_size_messages": 12}
 
 STEPS = st.one_of(
     st.tuples(st.just("send"), st.sampled_from(QUEUES + TOPICS), st.integers(0, 120), st.booleans(), st.booleans()),
     st.tuples(st.just("subscribe"), st.sampled_from(QUEUES), st.sampled_from((AUTO, CLIENT, INDIVIDUAL))),
+    st.tuples(st.just("choose"), st.integers(0, 2)),
     st.tuples(st.just("listen"), st.sampled_from(TOPICS), st.sampled_from((AUTO, INDIVIDUAL)), st.booleans()),
     st.tuples(st.just("ack"), st.integers(0, 5)),
     st.tuples(st.just("refuse"), st.integers(0, 5), st.sampled_from((None, "requeue", "dead-letter"))),
@@ -49,6 +50,7 @@ class Accounts:
             address("dead", full__address_full_policy="PAGE", full__page_limit_bytes=400, dead_letter_address=None),
             address("paged", full__page_limit_bytes=2_000, full__page_full_policy="DROP", full__max_size_bytes=100),
             address("ActiveMQ.DLQ", full__address_full_policy="BLOCK", full__max_size_bytes=1),
+            address("wide", full__page_limit_bytes=9_000, full__page_full_policy="DROP", full__max_size_bytes=100),
             address("news", full__address_full_policy="BLOCK", **LIMITS),
             address("few", full__address_full_policy="DROP", pending__strategy="constant", pending__limit=1, **LIMITS),
         )
@@ -84,7 +86,10 @@ class Accounts:
         destinations = world.broker.destinations
         to = destinations.topic(name) if name in TOPICS else destinations.queue(name)
         expires_ms = world.broker.wall_ms + 50 if expires else 0
-        message = world.message(to, b"x" * (size + 1), persistent=persistent, expires_ms=expires_ms)
+        headers, group = f"n:{size % 3}", f"g{size % 4}" if size % 5 == 0 else ""
+        message = world.message(
+            to, b"x" * (size + 1), persistent=persistent, expires_ms=expires_ms, headers=headers, group=group
+        )
         try:
             gate = world.broker.send(to, message)
         except AddressFull:
@@ -99,6 +104,9 @@ class Accounts:
 
     def _subscribe(self, name: str, ack_mode: int) -> None:
         self.world.consumer(self._client(), name, ack_mode, 3)
+
+    def _choose(self, number: int) -> None:
+        self.world.consumer(self._client(), "paged", INDIVIDUAL, 3, selector=f"n = '{number}'")
 
     def _listen(self, name: str, ack_mode: int, is_durable: bool) -> None:
         topic = self.world.topic(name)

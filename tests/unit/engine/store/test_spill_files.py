@@ -13,20 +13,22 @@ from tests.support.store_world import ManualWorkers
 
 def sample() -> list[Message]:
     first = Message(7, STOMP, TEXT, 4, 11, 22, 33, b"why:this\n", b"a:b\n", b"body")
-    second = Message(8, AMQP_1_0, 0x500, 9, 0, 0, 0, b"", b"", b"")
+    second = Message(-8, AMQP_1_0, 0x500, 9, 0, 0, 0, b"", b"", b"")
     first.store_time_ms, first.serial = 1_700_000_000_000, 12
-    second.serial = 13
+    second.log_offset, second.queue_offset = 1 << 40, 9
     return [first, second]
 
 
 def test_messages_come_back_as_they_were() -> None:
-    octets = pack_messages(sample())
-    assert [attributes(each) for each in unpack_messages(octets, 2)] == [attributes(each) for each in sample()]
+    octets = pack_messages(sample(), [5, 1 << 40])
+    messages, positions = unpack_messages(octets, 2)
+    assert [attributes(each) for each in messages] == [attributes(each) for each in sample()]
+    assert positions == [5, 1 << 40]
 
 
 @pytest.mark.parametrize("place", [0, 20, -1])
 def test_a_changed_octet_is_noticed(place: int) -> None:
-    octets = bytearray(pack_messages(sample()))
+    octets = bytearray(pack_messages(sample(), [5, 1 << 40]))
     octets[place] ^= 1
     with pytest.raises(ValueError, match="the checksum of a block does not match"):
         unpack_messages(bytes(octets), 2)
