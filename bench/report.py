@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench import schedule_bench
+from bench import deep, schedule_bench
 from bench.measure import median
 from bench.scenarios import SCENARIOS, Scenario
 from bench.store_report import Rows, fill_rows, queue_rows, store_rows, verdict
@@ -57,6 +57,8 @@ def _rows(results: dict[str, Any]) -> Rows:
         rows += fill_rows(results["fill10m"])
     if results.get("queues10k"):
         rows += queue_rows(results["queues10k"])
+    if results.get("deep"):
+        rows += deep.rows(results["deep"])
     return rows
 
 

@@ -12,14 +12,14 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from bench import fill, many_queues, schedule_bench, store_alone
+from bench import deep, fill, many_queues, schedule_bench, store_alone
 from bench.measure import Bench
 from bench.processes import ROOT, Broken, Gateway, build_loadgen
 from bench.report import markdown
 from bench.scenarios import SCENARIOS
 from gateway.build import INTERPRETED
 
-SPECIAL: Final = ("backlog", "idle", "schedule", "store", "fill10m", "queues10k")
+SPECIAL: Final = ("backlog", "idle", "schedule", "store", "fill10m", "queues10k", "deep")
 
 
 def arguments() -> argparse.Namespace:
@@ -29,7 +29,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="SCENARIO", help=f"of {' '.join(names)} (default: all)")
     parser.add_argument("--runs", type=int, default=5, help="measured runs of each (default: 5)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of a load run, about (default: 5)")
-    parser.add_argument("--backlog", type=int, default=1_000_000, help="messages of the backlog (default: 1,000,000)")
+    parser.add_argument(
+        "--backlog", type=int, default=1_000_000, help="messages of backlog and deep (default: 1,000,000)"
+    )
     parser.add_argument("--schedule", type=int, default=1_000_000, help="messages of schedule (default: 1,000,000)")
     parser.add_argument("--records", type=int, default=2_000_000, help="of a run of store (default: 2,000,000)")
     parser.add_argument("--fill", type=int, default=10_000_000, help="messages of fill10m (default: 10,000,000)")
@@ -82,7 +84,7 @@ def machine() -> dict[str, Any]:
 
 def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     wanted = chosen.names or [scenario.name for scenario in SCENARIOS] + list(SPECIAL)
-    is_loaded = any(scenario.name in wanted for scenario in SCENARIOS) or "backlog" in wanted
+    is_loaded = any(scenario.name in wanted for scenario in SCENARIOS) or "backlog" in wanted or "deep" in wanted
     loadgen = chosen.loadgen or (build_loadgen(chosen.shared, chosen.cache) if is_loaded else Path())
     bench = Bench(loadgen, chosen.shared, chosen.cache / "stores", chosen.seconds, chosen.runs, say)
     results: dict[str, Any] = {
@@ -113,6 +115,8 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     if "queues10k" in wanted:
         counts = [max(1, chosen.queues // 10), chosen.queues]
         results["queues10k"] = many_queues.measure(stores / "queues", counts, say)
+    if "deep" in wanted:
+        results["deep"] = deep.measure(loadgen, stores / "deep", chosen.backlog, chosen.runs, chosen.seconds, say)
     results["disk"].append(bench.disk())
     return results
 
