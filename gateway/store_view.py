@@ -71,6 +71,7 @@ def answer(reader: StoreReader, question: Question) -> dict[str, Any]:
             end = reader.end()
             found = [query.by_id(question.message_id)]
             next_before, scanned_bytes, until_offset, until_ms = 0, 0, end.offset, end.time_ms
+            damaged: list[int] = []
         else:
             if question.key:
                 page = query.by_key(question.key, question.bounds, question.destination)
@@ -78,10 +79,12 @@ def answer(reader: StoreReader, question: Question) -> dict[str, Any]:
                 page = query.by_destination(question.destination, question.bounds)
             found, next_before = page.messages, page.next_before
             scanned_bytes, until_offset, until_ms = page.scanned_bytes, page.until_offset, page.until_ms
+            damaged = page.damaged
     return {
         "messages": [message_document(message, question.has_body) for message in found],
         "next_before": next_before,
         "scanned_bytes": scanned_bytes,
+        "damaged": damaged,
         "until_offset": until_offset,
         "until_ms": until_ms,
     }

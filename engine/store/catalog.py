@@ -53,7 +53,9 @@ def read_catalog(reader: StoreReader, stop: int | None = None) -> Catalog:
     if first is None:
         return catalog
     start = max(first.base, min(reader.entries_offset, stop))
-    snapshot = next(reader.scan(first.base, min(first.limit, stop), verify=False))
+    snapshot = next(reader.scan(first.base, min(first.limit, stop), verify=False), None)
+    if snapshot is None or snapshot.type != layout.SNAPSHOT:
+        raise StoreCorrupt(f"{first.path}, position {layout.SEGMENT_HEADER_BYTES}: the segment's snapshot is not there")
     _take_snapshot(catalog, _payload(bytes(snapshot.data), snapshot.offset))
     for record_type, payload in _listed(reader, first.base, start):
         _take(catalog, record_type, payload)

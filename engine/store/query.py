@@ -90,6 +90,7 @@ class Page:
 
     scanned_bytes: of the log that had to be read through, because no index says what is in it.
     until_offset, until_ms: how far the log could be read.
+    damaged: log offsets at which a message should stand and none can be read.
     """
 
     messages: list[FoundMessage]
@@ -97,6 +98,7 @@ class Page:
     scanned_bytes: int
     until_offset: int
     until_ms: int
+    damaged: list[int]
 
 
 class StoreQuery:
@@ -114,6 +116,7 @@ class StoreQuery:
         self._has_catalog = False
         self._records = Records(reader)
         self._scanned_bytes = 0
+        self._damaged: list[int] = []
 
     def __enter__(self) -> StoreQuery:
         return self
@@ -223,6 +226,8 @@ class StoreQuery:
 
     def _message_at(self, offset: int) -> Record | None:
         record = self._records.at(offset)
+        if record is None and self._records.is_damaged(offset):
+            self._damaged.append(offset)
         return record if record is not None and record.type == layout.MESSAGE else None
 
     def _keys_of(self, record: Record) -> list[str]:
@@ -264,7 +269,7 @@ class StoreQuery:
                 break
             messages.append(self._found(record))
         end = self._reader.end()
-        return Page(messages, next_before, self._scanned_bytes, end.offset, end.time_ms)
+        return Page(messages, next_before, self._scanned_bytes, end.offset, end.time_ms, self._damaged)
 
     def _scan(self, start: int, stop: int, bounds: Bounds, numbers: list[int] | None, key: str) -> Iterator[Record]:
         """Yield, newest first, what a piece of the log has within the bounds, one more than the limit at most.
@@ -277,7 +282,7 @@ class StoreQuery:
             return
         self._scanned_bytes += stop - start
         newest: deque[Record] = deque(maxlen=bounds.limit + 1)
-        for record in self._reader.scan(start, stop, verify=False):
+        for record in self._reader.scan(start, stop):
             if record.type != layout.MESSAGE or (numbers is not None and record.destination_id not in numbers):
                 continue
             if bounds.holds(record) and (not key or self._has_key(record, key)):

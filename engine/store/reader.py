@@ -512,7 +512,7 @@ def is_held(lock: Path, lock_table: str = LOCK_TABLE) -> bool:
     """
     try:
         status = os.stat(lock)
-        text = lock.read_text("ascii").strip()
+        text = lock.read_text("ascii", "replace").strip()
     except FileNotFoundError:
         return False
     pid = int(text) if text.isdigit() else 0

@@ -7,7 +7,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import RangeGone, StoreError
+from engine.errors import RangeGone, StoreCorrupt, StoreError
 from engine.store import format as layout
 from engine.store.reader import OpenSegment, Record, StoreReader, open_segment
 
@@ -57,7 +57,7 @@ class Records:
         self._files.clear()
 
     def message(self, offset: int) -> Record:
-        """Return the message at a log offset.  Raises: UnknownMessage, RangeGone."""
+        """Return the message at a log offset.  Raises: UnknownMessage, RangeGone, StoreCorrupt."""
         reader = self._reader
         end = reader.end().offset
         if offset >= end:
@@ -70,6 +70,8 @@ class Records:
         record = self.at(offset)
         if record is None and self._is_taken_out(offset):
             raise RangeGone(f"the message at log offset {offset} is gone: retention has taken it out of its segment")
+        if record is None and self._names_itself(offset):
+            raise StoreCorrupt(f"the record at log offset {offset} is damaged: its checksum does not match")
         if record is None or record.type != layout.MESSAGE:
             raise UnknownMessage(f"no message stands at log offset {offset}")
         return record
@@ -103,7 +105,18 @@ class Records:
             return None
         return Record(offset, kind, encoding, flags, number, sequence, time_ms, data)
 
+    def is_damaged(self, offset: int) -> bool:
+        """Return whether a record that something names, and that cannot be read, should be there."""
+        return offset >= self._reader.first_offset and not self._is_taken_out(offset)
+
     def _is_taken_out(self, offset: int) -> bool:
         """Return whether an offset lies where a sparse segment holds nothing any more."""
         file = self._files.get(bisect_right(self._bases, offset) - 1)
         return file is not None and file.runs is not None and file.runs.position(offset) < 0
+
+    def _names_itself(self, offset: int) -> bool:
+        """Return whether the octets at an offset look like the header of a record, whatever follows."""
+        place = bisect_right(self._bases, offset) - 1
+        file = self._files.get(place)
+        octets = b"" if file is None else file.pread(layout.RECORD_HEADER_BYTES, offset)
+        return len(octets) == layout.RECORD_HEADER_BYTES and layout.RECORD_HEADER.unpack(octets)[6] == offset

@@ -15,7 +15,7 @@ from engine.errors import StoreError
 from engine.keys import Keys
 from engine.store.backup import copy_store
 from engine.store.files import RealFiles
-from engine.store.findings import Verification
+from engine.store.findings import Finding, Verification
 from engine.store.key_index import INDEX_DIRECTORY, list_index
 from engine.store.reader import StoreReader
 from engine.store.verify import verify
@@ -30,11 +30,18 @@ def verify_open(directory: Path, keys: Keys | None) -> Verification:
     try:
         made = copy_store(directory, copy)
         _link_index(directory, copy, made.until_offset)
-        return verify(RealFiles(), str(copy), keys)
+        result = verify(RealFiles(), str(copy), keys)
+        result.findings = [_in_the_original(each, str(copy), str(directory)) for each in result.findings]
+        return result
     except OSError as error:
         raise StoreError(f"no copy of {directory} can be made to be verified: {error}") from error
     finally:
         shutil.rmtree(copy, ignore_errors=True)
+
+
+def _in_the_original(finding: Finding, copy: str, directory: str) -> Finding:
+    """Return a finding with the names that stay: the copy goes, and files have the same names in both."""
+    return Finding(finding.path.replace(copy, directory), finding.position, finding.text.replace(copy, directory))
 
 
 def _link_index(directory: Path, copy: Path, end: int) -> None:

@@ -14,6 +14,7 @@ from gateway.cli.http_client import authorization_of, fetch
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
 
+DAMAGED_SHOWN: Final = 10
 OPTIONS: Final = ("id", "key", "destination", "from", "to", "from-offset", "to-offset", "before", "limit")
 
 
@@ -46,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(message) if arguments.json else _line(message))
     if not arguments.json:
         print(_footer(found), file=sys.stderr)
-    elif found["next_before"]:
-        print(json.dumps({"next_before": found["next_before"]}), file=sys.stderr)
-    return exit_codes.OK
+    elif found["next_before"] or found["damaged"]:
+        print(json.dumps({"next_before": found["next_before"], "damaged": found["damaged"]}), file=sys.stderr)
+    return exit_codes.STORE if found["damaged"] else exit_codes.OK
 
 
 def _ask(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
@@ -81,6 +82,8 @@ def _footer(found: dict[str, Any]) -> str:
         text += f", {time_text(found['until_ms'])}"
     if found["scanned_bytes"]:
         text += f"; {found['scanned_bytes']} octets of the log are in no index yet and were read through"
+    if found["damaged"]:
+        text += f"; what stands at log offsets {', '.join(map(str, found['damaged'][:DAMAGED_SHOWN]))} is damaged"
     if found["next_before"]:
         text += f"; more with --before {found['next_before']}"
     return text

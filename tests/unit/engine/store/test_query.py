@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.destination import QUEUE, TOPIC
-from engine.errors import RangeGone
+from engine.errors import RangeGone, StoreCorrupt
 from engine.keys import KeyReader, Keys
 from engine.message import AMQP_1_0, KEYED, PERSISTENT, PRIORITY_SHIFT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
@@ -297,3 +297,23 @@ def test_the_priority_that_was_sent_is_known_beside_the_lane(shop: Shop, tmp_pat
         prefix = f"ID:{shop.home.store.store_id()}-"
         found = [query.by_id(f"{prefix}{one.log_offset}") for one in (plain, unordered)]
     assert [(one.priority, one.jms_priority) for one in found] == [(7, 7), (4, 9)]
+
+
+@pytest.mark.damages_store("octets of a message are changed")
+def test_what_is_damaged_is_left_out_and_told(shop: Shop, tmp_path: Path) -> None:
+    messages = [shop.send("keys:k\n", size=600) for _ in range(40)]
+    stopped(shop)
+    directory = copy_to(tmp_path, shop.home.files).directory
+    segment = directory / "commitlog/00000000000000000000.log"
+    octets = bytearray(segment.read_bytes())
+    octets[octets.index(b"3   ")] ^= 1
+    segment.write_bytes(octets)
+    with StoreQuery(StoreReader(directory, str(tmp_path / "locks"))) as query:
+        page = query.by_destination("orders", Bounds(limit=100))
+        assert (len(page.messages), page.damaged) == (39, [messages[3].log_offset])
+        with pytest.raises(StoreCorrupt, match=f"record at log offset {messages[3].log_offset} is damaged"):
+            query.by_id(f"ID:{shop.home.store.store_id()}-{messages[3].log_offset}")
+    if shop.home.settings.index_slots:
+        with StoreQuery(StoreReader(directory, str(tmp_path / "locks"))) as query:
+            page = query.by_key("k", Bounds(limit=100))
+            assert (len(page.messages), page.damaged) == (39, [messages[3].log_offset])

@@ -109,6 +109,8 @@ def test_without_a_lock_table_the_pid_tells(tmp_path: Path) -> None:
     assert is_held(lock, missing)
     lock.write_text(str(2**22 + 1))  # above the largest pid
     assert not is_held(lock, missing)
+    lock.write_bytes(b"47\xcc1")
+    assert not is_held(lock, missing), "what is no pid tells nothing"
 
 
 def test_crashed_store_ends_at_the_last_whole_record(store: SampleStore) -> None:
@@ -281,3 +283,12 @@ def test_segment_of_another_store(store: SampleStore, tmp_path: Path) -> None:
     other.path.replace(store.path)
     with pytest.raises(StoreCorrupt, match="feedbeef"):
         StoreReader(store.directory)
+
+
+def test_a_catalog_without_the_snapshot_that_it_begins_with_is_none(store: SampleStore) -> None:
+    fill(store, store.destination("orders"), 200)
+    store.publish(is_clean=True)
+    reader = StoreReader(store.directory)
+    os.truncate(reader.segments[0].path, 1000)
+    with pytest.raises(StoreCorrupt, match=r"00000\.log, position 4096: the segment's snapshot is not there"):
+        read_catalog(StoreReader(store.directory))
