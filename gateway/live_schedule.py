@@ -7,11 +7,15 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from config.matching import QUEUE
+from engine.errors import StoreError
 from engine.schedule.pending import Schedule
 from gateway.engine_loop import EngineLoop
 from gateway.web.schedule import Named, ScheduleSource
 
-LOOK_KEYS: Final = 2_000
+LOOK_KEYS: Final = 512  # in one turn
+CANCELS: Final = 512  # likewise
+CANCEL_MS: Final = 2_000  # of one request for all that is for a destination; who asked goes on with another
+DURABLE_MS: Final = 5_000
 DURABLE_POLL_S: Final = 0.005
 
 
@@ -25,7 +29,7 @@ class LiveSchedule(ScheduleSource):
         number = None if destination is None else self._number(destination)
         found: list[Schedule] = []
         is_more = False
-        async for schedules in self._walk(number):
+        async for _, schedules in self._walk(number):
             found += schedules
             if len(found) > limit:
                 is_more = True
@@ -39,45 +43,75 @@ class LiveSchedule(ScheduleSource):
         }
 
     async def cancel(self, ids: list[str]) -> dict[str, Any]:
-        self._engine_loop.open_turn()
-        wanted = {self._scheduler.place_named(one): one for one in ids}
-        found = [one for place in wanted if (one := self._scheduler.pending.find(place)) is not None]
-        if found:
-            self._scheduler.cancel(found)
-        known = {one.place for one in found}
-        unknown = [one for one in ids if self._scheduler.place_named(one) not in known]
-        await self._durable()
-        return {"cancelled": len(found), "unknown": unknown}
-
-    async def cancel_all(self, destination: Named) -> dict[str, Any]:
-        number = self._number(destination)
-        count = 0
-        async for schedules in self._walk(number):
+        self._check_disk()
+        pending = self._scheduler.pending
+        cancelled = 0
+        unknown: list[str] = []
+        for start in range(0, len(ids), CANCELS):
+            some = ids[start : start + CANCELS]
             self._engine_loop.open_turn()
-            self._scheduler.cancel(schedules)
-            count += len(schedules)
-        await self._durable()
-        return {"cancelled": count, "unknown": []}
+            places = {self._scheduler.place_named(one): one for one in some}
+            found = [one for place in places if (one := pending.find(place)) is not None]
+            if found:
+                self._scheduler.cancel(found)
+            known = {one.place for one in found}
+            unknown += [one for one in some if self._scheduler.place_named(one) not in known]
+            cancelled += len(found)
+            await asyncio.sleep(0)
+        await self._durable(cancelled)
+        return {"cancelled": cancelled, "unknown": unknown}
 
-    async def _walk(self, number: int | None) -> AsyncIterator[list[Schedule]]:
-        """Yield all that is for the destination of that number, None for any, in the order of its times."""
+    async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
+        self._check_disk()
+        number = self._number(destination)
+        until_ms = self._broker.clock.monotonic_ms() + CANCEL_MS
+        cancelled = 0
+        key = after
+        following = ""
+        async for key, schedules in self._walk(number, after):
+            if schedules:
+                self._engine_loop.open_turn()
+                self._scheduler.cancel(schedules)
+                cancelled += len(schedules)
+            if self._broker.clock.monotonic_ms() >= until_ms:
+                following = str(key)
+                break
+        await self._durable(cancelled)
+        return {"cancelled": cancelled, "unknown": [], "next": following}
+
+    async def _walk(self, number: int | None, after: int = -1) -> AsyncIterator[tuple[int, list[Schedule]]]:
+        """Go through all, in the order of their times, from behind a key on; yield the key that each step came to.
+
+        number: of the destination that those are for which are yielded, None for any.
+        """
         scheduler = self._scheduler
-        after = -1
         while keys := scheduler.keys.after(after, LOOK_KEYS):
             after = keys[-1]
             found = [scheduler.pending.find(scheduler.place_of(key)) for key in keys]
-            wanted = [one for one in found if one is not None and (number is None or one.target == number)]
-            if wanted:
-                yield wanted
+            yield after, [one for one in found if one is not None and (number is None or one.target == number)]
             await asyncio.sleep(0)
 
-    async def _durable(self) -> None:
-        """Wait until what was cancelled stays so over a crash."""
+    def _check_disk(self) -> None:
+        """Raises: StoreError while the disk takes nothing."""
+        if not self._broker.store.is_accepting():
+            raise StoreError(f"nothing was cancelled, for the disk takes nothing: {self._disk()}")
+
+    async def _durable(self, cancelled: int) -> None:
+        """Wait until what was cancelled stays so over a crash.  Raises: StoreError when that takes too long."""
         store = self._broker.store
         offset = store.append_offset()
+        until_ms = self._broker.clock.monotonic_ms() + DURABLE_MS
         while store.durable_offset() < offset and not self._engine_loop.is_failed:
+            if not store.is_accepting() or self._broker.clock.monotonic_ms() >= until_ms:
+                raise StoreError(
+                    f"{cancelled} messages were cancelled, but the disk has not taken that yet: {self._disk()}; "
+                    "if the gateway is killed before it does, they are scheduled again"
+                )
             self._broker.sync()
             await asyncio.sleep(DURABLE_POLL_S)
+
+    def _disk(self) -> str:
+        return self._broker.store_events.failure or f"nothing was synced for {DURABLE_MS} ms"
 
     def _number(self, destination: Named) -> int:
         kind, name = destination

@@ -12,7 +12,7 @@ from gateway.cli.parsers import password_of
 DEFAULT_URL: Final = "http://127.0.0.1:8161"
 ANSWER_TIME_S: Final = 10.0
 BAD_REQUEST: Final = 400
-REFUSALS: Final = (403, 404, 409)
+REFUSALS: Final = (403, 404, 409, 507)
 
 
 class HttpError(Exception):

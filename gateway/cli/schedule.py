@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
+CANCEL_PATH: Final = "/api/schedule/cancel"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -99,8 +100,13 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
+    authorization = authorization_of(arguments.user)
     body = {"destination": arguments.destination} if arguments.destination else {"ids": arguments.ids}
-    done = fetch(arguments.http, "/api/schedule/cancel", authorization_of(arguments.user), "POST", body)
+    done = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)
+    while done.get("next"):
+        body["after"] = done["next"]
+        more = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)
+        done = {**more, "cancelled": done["cancelled"] + more["cancelled"]}
     if arguments.json:
         print(json.dumps(done))
     else:

@@ -9,10 +9,13 @@ from typing import Any, Final
 from aiohttp import web
 
 from config.values import Destination
+from engine.errors import StoreError
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
 IDS_MOST: Final = 10_000
+AFTER_DIGITS: Final = 40
+DISK_REFUSES: Final = 507  # Insufficient Storage: what the request asks for cannot be stored
 
 Named = tuple[int, str]  # kind of config.matching and name
 
@@ -26,11 +29,15 @@ class ScheduleSource(ABC):
 
     @abstractmethod
     async def cancel(self, ids: list[str]) -> dict[str, Any]:
-        """Cancel some by their ids; return once that is durable."""
+        """Cancel some by their ids; return once that is durable.  Raises: StoreError if the disk refuses that."""
 
     @abstractmethod
-    async def cancel_all(self, destination: Named) -> dict[str, Any]:
-        """Cancel what is for a destination.  Raises: LookupError if it is not there."""
+    async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
+        """Cancel what is for a destination, for some seconds; likewise.
+
+        "next" of the answer is "", or behind what the next request is to go on.  Raises also: LookupError if the
+        destination is not there.
+        """
 
 
 class ScheduleRoutes:
@@ -57,12 +64,15 @@ class ScheduleRoutes:
             asked = json.loads(await request.text())
         except ValueError:
             asked = None
-        if not isinstance(asked, dict) or len(asked) != 1 or not set(asked) <= {"ids", "destination"}:
+        if not isinstance(asked, dict) or set(asked) not in ({"ids"}, {"destination"}, {"destination", "after"}):
             return web.Response(status=400, text="the body is no JSON object with either 'ids' or 'destination'\n")
         try:
             if "ids" in asked:
                 return web.json_response(await self._source.cancel(_ids(asked["ids"])))
-            return web.json_response(await self._source.cancel_all(_destination(asked["destination"])))
+            after = _after(asked.get("after", ""))
+            return web.json_response(await self._source.cancel_all(_destination(asked["destination"]), after))
+        except StoreError as error:
+            return web.Response(status=DISK_REFUSES, text=f"{error}\n")
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
         except LookupError as error:
@@ -79,6 +89,14 @@ def _ids(asked: object) -> list[str]:
     if not isinstance(asked, list) or not all(isinstance(one, str) for one in asked) or len(asked) > IDS_MOST:
         raise ValueError(f"'ids' is no list of at most {IDS_MOST} texts")
     return asked
+
+
+def _after(asked: object) -> int:
+    if asked == "":
+        return -1
+    if not isinstance(asked, str) or not (asked.isascii() and asked.isdigit() and len(asked) <= AFTER_DIGITS):
+        raise ValueError(f"'after' is {str(asked)[:80]!r}; allowed is what 'next' of an answer says")
+    return int(asked)
 
 
 def _destination(asked: object) -> Named:

@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from config.matching import QUEUE, TOPIC
+from engine.errors import StoreError
 from gateway.web.schedule import IDS_MOST, Named, ScheduleRoutes, ScheduleSource
 
 
@@ -27,10 +28,12 @@ class Remembering(ScheduleSource):
         self.asked.append(ids)
         return {"cancelled": len(ids)}
 
-    async def cancel_all(self, destination: Named) -> dict[str, Any]:
+    async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
         self._check(destination)
-        self.asked.append(destination)
-        return {"cancelled": 7}
+        self.asked.append((destination, after))
+        if destination[1] == "disk":
+            raise StoreError("nothing was cancelled: EIO")
+        return {"cancelled": 7, "next": ""}
 
     def _check(self, destination: Named | None) -> None:
         if destination is not None and destination[1] == "gone":
@@ -61,7 +64,12 @@ async def test_lists(query: str, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     ("body", "expected"),
-    [('{"ids": ["a", "b"]}', ["a", "b"]), ('{"destination": "q"}', (QUEUE, "q")), ('{"ids": []}', [])],
+    [
+        ('{"ids": ["a", "b"]}', ["a", "b"]),
+        ('{"destination": "q"}', ((QUEUE, "q"), -1)),
+        ('{"destination": "q", "after": "700"}', ((QUEUE, "q"), 700)),
+        ('{"ids": []}', []),
+    ],
 )
 async def test_cancels(body: str, expected: Any) -> None:
     source = Remembering()
@@ -81,6 +89,9 @@ async def test_cancels(body: str, expected: Any) -> None:
         ("POST", "/api/schedule/cancel", '{"ids": [], "destination": "q"}', 400, "with either"),
         ("POST", "/api/schedule/cancel", '{"ids": [1]}', 400, "'ids' is no list of at most"),
         ("POST", "/api/schedule/cancel", f'{{"ids": {["x"] * (IDS_MOST + 1)}}}'.replace("'", '"'), 400, "'ids' is no"),
+        ("POST", "/api/schedule/cancel", '{"ids": [], "after": "1"}', 400, "with either"),
+        ("POST", "/api/schedule/cancel", '{"destination": "q", "after": 1}', 400, "'after' is '1'; allowed is what"),
+        ("POST", "/api/schedule/cancel", '{"destination": "disk"}', 507, "nothing was cancelled: EIO"),
         ("POST", "/api/schedule/cancel", '{"destination": 5}', 400, "'destination' is no text"),
         ("POST", "/api/schedule/cancel", '{"destination": "gone"}', 404, "no queue 'gone'"),
     ],
