@@ -41,6 +41,9 @@ def reply_target(broker: Broker, reply_to: object) -> Queue | Topic | None:
         if reply_to.startswith(prefix):
             try:
                 name = reply_to[len(prefix) :]
+                temporary = broker.destinations.temporaries.get(name)  # AMQP clients do not say that it is one
+                if temporary is not None:
+                    return temporary
                 if client is None or kind not in (QUEUE, TOPIC):
                     return broker.destinations.target(kind, name)
                 return broker.target(client, kind, name)

@@ -251,3 +251,44 @@ def test_idle_connections_stay(connect: Connect, unique: Unique) -> None:
         assert is_empty(receiver)
     sender.send(Message(body="still here"))
     assert receive(receiver).body == "still here"
+
+
+def test_the_schedule_is_looked_after_by_messages(connect: Connect, unique: Unique) -> None:
+    connection = connect()
+    sender = connection.create_sender(unique("q"))
+    for body in ("first", "second"):
+        sender.send(Message(body=body, properties={"AMQ_SCHEDULED_DELAY": 3_600_000, "mine": 7}))
+    manager = connection.create_sender("topic://ActiveMQ.Scheduler.Management")
+    answers = connection.create_receiver(None, dynamic=True, credit=10)
+    for reply_to in (answers.link.remote_source.address, unique("answers")):
+        receiver = answers if reply_to == answers.link.remote_source.address else connection.create_receiver(reply_to)
+        manager.send(Message(reply_to=reply_to, properties={"AMQ_SCHEDULER_ACTION": "BROWSE"}))
+        found: list[Any] = []
+        while len(found) < 2:
+            one = receive(receiver)
+            receiver.accept()
+            if one.annotations["x-opt-original-destination"] == f"/queue/{unique('q')}":
+                found.append(one)
+        assert [one.body for one in found] == ["first", "second"]
+        assert all(one.properties["mine"] == 7 and int(one.properties["AMQ_SCHEDULED_TIME"]) for one in found)
+    for one in found:
+        asked = {"AMQ_SCHEDULER_ACTION": "REMOVE", "scheduledJobId": one.properties["scheduledJobId"]}
+        manager.send(Message(properties=asked))
+    manager.send(Message(reply_to=answers.link.remote_source.address, properties={"AMQ_SCHEDULER_ACTION": "BROWSE"}))
+    assert is_empty(answers)
+    with pytest.raises(SendException):
+        manager.send(Message(properties={"AMQ_SCHEDULER_ACTION": "STOP"}))
+
+
+def test_what_is_delivered_names_its_schedule_where_jms_clients_see_it(connect: Connect, unique: Unique) -> None:
+    connection = connect()
+    sender = connection.create_sender(unique("q"))
+    sender.send(Message(body="a", properties={"AMQ_SCHEDULED_DELAY": 50, "mine": 7}, subject="s"))
+    sender.send(Message(body="b", annotations={symbol("x-opt-delivery-delay"): 50}))
+    receiver = connection.create_receiver(unique("q"), credit=2)
+    first, second = receive(receiver), receive(receiver)
+    assert (first.body, first.subject, first.properties["mine"]) == ("a", "s", 7)
+    assert second.body == "b"
+    for one in (first, second):
+        assert one.properties["scheduledJobId"] == one.annotations["x-opt-scheduledJobId"]
+        assert one.properties["scheduledJobId"].startswith("ID:")

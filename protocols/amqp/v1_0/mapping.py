@@ -8,18 +8,26 @@ from engine.broker import Broker
 from engine.delivery import Delivery
 from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
 from engine.queue import Queue
+from engine.schedule.asking import PROPERTIES
+from engine.schedule.ticket import JOB_ID
 from protocols.amqp.v1_0.conversion import amqp_sections, read_lines
 from protocols.amqp.v1_0.outcomes import added_annotations
-from protocols.amqp.v1_0.sections import header_section, split_annotations, split_header
+from protocols.amqp.v1_0.sections import (
+    header_section,
+    split_annotations,
+    split_header,
+    with_application_properties,
+)
 from protocols.amqp.v1_0.types import encode
-from protocols.amqp.v1_0.values import Symbol, UByte, UInt, Value
+from protocols.amqp.v1_0.values import Symbol, UByte, UInt
 
 INGRESS_TIME: Final = "x-opt-ingress-time"  # as Artemis calls it
 ANNOTATION_PREFIX: Final = "x-opt-"  # of what the broker adds, as why a message was dead-lettered
 
 
 def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple[bytes, bytes]:
-    """Return the octets of a message whose header changes on the way, in two parts; the bare message stays as it came.
+    """Return the octets of a message whose header changes on the way, in two parts; the bare message stays as it came,
+    but for what the schedule says of those that it delivers.
 
     A redelivery says so in its header (messaging 3.2.1): delivery-count, and first-acquirer false for one that was
     with a consumer before, counted or not.
@@ -46,13 +54,20 @@ def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple
     if message.annotations or added or message.flags & INGRESS:
         annotations, rest = split_annotations(rest)
         annotations.update(added)
-        annotations.update(_added(message.annotations))
+        own = read_lines(message.annotations)
+        annotations.update({Symbol(ANNOTATION_PREFIX + name): value for name, value in own.items()})
+        if JOB_ID in own:
+            rest = with_application_properties(rest, {name: own[name] for name in own if _is_of_schedule(name)})
         if message.flags & INGRESS:
             annotations[Symbol(INGRESS_TIME)] = message.store_time_ms
         rest = b"\x00\x53\x72" + encode(annotations) + rest
     return header + rest, body
 
 
-def _added(lines: bytes) -> dict[Value, Value]:
-    """Return the broker's own headers as message-annotations."""
-    return {Symbol(ANNOTATION_PREFIX + name): value for name, value in read_lines(lines).items()}
+def _is_of_schedule(name: str) -> bool:
+    """Say whether the broker's header is a property to JMS clients, too: they do not see annotations.
+
+    What a schedule delivers is a message that the broker itself sends, so its bare message is the broker's to write.
+    Source: ActiveMQ SchedulerBroker, as its AMQP transformer shows it.
+    """
+    return name == JOB_ID or name in PROPERTIES

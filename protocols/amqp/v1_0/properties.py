@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from engine.destination import QUEUE, uri
 from engine.message import Message
 from engine.selector.properties import Properties, header_field
 from engine.selector.properties import Value as Seen
 from engine.selector.readers import PropertyReader
 from protocols.amqp.v1_0 import sections as at
+from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS
 from protocols.amqp.v1_0.contents import Contents, read_headers
+from protocols.amqp.v1_0.conversion import JMS_REPLY_TO
 from protocols.amqp.v1_0.errors import DecodeError
 from protocols.amqp.v1_0.jms_ids import id_text
 from protocols.amqp.v1_0.values import Value
 
 _TEXT_FIELDS: Final = {
     "JMSType": at.SUBJECT,
-    "JMSReplyTo": at.REPLY_TO,
     "JMSXGroupID": at.GROUP_ID,
 }
 
@@ -56,6 +58,8 @@ class AmqpProperties(Properties):
             case "JMSTimestamp":
                 created = self._read().field(at.CREATION_TIME)
                 return int(created) if isinstance(created, int) else message.store_time_ms
+            case "JMSReplyTo":
+                return _qualified(self._read().field(at.REPLY_TO), self._read().annotation(JMS_REPLY_TO))
             case "JMSXGroupSeq":
                 sequence = self._read().field(at.GROUP_SEQUENCE)
                 return int(sequence) if isinstance(sequence, int) else None
@@ -80,6 +84,15 @@ class AmqpProperties(Properties):
                 contents = Contents()  # broken inside: it has no properties
             self._contents = contents
         return contents
+
+
+def _qualified(address: Value, kind: Value) -> str | None:
+    """Return an address as ActiveMQ writes a destination, for example ``queue://answers``."""
+    if not isinstance(address, str):
+        return None
+    if "://" in address or address.startswith("/"):
+        return str(address)
+    return uri(JMS_DESTINATION_KINDS.get(kind, QUEUE) if isinstance(kind, int) else QUEUE, address)
 
 
 def _seen(value: Value) -> Seen:

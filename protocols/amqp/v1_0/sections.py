@@ -15,6 +15,7 @@ Source: AMQP 1.0 part 3, 3.2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from protocols.amqp.v1_0.errors import DecodeError
@@ -350,6 +351,25 @@ def split_annotations(rest: bytes) -> tuple[dict[Value, Value], bytes]:
         return {}, rest
     annotations, end = decode(rest, 3)
     return (annotations if isinstance(annotations, dict) else {}), rest[end:]
+
+
+def with_application_properties(sections: bytes, added: Mapping[str, str]) -> bytes:
+    """Return properties and application-properties, each perhaps not there, with some more of the latter."""
+    at = 0
+    properties: dict[Value, Value] = {}
+    kept: list[bytes] = []
+    while at < len(sections):
+        code, after = _descriptor(sections, at)
+        end = end_of(sections, after)
+        if code == APPLICATION_PROPERTIES:
+            found, _ = decode(sections, after)
+            if isinstance(found, dict):
+                properties = found
+        else:
+            kept.append(sections[at:end])
+        at = end
+    properties.update(added)
+    return b"".join(kept) + b"\x00\x53\x74" + encode(properties)
 
 
 def header_section(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.sections import Scanner
-from protocols.amqp.v1_0.types import described_list, encode
+from protocols.amqp.v1_0.sections import Scanner, with_application_properties
+from protocols.amqp.v1_0.types import decode, described_list, encode
 from protocols.amqp.v1_0.values import Symbol, UByte, UInt
 from tests.support.attributes import attributes
 
@@ -34,3 +34,17 @@ def test_a_message_of_nothing_but_a_body() -> None:
     assert (scanned.to, scanned.subject, scanned.group_id) == ("", "", "")
     assert not scanned.may_have_keys
     assert not scanned.may_be_scheduled
+
+
+def test_application_properties_are_added_behind_what_is_there() -> None:
+    for sections, expected in (
+        (b"", {"a": "1"}),
+        (NAMED, {"a": "1"}),
+        (PROPERTIES, {"keys": "k", "a": "1"}),
+        (NAMED + PROPERTIES, {"keys": "k", "a": "1"}),
+        (NAMED + b"\x00\x80" + (0x74).to_bytes(8, "big") + encode({"a": "0"}), {"a": "1"}),
+    ):
+        octets = with_application_properties(sections, {"a": "1"})
+        front = NAMED if sections.startswith(NAMED) else b""
+        assert octets.startswith(front + b"\x00\x53\x74")
+        assert decode(octets, len(front) + 3) == (expected, len(octets))

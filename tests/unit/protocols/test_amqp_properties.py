@@ -1,0 +1,30 @@
+"""What the engine reads of an AMQP message by JMS names."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.message import AMQP_1_0, Message
+from protocols.amqp.v1_0.properties import AmqpPropertyReader
+from protocols.amqp.v1_0.types import described_list, encode
+from protocols.amqp.v1_0.values import Byte, Symbol, Value
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "expected"),
+    [
+        ("answers", None, "queue://answers"),
+        ("answers", Byte(1), "topic://answers"),
+        ("ID:7", Byte(2), "temp-queue://ID:7"),
+        ("ID:7", Byte(3), "temp-topic://ID:7"),
+        ("topic://answers", Byte(0), "topic://answers"),
+        ("/queue/answers", None, "/queue/answers"),
+        ("answers", "odd", "queue://answers"),
+        (None, Byte(1), None),
+    ],
+)
+def test_a_reply_to_names_its_kind(address: str | None, kind: Value, expected: str | None) -> None:
+    headers = b"" if kind is None else b"\x00\x53\x72" + encode({Symbol("x-opt-jms-reply-to"): kind})
+    headers += described_list(0x73, 5, encode(None) * 4 + encode(address))
+    message = Message(1, AMQP_1_0, 0, 4, 0, 0, 0, b"", headers, b"")
+    assert AmqpPropertyReader().read(message, 1, False).get("JMSReplyTo") == expected
