@@ -164,7 +164,7 @@ class _Copy:
         """Write the published offset as that of a clean stop; a crashed store's checkpoint stays what it was."""
         body = layout.CHECKPOINT.pack(
             layout.CHECKPOINT_MAGIC,
-            layout.FORMAT_VERSION,
+            known.version,
             layout.CLEAN_STOP if is_published else 0,
             known.generation,
             known.durable_offset,

@@ -17,7 +17,7 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
     """Return one slot."""
     octets = layout.CHECKPOINT.pack(
         layout.CHECKPOINT_MAGIC,
-        layout.FORMAT_VERSION,
+        checkpoint.version,
         layout.CLEAN_STOP if checkpoint.is_clean else 0,
         checkpoint.generation,
         checkpoint.durable_offset,
@@ -44,6 +44,7 @@ class CheckpointFile:
         "consume_queue_offset",
         "first_offset",
         "start_count",
+        "version",
         "_files",
         "_directory",
         "_file",
@@ -59,6 +60,7 @@ class CheckpointFile:
         self.consume_queue_offset = 0
         self.first_offset = 0
         self.start_count = 0
+        self.version = layout.FORMAT_VERSION
         self._files = files
         self._directory = directory
         self._file: File | None = None
@@ -91,6 +93,7 @@ class CheckpointFile:
             self.consume_queue_offset,
             self.first_offset,
             self.start_count,
+            self.version,
         )
         write_fully(self._file, pack_checkpoint(values), self._next_slot * layout.CHECKPOINT_SLOT_BYTES)
         self._generation += 1

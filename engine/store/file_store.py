@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.destination import QUEUE, SCHEDULE_QUEUE
 from engine.errors import StoreError
 from engine.keys import Keys
 from engine.message import Message
@@ -162,6 +163,8 @@ class FileStore(Store):
         else:
             # It must never repeat, and how often the store was opened is lost with the checkpoint.
             checkpoint.start_count = 1 if recovered.report.is_new else now_ms // 1000
+        if log.state.number_of(QUEUE, SCHEDULE_QUEUE):
+            checkpoint.version = layout.SCHEDULE_VERSION
         # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
         checkpoint.publish()
         checkpoint.sync()
@@ -265,6 +268,8 @@ class FileStore(Store):
         state = self._log.state
         number = state.number_of(kind, name)
         if number == 0:
+            if kind == QUEUE and name == SCHEDULE_QUEUE:
+                self._commit.require(layout.SCHEDULE_VERSION)
             number = state.next_destination
             described = {"id": number, "kind": kind, "name": name}
             self._log.append_record(layout.DESTINATION, number, compact_json(described).encode())

@@ -93,7 +93,7 @@ A run is 24 octets: log offset (8), position in the file (8), octets (8).
 Checkpoint: two slots of 512 octets, written alternately; the valid one with the higher generation counts:
 
      0     8  magic        ``PENSTKCP``
-     8     4  version
+     8     4  version      SCHEDULE_VERSION once there is a schedule
     12     4  flags        CLEAN_STOP
     16     8  generation
     24     8  durable offset
@@ -136,7 +136,8 @@ from crc32c import crc32c
 # What a file says is the lowest version whose readers understand it.
 FORMAT_VERSION: Final = 1
 SPARSE_VERSION: Final = 2  # of a sparse segment
-NEWEST_VERSION: Final = 2  # up to which everything is understood here
+SCHEDULE_VERSION: Final = 3  # of the checkpoint of a store that has held scheduled messages
+NEWEST_VERSION: Final = 3  # up to which everything is understood here
 
 # Record types.
 MESSAGE: Final = 1

@@ -204,6 +204,20 @@ class GroupCommit(TimerTarget):
         self._tell()
         return is_published
 
+    def require(self, version: int) -> None:
+        """Have the checkpoint say, before the log needs it, which version readers must understand; once in a life.
+
+        A disk that refuses is told of, and the next checkpoint says it.
+        """
+        self._checkpoint.version = version
+        if not self._publish():
+            return
+        try:
+            self._checkpoint.sync()
+        except OSError as error:
+            self._health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
+            self._set_retry()
+
     def _publish(self) -> bool:
         try:
             self._checkpoint.publish()

@@ -22,7 +22,7 @@ class NotWhole(StoreCorrupt):
 class Checkpoint:
     """What one slot says.  Consume queues hold the entries of all records below ``consume_queue_offset``.
 
-    first_offset: base of the oldest segment that is kept.
+    first_offset: base of the oldest segment that is kept.  version: of the format, that the store needs.
     """
 
     generation: int
@@ -33,6 +33,7 @@ class Checkpoint:
     consume_queue_offset: int
     first_offset: int
     start_count: int
+    version: int = layout.FORMAT_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ def unpack_slot(octets: bytes, start: int, path: str) -> Checkpoint | None:
     _, version, flags, generation, durable, time_ms, sequence, entries, first, starts = layout.CHECKPOINT.unpack(body)
     if version > layout.NEWEST_VERSION:
         raise other_version(path, start + 8, version)
-    return Checkpoint(generation, flags & layout.CLEAN_STOP != 0, durable, time_ms, sequence, entries, first, starts)
+    is_clean = flags & layout.CLEAN_STOP != 0
+    return Checkpoint(generation, is_clean, durable, time_ms, sequence, entries, first, starts, version)
 
 
 def unpack_segment_header(octets: bytes, path: str) -> SegmentHeader:

@@ -10,6 +10,8 @@ import io
 import sys
 import tarfile
 
+from config.matching import AddressMatcher
+from engine.broker import Broker
 from engine.destination import QUEUE, TOPIC
 from engine.message import AMQP_1_0, DEAD_LETTER, KEYED, PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.ports import (
@@ -22,6 +24,8 @@ from engine.ports import (
     DROPPED,
     Range,
 )
+from engine.schedule.delayed import delayed
+from engine.schedule.plan import FOREVER, Plan
 from engine.store.settings import StoreSettings
 from tests.support.store_home import FileHome
 
@@ -121,7 +125,34 @@ def frozen_sparse() -> FileHome:
     return home
 
 
-SAMPLES = {"1": frozen, "2": frozen_sparse}
+def frozen_schedule() -> FileHome:
+    """Return a stopped store with scheduled messages of every kind; one has fired, and one repeats and has."""
+    home = FileHome(StoreSettings(segment_bytes=8192, index_slots=16, index_entries=10))
+    broker = Broker(home.store, home.clock, home.timers, AddressMatcher(()), 1 << 20)
+    orders = broker.destinations.queue("orders.eu")
+    plans = (
+        Plan(delay_ms=500),
+        Plan(period_ms=1_000, repeat=FOREVER),
+        Plan(delay_ms=86_400_000),
+        Plan(time_ms=home.clock.wall_ms() + 3_600_000, renews_expiry=False),
+        Plan(delay_ms=1_000, period_ms=2_000, repeat=3, cron="0 0 1 1 *"),
+    )
+    for number, plan in enumerate(plans):
+        target = delayed(orders, plan)
+        body = f"order {number} ".ljust(1_500, ".").encode()
+        broker.send(target, Message(0, STOMP, PERSISTENT | PLAIN | TEXT, number, 0, 0, 0, b"", b"keys:k\n", body))
+    for _ in range(30):
+        home.pass_time(100)
+        broker.begin_turn()
+        home.workers.run_all()
+        broker.end_turn()
+    broker.sync()
+    home.workers.run_all()
+    home.stop()
+    return home
+
+
+SAMPLES = {"1": frozen, "2": frozen_sparse, "3": frozen_schedule}
 
 
 def main(version: str, path: str) -> None:

@@ -48,10 +48,10 @@ def test_another_version_is_refused_with_both_named() -> None:
     octets = files.octets("data/checkpoint")
     from crc32c import crc32c
 
-    octets[8:12] = (3).to_bytes(4, "little")
+    octets[8:12] = (4).to_bytes(4, "little")
     size = layout.CHECKPOINT.size
     octets[size : size + 4] = crc32c(bytes(octets[:size])).to_bytes(4, "little")
-    with pytest.raises(StoreCorrupt, match=r"data/checkpoint, position 8: version 3 .* versions 1 to 2 are known here"):
+    with pytest.raises(StoreCorrupt, match=r"data/checkpoint, position 8: version 4 .* versions 1 to 3 are known here"):
         opened(files)
 
 

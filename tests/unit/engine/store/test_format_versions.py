@@ -12,17 +12,24 @@ from struct import pack
 import pytest
 from crc32c import crc32c
 
+from config.matching import AddressMatcher
+from engine.broker import Broker
+from engine.destination import SCHEDULE_QUEUE
 from engine.errors import StoreCorrupt
 from engine.ports import Attempts, DestinationState, LaneState
 from engine.store import format as layout
+from engine.store.backup import back_up
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
 from engine.store.query import Bounds, StoreQuery
-from engine.store.reader import StoreReader
+from engine.store.reader import StoreReader, read_checkpoint
+from engine.store.scheduled import scheduled_in
 from engine.store.settings import StoreSettings
 from engine.store.verify import verify
 from gateway.__main__ import main
 from gateway.cli import exit_codes
+from tests.support.store_copy import copy_to
+from tests.support.store_home import FileHome
 from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, RecordingListener
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
@@ -132,6 +139,53 @@ def test_a_reader_finds_what_is_left_in_sparse_segments(tmp_path: Path) -> None:
         assert [message.body for message in query.by_destination("news", Bounds()).messages] == [b"news"]
     types = [record.type for record in reader.scan(0, reader.end().offset)]
     assert layout.COMMIT in types
+
+
+def test_a_gateway_goes_on_with_a_schedule(tmp_path: Path) -> None:
+    data = unpacked(layout.SCHEDULE_VERSION, tmp_path)
+    assert verify(RealFiles(), str(data)).findings == []
+    pending, listed = scheduled_in(str(data), "queue://orders.eu", 9)
+    assert pending == 4
+    assert [(one["repeats"], one["fired"]) for one in listed] == [(True, 2), (False, 0), (False, 0), (True, 0)]
+    for is_rebuilt in (False, True):
+        if is_rebuilt:
+            shutil.rmtree(data / "consumequeue")
+            (data / "checkpoint").unlink()
+        store = opened(data)
+        clock = ManualClock(START_WALL_MS + 10_000)
+        broker = Broker(store, clock, ManualTimers(clock), AddressMatcher(()), 1 << 20)
+        assert sorted(one.due_ms for one in broker.scheduler.pending) == [one["due_ms"] for one in listed]
+        assert broker.destinations.queues["orders.eu"].depth == 3
+        store.close()
+        assert version_in(data) == layout.SCHEDULE_VERSION
+
+
+def test_a_store_says_that_it_has_a_schedule_before_it_has_one(tmp_path: Path) -> None:
+    home = FileHome()
+    home.send(home.store.open_destination(1, "q"), 3)
+    home.flush()
+    copy_to(tmp_path / "before", home.files)
+    assert version_in(tmp_path / "before/data") == layout.FORMAT_VERSION
+    home.store.open_destination(1, SCHEDULE_QUEUE)
+    home.crash()
+    copy_to(tmp_path / "after", home.files)
+    assert version_in(tmp_path / "after/data") == layout.SCHEDULE_VERSION
+    home.restart()
+    assert [state.name for state in home.store.recovered()] == ["q"]
+
+
+def test_a_backup_says_what_its_store_says(tmp_path: Path) -> None:
+    data = unpacked(layout.SCHEDULE_VERSION, tmp_path)
+    back_up(data, tmp_path / "backup")
+    assert version_in(tmp_path / "backup") == layout.SCHEDULE_VERSION
+    assert scheduled_in(str(tmp_path / "backup"), "", 9) == scheduled_in(str(data), "", 9)
+
+
+def version_in(directory: Path) -> int:
+    """Return the version that the checkpoint says."""
+    found = read_checkpoint(directory / "checkpoint")
+    assert found is not None
+    return found.version
 
 
 def newer_store_file(data: Path) -> None:
