@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support import configurations
+from protocols.stomp.frames import SEND
+from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import ROOT, StartGateway
 from tests.support.traffic import Consumer, Ledger, Producer, join
+from tests.support.waiting import wait_until
 
 PROGRESS_LIMIT_S = 30.0
 
@@ -54,3 +58,51 @@ def test_backup_under_load(start_gateway: StartGateway, unique: Callable[[str], 
     back = settled & found.delivered
     assert not back, f"settled before the backup and back in it: {sorted(back)[:10]} of {len(back)}"
     assert len(found.delivered & later) < len(later) or not later, "the backup ends where it was made"
+
+
+def test_a_backup_with_a_schedule_fires_what_was_pending_once(
+    start_gateway: StartGateway, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = unique("due")
+    gateway = start_gateway(configurations.small_segments())
+    client = raw_stomp.client(gateway)
+    for number in range(200):
+        headers = [("destination", f"/queue/{name}"), ("receipt", str(number)), ("persistent", "true")]
+        # Some fire before the backup, some after it, the last two are cancelled before and after it.
+        delay_ms = 3_600_000 if number >= 198 else number * 40 + 1
+        client.send(SEND, [*headers, ("AMQ_SCHEDULED_DELAY", str(delay_ms))], b"%d" % number)
+    client.flush()
+    for _ in range(200):
+        client.next_frame()
+    client.close()
+    before, after = [one["id"] for one in gateway.get_json("/api/schedule?limit=200")["schedules"]][-2:]
+    penstock("schedule", "cancel", before, "--http", gateway.http_url)
+    target = tmp_path / "backup"
+    penstock("store", "backup", str(target), "--http", gateway.http_url)
+    pending = {one["id"] for one in listed("--data", str(target))}
+    assert after in pending
+    assert before not in pending
+    penstock("schedule", "cancel", after, "--http", gateway.http_url)
+    gateway.kill9()
+
+    restored = start_gateway(configurations.small_segments(), target)
+    assert {one["id"] for one in listed("--http", restored.http_url)} <= pending
+    wait_until(lambda: restored.get_json("/api/schedule")["pending"] == 1, "all but the last one to fire", 60)
+    consumer = raw_stomp.client(restored)
+    raw_stomp.subscribe(consumer, f"/queue/{name}", prefetch=1_000)
+    bodies = [int(raw_stomp.message(consumer).body) for _ in range(198)]
+    consumer.close()
+    assert bodies == list(range(198))
+
+
+def penstock(*words: str) -> str:
+    command = [sys.executable, "-m", "gateway", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def listed(*words: str) -> list[dict[str, Any]]:
+    found = json.loads(penstock("schedule", "list", "--json", "--limit", "1000", *words))["schedules"]
+    assert isinstance(found, list)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,9 +23,13 @@ import pyarrow.dataset as ds
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from engine.destination import QUEUE, TOPIC
+from config.matching import AddressMatcher
+from engine.broker import Broker
+from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from engine.errors import RangeGone
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.schedule.delayed import delayed
+from engine.schedule.plan import Plan
 from engine.store import format as layout
 from engine.store.files import RealFiles
 from engine.store.watermarks import read_watermarks
@@ -36,7 +41,7 @@ from spark_bridge.offsets import Target, TargetError
 from spark_bridge.session import start
 from tests.support.sample_store import SampleStore
 from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome
+from tests.support.store_home import THINNING, FileHome, message
 
 ROOT = Path(__file__).parents[3]
 START_LIMIT_S = 120
@@ -231,6 +236,35 @@ def test_another_destination_needs_another_directory(store: SampleStore, tmp_pat
     export(Request(store.directory, "orders", tmp_path / "out"), spark=spark)
     with pytest.raises(TargetError, match="holds an export of destination 'orders', not '>'"):
         export(Request(store.directory, ">", tmp_path / "out"), spark=spark)
+
+
+def test_a_scheduled_message_is_exported_when_it_has_fired_and_once(tmp_path: Path, spark: SparkContext) -> None:
+    home = FileHome()
+    broker = Broker(home.store, home.clock, home.timers, AddressMatcher(()), 1 << 20)
+    broker.send(broker.destinations.queue("q"), message(broker.destinations.queue("q").destination_id, b"now"))
+    for body, plan in ((b"once", Plan(delay_ms=1_000)), (b"twice", Plan(period_ms=1_000, repeat=1))):
+        target = delayed(broker.destinations.queue("q"), plan)
+        broker.send(target, message(0, body))
+    data, out = tmp_path / "data", tmp_path / "out"
+    for steps, expected in (
+        (0, [b"now"]),
+        (13, [b"now", b"once", b"twice"]),
+        (15, [b"now", b"once", b"twice", b"twice"]),
+        (15, [b"now", b"once", b"twice", b"twice"]),
+    ):
+        for _ in range(steps):
+            home.pass_time(100)
+            broker.begin_turn()
+            home.workers.run_all()
+            broker.end_turn()
+        broker.sync()
+        home.workers.run_all()
+        shutil.rmtree(data, ignore_errors=True)
+        copy_to(tmp_path, home.files)
+        export(Request(data, ">", out), spark=spark)
+        assert sorted(row["body"] for row in seen(out).values()) == expected
+    export(Request(data, SCHEDULE_QUEUE, tmp_path / "own"), spark=spark)
+    assert sorted(row["body"] for row in seen(tmp_path / "own").values()) == [b"once", b"twice"]
 
 
 def test_data_source(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
