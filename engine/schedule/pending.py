@@ -53,6 +53,16 @@ class Chunk:
         self.targets.extend(other.targets)
         self.sizes.extend(other.sizes)
 
+    def part(self, at: int, end: int) -> Chunk:
+        """Return the rows from ``at`` to ``end``."""
+        part = Chunk()
+        part.places = self.places[at:end]
+        part.spots = self.spots[at:end]
+        part.dues = self.dues[at:end]
+        part.targets = self.targets[at:end]
+        part.sizes = self.sizes[at:end]
+        return part
+
     def remove(self, at: int) -> None:
         del self.places[at]
         del self.spots[at]
@@ -70,6 +80,27 @@ class Chunk:
             self.targets[at],
             self.sizes[at],
         )
+
+
+def spot_of(lane: int, queue_offset: int) -> int:
+    return queue_offset << SPOT_SHIFT | lane
+
+
+def by_place(lanes: list[Chunk]) -> Chunk:
+    """Return the rows of lanes, each ascending by place, as one that ascends."""
+    found = Chunk()
+    for lane in lanes:
+        found.extend(lane)
+    if sum(bool(lane.places) for lane in lanes) <= 1:
+        return found
+    order = sorted(range(len(found.places)), key=found.places.__getitem__)
+    merged_rows = Chunk()
+    merged_rows.places.extend(map(found.places.__getitem__, order))
+    merged_rows.spots.extend(map(found.spots.__getitem__, order))
+    merged_rows.dues.extend(map(found.dues.__getitem__, order))
+    merged_rows.targets.extend(map(found.targets.__getitem__, order))
+    merged_rows.sizes.extend(map(found.sizes.__getitem__, order))
+    return merged_rows
 
 
 class PendingSchedules:
@@ -98,11 +129,17 @@ class PendingSchedules:
             self._firsts.append(schedule.place)
         chunk = chunks[-1]
         chunk.places.append(schedule.place)
-        chunk.spots.append(schedule.queue_offset << SPOT_SHIFT | schedule.lane)
+        chunk.spots.append(spot_of(schedule.lane, schedule.queue_offset))
         chunk.dues.append(schedule.due_ms)
         chunk.targets.append(schedule.target)
         chunk.sizes.append(schedule.size)
         self._count += 1
+
+    def take_up(self, all_of_them: Chunk) -> None:
+        """Take what recovery has found, into a set that is empty."""
+        self._count = len(all_of_them.places)
+        self._chunks = [all_of_them.part(at, at + CHUNK_COUNT) for at in range(0, self._count, CHUNK_COUNT)]
+        self._firsts = [chunk.places[0] for chunk in self._chunks]
 
     def find(self, place: int) -> Schedule | None:
         """Return None if no schedule waits there."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from engine.destination import QUEUE
-from engine.ports import LaneState
-from engine.schedule.pending import Schedule
+from engine.ports import EntryColumns, LaneState
+from engine.schedule.pending import SPOT_SHIFT, Chunk, by_place, spot_of
 
 if TYPE_CHECKING:
     from engine.schedule.scheduler import Scheduler
@@ -21,15 +22,12 @@ def restore(scheduler: Scheduler, name: str) -> None:
         if state.kind != QUEUE or state.name != name:
             continue
         scheduler.number = state.destination_id
-        found: list[Schedule] = []
-        for lane in state.lanes:
-            found += _waiting(scheduler, lane)
-        found.sort()
-        scheduler.take_up(found)
+        scheduler.take_up(by_place([_waiting(scheduler, lane) for lane in state.lanes]))
 
 
-def _waiting(scheduler: Scheduler, lane: LaneState) -> list[Schedule]:
-    found: list[Schedule] = []
+def _waiting(scheduler: Scheduler, lane: LaneState) -> Chunk:
+    """Return what waits in one lane; whole columns at a time, for there may be millions."""
+    found = Chunk()
     waiting = _waiting_runs(lane)
     at = 0
     while at < len(waiting):
@@ -43,21 +41,32 @@ def _waiting(scheduler: Scheduler, lane: LaneState) -> list[Schedule]:
             stop = min(end, start + ENTRIES_AT_ONCE)
             columns = scheduler.broker.store.entries(scheduler.number, lane.priority, start, stop - start)
             for run_first, run_end in waiting[at:until]:
-                for entry in range(max(run_first, start), min(run_end, stop)):
-                    one = entry - start
-                    place = columns.places[one]
-                    if not place:
-                        continue
-                    known = lane.attempts.get(entry)
-                    if known is None:
-                        due_ms = columns.expiries[one]
-                    else:
-                        due_ms = known.due_ms
-                        scheduler.fired[place] = known.count
-                    size = columns.sizes[one]
-                    found.append(Schedule(place, lane.priority, entry, due_ms, columns.tags[one], size))
+                _take(found, columns, max(run_first, start) - start, min(run_end, stop) - start, lane.priority)
         at = until
+    for entry, known in lane.attempts.items():
+        spot = spot_of(lane.priority, entry)
+        one = bisect_left(found.spots, spot)
+        if one < len(found.spots) and found.spots[one] == spot:
+            found.dues[one] = known.due_ms
+            scheduler.fired[found.places[one]] = known.count
     return found
+
+
+def _take(found: Chunk, columns: EntryColumns, at: int, end: int, lane: int) -> None:
+    """Add the rows from ``at`` to ``end`` but for those whose record is gone."""
+    places = columns.places
+    while at < end:
+        try:
+            gone = places.index(0, at, end)
+        except ValueError:
+            gone = end
+        first = columns.first + at
+        found.places.frombytes(places[at:gone].tobytes())
+        found.spots.extend(range(spot_of(lane, first), spot_of(lane, first + gone - at), 1 << SPOT_SHIFT))
+        found.dues.extend(columns.expiries[at:gone])
+        found.targets.frombytes(columns.tags[at:gone].tobytes())
+        found.sizes.extend(columns.sizes[at:gone])
+        at = gone + 1
 
 
 def _waiting_runs(lane: LaneState) -> list[tuple[int, int]]:

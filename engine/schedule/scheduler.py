@@ -7,6 +7,7 @@ settled, or told when it is due next.  Confirmations, recovery and retention are
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from engine import gates
@@ -19,7 +20,7 @@ from engine.schedule.delayed import Delayed
 from engine.schedule.ending import Ending
 from engine.schedule.firing import Firing
 from engine.schedule.lanes import REPEATING_LANE, lane_for
-from engine.schedule.pending import PendingSchedules, Schedule, merged
+from engine.schedule.pending import Chunk, PendingSchedules, Schedule, merged
 from engine.schedule.plan import ScheduleLimits
 from engine.schedule.read_ahead import NEVER_MS, ReadAhead
 from engine.schedule.restoring import restore
@@ -227,12 +228,13 @@ class Scheduler(TimerTarget):
         if schedule is not None:
             self._drop([schedule], CAUSE_DAMAGED)
 
-    def take_up(self, found: list[Schedule]) -> None:
+    def take_up(self, found: Chunk) -> None:
         """Take over what recovery found, by ascending place."""
-        for schedule in found:
-            self.pending.add(schedule)
-            self.counts[schedule.target] = self.counts.get(schedule.target, 0) + 1
-        self.keys = SortedKeys(sorted([one.due_ms << PLACE_BITS | one.place for one in found]))
+        self.pending.take_up(found)
+        self.counts = dict(Counter(found.targets))
+        self.keys = SortedKeys(
+            sorted([due_ms << PLACE_BITS | place for due_ms, place in zip(found.dues, found.places, strict=True)])
+        )
 
     @staticmethod
     def key_of(due_ms: int, place: int) -> int:

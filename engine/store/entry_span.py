@@ -65,12 +65,15 @@ class EntrySpan:
 def entry_columns(first: int, octets: bytes) -> EntryColumns:
     """Return entries one after the other as columns."""
     words = array("Q", octets)
+    halves = array("I", octets)
     if sys.byteorder == "big":
         words.byteswap()
+        halves.byteswap()
+    head_bytes = layout.MESSAGE_HEAD_BYTES
     columns = EntryColumns(first)
     columns.places = words[0::5]
-    columns.sizes = array("I", [max(0, (word & 0xFFFFFFFF) - layout.MESSAGE_HEAD_BYTES) for word in words[1::5]])
-    columns.tags = array("I", [word & 0xFFFFFFFF for word in words[2::5]])
+    columns.sizes = array("I", [size - head_bytes if size > head_bytes else 0 for size in halves[2::10]])
+    columns.tags = halves[4::10]
     columns.expiries = array("q", words[3::5].tobytes())
     return columns
 
