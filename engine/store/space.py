@@ -25,6 +25,8 @@ from engine.store.records import Records
 from engine.store.snapshot import load_snapshot
 from engine.store.state import Destination, Lane, StoreState
 
+BEHIND: Final = "behind a segment that stays"
+DUE: Final = "retention drops it at its next look"
 BLOCK_BYTES: Final = 512  # what stat counts blocks in
 ENTRIES_AT_ONCE: Final = 8192
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
@@ -90,10 +92,7 @@ def space_of(reader: StoreReader, tells_why: bool, keeping: Keeping | None = Non
             break
     if tells_why and segments:
         _Pins(reader, segments).find()
-        reasons = KeptReasons(reader, keeping)
-        for place, each in enumerate(segments):
-            if not each.pins and not each.is_current:
-                each.reasons = reasons.of(place)
+        _tell_reasons(segments, KeptReasons(reader, keeping))
     return Space(
         str(reader.directory),
         reader.first_offset,
@@ -105,6 +104,17 @@ def space_of(reader: StoreReader, tells_why: bool, keeping: Keeping | None = Non
         tells_why,
         segments,
     )
+
+
+def _tell_reasons(segments: list[SegmentSpace], reasons: KeptReasons) -> None:
+    """Say of each segment that nobody needs why it is there."""
+    stays = False  # one before it
+    for place, each in enumerate(segments):
+        if not each.pins and not each.is_current:
+            own = reasons.of(place)
+            each.reasons = own or [BEHIND if stays else DUE]
+            stays = stays or bool(own)
+        stays = stays or bool(each.pins)
 
 
 class _Pins:

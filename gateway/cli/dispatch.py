@@ -68,6 +68,10 @@ def execute(argv: list[str]) -> int:
         # Whoever read our output has had enough (``| head``).  Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.FAILED
+    except OSError as error:  # a file that may not be read, a disk that fails
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"penstock: {where}{error.strerror or error}", file=sys.stderr)
+        return exit_codes.FAILED
     assert isinstance(code, int), f"{arguments.command} returned {type(code)}"
     return code
 

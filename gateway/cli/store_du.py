@@ -59,7 +59,7 @@ def _line(segment: dict[str, Any], is_told: bool) -> str:
     if segment["is_current"]:
         return f"{line}, in use"
     if is_told and not segment["pins"]:
-        return f"{line}, needed by nobody" + ("" if segment["reasons"] else ": behind a segment that is needed")
+        return f"{line}, needed by nobody"
     return line
 
 

@@ -180,3 +180,12 @@ def test_a_directory_without_a_store(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["store", *command, "--data", str(tmp_path)]) in (exit_codes.FAILED, exit_codes.STORE)
     assert "is not a store" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.damages_store("a segment is replaced")
+def test_a_file_that_may_not_be_read_is_named(cli: Cli) -> None:
+    segment = cli.data / "commitlog" / "00000000000000000000.log"
+    segment.unlink()
+    segment.mkdir()  # as root may read every file
+    assert cli.run("query", "--key", "third") == exit_codes.FAILED
+    assert cli.err == f"penstock: {segment}: Is a directory\n"

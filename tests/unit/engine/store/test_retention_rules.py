@@ -236,7 +236,7 @@ def test_du_says_what_keeps_a_segment_that_nobody_needs(tmp_path: Path) -> None:
         f"queue://bills: retention time, 60 minutes more, or its size of {1 << 50} octets",
         "queue://audit: waits for its export, which is at log offset 0, 9960 minutes more at most",
     ]
-    assert segments[1].reasons == []
+    assert segments[1].reasons == ["behind a segment that stays"]
     assert segments[-2].reasons == ["the next start begins here"] or segments[-1].is_current
     assert space_of(reader, True).segments[0].reasons == ["retention time or size, as the gateway's configuration says"]
 
@@ -256,3 +256,14 @@ def test_sizes_of_a_backlog() -> None:
     assert sizes.of([key]) == 190 * each
     with pytest.raises((OSError, StoreError)):
         sizes.move(key, 10, 100_000)
+
+
+def test_du_says_what_retention_is_about_to_drop(tmp_path: Path) -> None:
+    policies = Policies()
+    home = PolicyHome(policies)
+    consumed(home, "orders", 10)
+    consumed(home, "orders")
+    sent_again(home)
+    reader = copy_to(tmp_path, home.files)
+    segments = space_of(reader, True, Keeping(policies, 0, 0, START_WALL_MS + HOUR_MS)).segments
+    assert segments[0].reasons == ["retention drops it at its next look"]
