@@ -15,14 +15,18 @@ from protocols.stomp.destinations import Address, Named, header_for, named_in
 
 
 class Naming:
-    """temporaries: made at their first mention in a SEND, a SUBSCRIBE or a reply-to; they end with the connection."""
+    """temporaries: made at their first mention in a SEND, a SUBSCRIBE or a reply-to; they end with the connection.
 
-    __slots__ = ("broker", "client", "temporaries")
+    scheduled: what heads of SENDs stand for that schedule, by all that they say but the times (SendTarget).
+    """
+
+    __slots__ = ("broker", "client", "temporaries", "scheduled")
 
     def __init__(self, broker: Broker, client: Client) -> None:
         self.broker = broker
         self.client = client
         self.temporaries: dict[Named, Target] = {}
+        self.scheduled: dict[object, object] = {}
 
     def target(self, address: Address) -> Destination:
         """Return what a SEND goes to.  Raises: EngineError."""

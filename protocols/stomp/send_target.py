@@ -10,16 +10,19 @@ from engine.annotations import annotation
 from engine.composite import Composite, Destination, Target
 from engine.errors import InvalidOption
 from engine.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
+from engine.schedule.asking import PROPERTIES
 from engine.schedule.delayed import Delayed, delayed
+from engine.schedule.plan import Plan
 from protocols.stomp.destinations import address_in
 from protocols.stomp.errors import InvalidHeader
-from protocols.stomp.frames import Head
+from protocols.stomp.frames import SEND, Head
 from protocols.stomp.header_values import boolean, number
 from protocols.stomp.naming import Naming
 from protocols.stomp.scheduling import plan_in, without_schedule
 from protocols.stomp.transformations import BYTES_TRANSFORMATION, transformation_error
 
 EXPIRATION_MOST_MS: Final = 2**53
+SCHEDULED_KEPT: Final = 64  # targets of one connection that schedules; few differ in more than their times
 
 
 class SendTarget:
@@ -43,7 +46,15 @@ class SendTarget:
     )
 
     def __init__(
-        self, destination: Destination, flags: int, priority: int, expires_ms: int, block: bytes, head: Head
+        self,
+        destination: Destination,
+        flags: int,
+        priority: int,
+        expires_ms: int,
+        tag_hash: int,
+        group_hash: int,
+        block: bytes,
+        transaction: str | None,
     ) -> None:
         self.destination = destination
         self.destination_id = destination.destination_id
@@ -51,12 +62,24 @@ class SendTarget:
         self.flags = flags
         self.priority = priority
         self.expires_ms = expires_ms
-        headers = head.headers
-        self.tag_hash = text_hash(headers.get("type"))
-        self.group_hash = text_hash(headers.get("JMSXGroupID"))
+        self.tag_hash = tag_hash
+        self.group_hash = group_hash
         self.block = block
-        self.transaction = headers.get("transaction")
+        self.transaction = transaction
         self.is_persistent = bool(flags & PERSISTENT) or isinstance(destination, Delayed)  # the schedule is logged
+
+    def later(self, plan: Plan) -> SendTarget:
+        """Return the same when ``plan`` says so.  Raises: InvalidDestination."""
+        return SendTarget(
+            delayed(self.destination, plan),
+            self.flags,
+            self.priority,
+            self.expires_ms,
+            self.tag_hash,
+            self.group_hash,
+            self.block,
+            self.transaction,
+        )
 
 
 def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTarget:
@@ -65,13 +88,45 @@ def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTar
     Raises: InvalidHeader, EngineError.
     """
     headers = head.headers
-    name = headers.get("destination")
-    if name is None:
+    if "destination" not in headers:
         raise InvalidHeader("SEND needs a header destination")
-    address = address_in(name, headers.get("destination-type"))
-    limits = naming.broker.scheduler.limits
-    plan = plan_in(headers, limits, naming.broker.wall_ms)
-    block = head.block if plan is None else without_schedule(head.block)
+    plan = plan_in(headers, naming.broker.scheduler.limits, naming.broker.wall_ms)
+    target = (
+        _asked_for(head, naming, default_persistent) if plan is None else _later(head, plan, naming, default_persistent)
+    )
+    if not _is_relative(headers):
+        head.mapped = target
+    return target
+
+
+def _later(head: Head, plan: Plan, naming: Naming, default_persistent: bool) -> SendTarget:
+    """Return what is asked for when ``plan`` says so.
+
+    Each such head may name another time, and nothing else that is new: the rest is made once.
+    """
+    rest = {name: text for name, text in head.headers.items() if name not in PROPERTIES}
+    key = (head.content_length >= 0, *rest.items())
+    known = naming.scheduled.get(key)
+    if not isinstance(known, SendTarget):
+        plain = Head(SEND, rest, head.content_length, without_schedule(head.block))
+        known = _asked_for(plain, naming, default_persistent)
+        if not _is_relative(rest):
+            if len(naming.scheduled) >= SCHEDULED_KEPT:
+                naming.scheduled.clear()
+            naming.scheduled[key] = known
+    return known.later(plan)
+
+
+def _is_relative(headers: dict[str, str]) -> bool:
+    """Say whether the message may expire some time after now (RabbitMQ), which is another moment for the next one."""
+    return "expiration" in headers
+
+
+def _asked_for(head: Head, naming: Naming, default_persistent: bool) -> SendTarget:
+    """Return what a head asks for, whatever it says of a schedule.  Raises: InvalidHeader, EngineError."""
+    headers = head.headers
+    address = address_in(headers["destination"], headers.get("destination-type"))
+    block = head.block
     timestamp = headers.get("timestamp")
     is_plain = head.is_plain
     if timestamp is not None:
@@ -94,22 +149,18 @@ def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTar
         flags |= KEYED
     priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
     expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
-    is_relative = "expiration" in headers and not expires_ms  # RabbitMQ's
-    if is_relative:
+    if "expiration" in headers and not expires_ms:
         expires_ms = naming.broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
     # Made last: nothing else can be wrong.
-    destination: Destination = naming.target(address)
-    if plan is not None:
-        destination = delayed(destination, plan)
+    destination = naming.target(address)
     reply_to = headers.get("reply-to")
     if reply_to is not None:
         block = naming.with_reply_to(block, reply_to)
         if b"\\" in block:
             flags &= ~PLAIN
-    target = SendTarget(destination, flags, priority, expires_ms, block, head)
-    if not is_relative:
-        head.mapped = target
-    return target
+    tag_hash = text_hash(headers.get("type"))
+    group_hash = text_hash(headers.get("JMSXGroupID"))
+    return SendTarget(destination, flags, priority, expires_ms, tag_hash, group_hash, block, headers.get("transaction"))
 
 
 def _paced(destination: Destination) -> Target | None:

@@ -13,7 +13,7 @@ from protocols.stomp.decoder import Decoder
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Frame, Head
 from protocols.stomp.naming import Naming
-from protocols.stomp.send_target import SendTarget, send_target
+from protocols.stomp.send_target import SCHEDULED_KEPT, SendTarget, send_target
 from protocols.stomp.versions import VERSION_1_2
 from tests.support.engine_world import EngineWorld
 
@@ -195,3 +195,35 @@ def test_what_all_sends_with_a_head_have_in_common_is_kept() -> None:
 @pytest.mark.parametrize(("line", "is_keyed"), [("correlation-id:1", True), ("keys:a b", True), ("x-keys:a", False)])
 def test_messages_with_keys_are_flagged_for_the_index(line: str, is_keyed: bool) -> None:
     assert bool(sent(f"destination:/queue/a\n{line}\n").flags & KEYED) == is_keyed
+
+
+def test_heads_that_differ_in_their_times_share_the_rest_and_nothing_else() -> None:
+    shared = naming()
+    due_ms = shared.broker.wall_ms + 1_000
+    rests = (
+        "",
+        "content-length:0\n",
+        "persistent:true\n",
+        "priority:9\ntype:t\nJMSXGroupID:g\n",
+        "colour:red\n",
+        "colour:blue\\n\n",
+        "keys:k\ntransaction:t\n",
+        "expires:1700000009000\n",
+        "expiration:5\n",
+        "reply-to:/temp-queue/r\n",
+    )
+    fields = ("flags", "priority", "expires_ms", "tag_hash", "group_hash", "transaction", "is_persistent")
+    for time_ms in (due_ms, due_ms + 7):
+        for rest in rests:
+            lines = f"destination:/queue/a\nAMQ_SCHEDULED_TIME:{time_ms}\n{rest}"
+            found, alone = send_target(head(lines), shared, False), sent(lines)
+            assert [getattr(found, name) for name in fields] == [getattr(alone, name) for name in fields], rest
+            assert isinstance(found.destination, Delayed)
+            assert found.destination.plan == Plan(time_ms=time_ms, renews_expiry=False)
+            assert found.destination.parts == [shared.broker.destinations.queues["a"]]
+            assert b"AMQ_SCHEDULED" not in found.block
+            assert found.block == alone.block or "temp-queue" in rest
+    assert len(shared.scheduled) == len(rests) - 1  # the time of an expiration is another one for each
+    for number in range(200):
+        send_target(head(f"destination:/queue/a\nAMQ_SCHEDULED_DELAY:5\nn:{number}\n"), shared, False)
+    assert len(shared.scheduled) <= SCHEDULED_KEPT
