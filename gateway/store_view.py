@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from config.moments import ALLOWED, moment_ms
@@ -112,11 +111,6 @@ def message_document(message: FoundMessage, has_body: bool) -> dict[str, Any]:
         text = _text(message.body) if message.is_text else None
         document |= {"body_base64": _base64(message.body)} if text is None else {"body": text}
     return document
-
-
-def time_text(milliseconds: int) -> str:
-    """Return a store time for the eye."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _lines(octets: bytes) -> list[list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 from config.matching import Setting
@@ -15,6 +14,7 @@ from engine.schedule.ticket import JOB_ID
 from engine.schedule.ticket import PREFIX as TICKET_PREFIX
 from engine.store.biography import FAILED, SENT, Biography, Event
 from engine.views import ConsumerView, Holder, ProducerView, Whereabouts
+from gateway.wording import clock_time
 
 OTHERS_SHOWN: Final = 10
 GROUPS_SHOWN: Final = 10
@@ -121,11 +121,6 @@ def delay_words(policy: RedeliveryPolicy, redelivery: int, settings: Mapping[str
         used.append("collision_avoidance_percent")
     sources = {settings[f"redelivery.{name}"].source for name in used if f"redelivery.{name}" in settings}
     return f"{formula} ({', '.join(sorted(sources)) or 'built-in default'})"
-
-
-def clock_time(wall_ms: int) -> str:
-    """Return wall-clock milliseconds as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _event_words(event: Event, policy: RedeliveryPolicy | None, settings: Mapping[str, Setting]) -> str:

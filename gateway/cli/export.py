@@ -6,11 +6,11 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gateway.cli import exit_codes
+from gateway.wording import clock_time, counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -84,12 +84,12 @@ def _fail(error: Exception, code: int) -> int:
 
 def summary(result: Result, target: str) -> str:
     """Return the result for the eye."""
-    until = datetime.fromtimestamp(result.to_time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    until = clock_time(result.to_time_ms)
     if not result.manifest:
         return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
     gone = f"\nnot exported, for retention had removed it: {result.gone()}" if result.gone() else ""
     return (
-        f"{result.rows} messages of {result.destination} in {result.files} files, "
+        f"{counted(result.rows, 'message')} of {result.destination} in {counted(result.files, 'file')}, "
         f"{result.bytes / 1024 / 1024:.1f} MiB, added to {target}\n"
         f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}\n"
         f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark{gone}"

@@ -13,6 +13,7 @@ from engine.errors import PenstockError
 from gateway.cli import exit_codes
 from gateway.cli.parsers import add_connection_arguments
 from gateway.questions import WrongQuestion
+from gateway.wording import counted
 
 if TYPE_CHECKING:
     from gateway.cli.client import Event, StompClient
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         counts = {"found": source.found, "not_selected": source.not_selected, "converted": source.converted}
         print(json.dumps({**counts, "sent": sent}))
     else:
-        print(f"{source.found} messages of {arguments.source}, {sent} sent to {arguments.target}")
+        print(f"{counted(source.found, 'message')} of {arguments.source}, {sent} sent to {arguments.target}")
         if source.not_selected:
             print(f"{source.not_selected} others do not match the selector")
         if source.converted:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.cli import exit_codes
 from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
 from gateway.cli.parsers import add_user_argument
+from gateway.wording import counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(status))
     else:
-        print(f"{status['moved']} messages of {status['queue']} went back to where they came from")
+        print(f"{counted(status['moved'], 'message')} of {status['queue']} went back to where they came from")
         if status["skipped"]:
             print(f"{status['skipped']} name no original destination and were left")
     if status["failure"]:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from gateway.cli import exit_codes
 from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
 from gateway.cli.parsers import add_user_argument
+from gateway.wording import clock_time, counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -59,8 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from gateway.why import clock_time
-
     if arguments.data is not None:
         found = _from_store(arguments)
     else:
@@ -76,9 +75,9 @@ def _list(arguments: argparse.Namespace) -> int:
         destination = one["destination"] or "a temporary destination"
         held = f"  held back: {one['held']}" if one["held"] else ""
         print(f"{one['id']}  {clock_time(one['due_ms'])}  {destination}  {one['size_bytes']} octets{again}{held}")
-    more = "; these are not all that were asked for" if found["more"] else ""
+    more = f", more than --limit {arguments.limit} shows" if found["more"] else ""
     held = f", {found['held']} of them are due and held back" if found["held"] else ""
-    print(f"{found['pending']} messages are scheduled{held}{more}", file=sys.stderr)
+    print(f"{counted(found['pending'], 'scheduled message')}{held}{more}", file=sys.stderr)
     return exit_codes.OK
 
 
@@ -110,7 +109,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(done))
     else:
-        print(f"{done['cancelled']} messages were cancelled")
+        print(f"cancelled {counted(done['cancelled'], 'message')}")
         for unknown in done["unknown"]:
             print(f"penstock: {unknown} is not scheduled: it has fired, was cancelled, or never was", file=sys.stderr)
     return exit_codes.FAILED if done["unknown"] else exit_codes.OK

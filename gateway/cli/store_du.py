@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.cli import exit_codes
 from gateway.cli.http_client import authorization_of, fetch
+from gateway.wording import counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     for segment in space["segments"]:
         print(_line(segment, space["told_why"]))
         for pin in segment["pins"]:
-            print(f"    {pin['owner']}: {pin['messages']} messages, {_size(pin['bytes'])}")
+            print(f"    {pin['owner']}: {counted(pin['messages'], 'message')}, {_size(pin['bytes'])}")
         for reason in segment["reasons"]:
             print(f"    {reason}")
     print(

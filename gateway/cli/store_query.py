@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from gateway.cli import exit_codes
 from gateway.cli.http_client import authorization_of, fetch
+from gateway.wording import clock_time, counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -63,23 +65,31 @@ def _ask(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]
 
 
 def _line(message: dict[str, Any]) -> str:
-    from gateway.store_view import time_text
-
     keys = f"  keys {' '.join(message['keys'])}" if message["keys"] else ""
     line = (
-        f"{message['id']}  {time_text(message['store_time_ms'])}  {message['destination']}  "
+        f"{message['id']}  {clock_time(message['store_time_ms'])}  {message['destination']}  "
         f"priority {message['priority']}  entry {message['queue_offset']}  {message['body_bytes']} octets{keys}"
     )
-    body = message.get("body", message.get("body_base64"))
+    body = _body(message)
     return line if body is None else f"{line}\n{body}"
 
 
-def _footer(found: dict[str, Any]) -> str:
-    from gateway.store_view import time_text
+def _body(message: dict[str, Any]) -> str | None:
+    """Return the body for the eye: as text also where it was not sent as one, which most clients say of every body."""
+    if "body_base64" not in message:
+        return message.get("body")
+    encoded = str(message["body_base64"])
+    try:
+        text = b64decode(encoded).decode()
+    except UnicodeDecodeError:
+        return encoded
+    return text if all(line.isprintable() for line in text.split("\n")) else encoded
 
-    text = f"{len(found['messages'])} messages, up to log offset {found['until_offset']}"
+
+def _footer(found: dict[str, Any]) -> str:
+    text = f"{counted(len(found['messages']), 'message')}, up to log offset {found['until_offset']}"
     if found["until_ms"]:
-        text += f", {time_text(found['until_ms'])}"
+        text += f", {clock_time(found['until_ms'])}"
     if found["scanned_bytes"]:
         text += f"; {found['scanned_bytes']} octets of the log are in no index yet and were read through"
     if found["damaged"]:

@@ -61,16 +61,16 @@ def test_schedules_are_listed_and_cancelled(
 
     job = own["schedules"][0]["id"]
     done = penstock("schedule", "cancel", job, *live)
-    assert (done.returncode, done.stdout) == (0, "1 messages were cancelled\n")
+    assert (done.returncode, done.stdout) == (0, "cancelled 1 message\n")
     done = penstock("schedule", "cancel", job, *live)
-    assert (done.returncode, done.stdout) == (1, "0 messages were cancelled\n")
+    assert (done.returncode, done.stdout) == (1, "cancelled 0 messages\n")
     assert f"{job} is not scheduled" in done.stderr
     gateway.kill9()
     assert_same_as_a_gateway_would(gateway, 3)
     gateway.restart()
     live = ("--http", gateway.http_url)
     done = penstock("schedule", "cancel", "--destination", f"queue://{first}", *live)
-    assert (done.returncode, done.stdout) == (0, "2 messages were cancelled\n")
+    assert (done.returncode, done.stdout) == (0, "cancelled 2 messages\n")
     stat = gateway.get_json("/api/stat")["schedule"]
     assert (stat["pending"], stat["cancelled"], stat["late"]) == (1, 2, 0)
     text = penstock("schedule", "list", *live)
@@ -163,7 +163,7 @@ def test_what_a_full_address_holds_back_is_told_and_comes(
     assert found["held"].startswith(f"address-full: queue://{name} holds 10 of 10 messages (max-size-messages)")
     text = penstock("schedule", "list", "--limit", "1", *live)
     assert "  held back: address-full: " in text.stdout
-    assert "90 messages are scheduled, 90 of them are due and held back" in text.stderr
+    assert "90 scheduled messages, 90 of them are due and held back" in text.stderr
     told = penstock("why", "message", found["id"], *live).stdout
     assert "now: is due and held back: address-full: " in told
     client.subscribe(f"/queue/{name}", ack="client-individual")

@@ -26,7 +26,7 @@ CONFIG = "store:\n  segment-bytes: 8 KiB\n  index: {slots: 8, entries: 10}\n"
 
 
 class Cli:
-    """One store of 30 messages, of which each third has a key, and commands on it."""
+    """One store of 30 messages, of which each third has a key, and three of octets; and commands on it."""
 
     def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
         home = FileHome(StoreSettings(segment_bytes=8192, index_slots=8, index_entries=10))
@@ -36,6 +36,9 @@ class Cli:
             text = b"%d" % body
             room = b"pad:%s\n" % (b"x" * 400)  # so that there are several segments
             home.store.append(Message(number, STOMP, PERSISTENT | TEXT | KEYED, 4, 0, 0, 0, room, headers, text))
+        octets = home.store.open_destination(QUEUE, "octets")
+        for sent in (b"\x00\xff", "größer\n2".encode(), b"\x1b[2J"):
+            home.store.append(Message(octets, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", sent))
         home.flush()
         home.stop()
         self.store_id = home.store.store_id()
@@ -77,6 +80,14 @@ def test_query_by_id_and_destination(cli: Cli) -> None:
     assert same == found
     assert cli.run("query", "--id", found["id"]) == exit_codes.OK
     assert cli.out.startswith(f"{found['id']}  2023-11-14T22:13:20.000Z  queue://orders  priority 4  entry 7")
+
+
+def test_a_body_of_octets_is_shown_as_text_where_it_is_one(cli: Cli) -> None:
+    assert cli.run("query", "--destination", "octets", "--body") == exit_codes.OK
+    assert [line for line in cli.out.splitlines() if not line.startswith("ID:")] == ["G1sySg==", "größer", "2", "AP8="]
+    found = cli.json("query", "--destination", "octets", "--body")
+    assert [each["body_base64"] for each in found] == ["G1sySg==", "Z3LDtsOfZXIKMg==", "AP8="]
+    assert "body" not in found[0]
 
 
 @pytest.mark.parametrize(
