@@ -182,6 +182,11 @@ class AmqpPeer(SocketPeer):
         assert all(isinstance(frame, Transfer) for frame in frames), frames
         return frames  # type: ignore[return-value]
 
+    def messages(self) -> list[bytes]:
+        """Return the payloads of the transfers that came; nothing else may have."""
+        self.transfers()
+        return self.payloads
+
     def refusal(self) -> tuple[str, str]:
         """Return condition and text of an attach that was refused: two frames."""
         attach, detach = self.take()
@@ -211,3 +216,12 @@ def capabilities(*names: str) -> list[str]:
 
 
 HEADERS = {SASL_LAYER: protocol_header(SASL_LAYER), AMQP_LAYER: protocol_header(AMQP_LAYER)}
+
+
+def queue_of(*messages: Any, durable: bool = False, **options: Any) -> tuple[AmqpGateway, AmqpPeer]:
+    """Return a gateway with messages in queue q, and a peer with a session."""
+    gateway = AmqpGateway(**options)
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    peer.publish(*messages, durable=durable)
+    return gateway, peer
