@@ -6,22 +6,14 @@ python bench/amqp_path.py [--messages N] [--size BYTES] [--runs N] [--non-persis
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.hot_path import READ_BYTES, InlineWorkers, NoTimers, QuietLink, measure
-from config.matching import AddressMatcher
+from bench.in_process import QuietLink, close_after, measure, open_broker, open_store, reads_of, spent_us
 from engine.broker import Broker
-from engine.inspection import inspect
-from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
-from engine.store.settings import StoreSettings
-from gateway.clock import SystemClock
 from protocols.amqp.sasl import Credentials, ScramVerifier
 from protocols.amqp.v1_0.connection import AmqpConnection
 from protocols.amqp.v1_0.encoder import TransferHead, encode_frame
@@ -63,9 +55,8 @@ def opened(broker: Broker, settings: AmqpSettings, container: str, is_consumer: 
 
 def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
     """Return microseconds of processor time a message."""
-    clock = SystemClock()
-    store = FileStore(directory, RealFiles(), InlineWorkers(), clock, NoTimers(), StoreSettings())
-    broker = Broker(store, clock, NoTimers(), AddressMatcher(()), 1 << 30)
+    store = open_store(directory)
+    broker = open_broker(store)
     settings = AmqpSettings(link_credit=1_000_000, incoming_window=1_000_000)
     producer = opened(broker, settings, "producer", False)
     consumer = opened(broker, settings, "consumer", True)
@@ -74,35 +65,15 @@ def run(directory: str, messages: int, size: int, is_persistent: bool) -> float:
     consumer.end_turn(0, 0)
     payload = (DURABLE if is_persistent else b"") + DATA + size.to_bytes(4, "big") + b"x" * size
     head = TransferHead(0, 0)
-    sends = [head.encode(len(payload), number, False, False) + payload for number in range(messages)]
-    a_read = max(1, READ_BYTES // len(sends[0]))
-    reads = [b"".join(sends[start : start + a_read]) for start in range(0, messages, a_read)]
-    del sends
-    gc.collect()
-    gc.disable()
-    spent_s = 0.0
-    for read in reads:
-        start = time.process_time()
-        broker.begin_turn()
-        producer.receive_data(read, 0)
-        offset = broker.end_turn()
-        producer.end_turn(offset, offset)
-        delivered = consumer.end_turn(offset, offset)
-        spent_s += time.process_time() - start
-        numbers = [int.from_bytes(number, "big") for number in DELIVERY_ID.findall(delivered)]
-        answers = b"".join([accepted(number) for number in numbers])
-        start = time.process_time()
-        broker.begin_turn()
-        consumer.receive_data(answers, 0)
-        offset = broker.end_turn()
-        consumer.end_turn(offset, offset)
-        store.write()
-        spent_s += time.process_time() - start
-    gc.enable()
-    stats = inspect(broker).destinations[0]
-    assert stats.acknowledged == messages and stats.depth == 0, stats
-    store.close()
-    return spent_s / messages * 1e6
+    reads = reads_of([head.encode(len(payload), number, False, False) + payload for number in range(messages)])
+    all_us = spent_us(broker, store, producer, consumer, reads, dispositions)
+    close_after(broker, store, messages)
+    return all_us / messages
+
+
+def dispositions(delivered: bytes) -> bytes:
+    """Return one for each transfer."""
+    return b"".join([accepted(int.from_bytes(number, "big")) for number in DELIVERY_ID.findall(delivered)])
 
 
 def accepted(number: int) -> bytes:

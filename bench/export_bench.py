@@ -24,13 +24,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.in_process import open_store
 from engine.destination import QUEUE
 from engine.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Clock, Job, Range, Timers, TimerTarget, Workers
-from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
+from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store.reader import StoreReader
-from engine.store.settings import StoreSettings
+from gateway.clock import SystemClock
 from spark_bridge import source
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
@@ -40,35 +39,10 @@ BATCH_COUNT = 1000
 UNACKNOWLEDGED_COUNT = 1000
 
 
-class WallClock(Clock):
-    """The machine's."""
-
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-
-class NoTimers(Timers):
-    """Nothing here lives long enough for a timer."""
-
-    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
-        pass
-
-
-class InlineWorkers(Workers):
-    """Every job at once."""
-
-    def submit(self, job: Job, lane: int) -> None:
-        job.run()
-        job.finish()
-
-
 def make_store(directory: Path, count: int, size: int, body: str, is_settled: bool) -> None:
     """Fill a store and stop it cleanly."""
-    clock = WallClock()
-    store = FileStore(str(directory), RealFiles(), InlineWorkers(), clock, NoTimers(), StoreSettings())
+    clock = SystemClock()
+    store = open_store(str(directory))
     queue = store.open_destination(QUEUE, "bench.orders")
     pattern = bytes(97 + number % 26 for number in range(size))  # as the load generator's
     for number in range(count):

@@ -1,23 +1,12 @@
-"""What a store alone is run with: a thread for each lane of work, and the machine's time."""
+"""What a store alone is run with: a thread for each lane of work, and timers that are asked."""
 
 from __future__ import annotations
 
 import heapq
 import queue
 import threading
-import time
 
 from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Clock, Job, Timers, TimerTarget, Workers
-
-
-class WallClock(Clock):
-    """The machine's."""
-
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
 
 
 class DueTimers(Timers):

@@ -21,14 +21,8 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.hot_path import InlineWorkers, NoTimers, QuietLink
-from config.matching import AddressMatcher
-from engine.broker import Broker
+from bench.in_process import QuietLink, open_broker, open_store
 from engine.inspection import inspect
-from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
-from engine.store.settings import StoreSettings
-from gateway.clock import SystemClock
 from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
 
@@ -45,9 +39,8 @@ FORMS: Final = {
 
 def run(directory: str, selector: str, headers: str, subscriptions: int, messages: int) -> float:
     """Return microseconds of processor time a message and selector."""
-    clock = SystemClock()
-    store = FileStore(directory, RealFiles(), InlineWorkers(), clock, NoTimers(), StoreSettings())
-    broker = Broker(store, clock, NoTimers(), AddressMatcher(()), 1 << 30)
+    store = open_store(directory)
+    broker = open_broker(store)
     connect = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
     producer = StompSession(broker, QuietLink(), SessionSettings(), 0)
     producer.receive_data(connect, 0)

@@ -8,13 +8,14 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from bench.lane_threads import DueTimers, LaneThreads, WallClock
+from bench.lane_threads import DueTimers, LaneThreads
 from engine.destination import QUEUE
 from engine.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.store import format as layout
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles
 from engine.store.settings import ASYNC, SYNC, StoreSettings
+from gateway.clock import SystemClock
 
 BATCH_RECORDS: Final = 1_000
 BODY_BYTES: Final = 1_024
@@ -36,7 +37,7 @@ def measure(work: Path, records: int, runs: int) -> dict[str, Any]:
 def _store(directory: Path, records: int, flush: str) -> int:
     """Return records a second until the last of them is confirmed."""
     shutil.rmtree(directory, ignore_errors=True)
-    clock, workers = WallClock(), LaneThreads()
+    clock, workers = SystemClock(), LaneThreads()
     timers = DueTimers(clock)
     store = FileStore(str(directory), RealFiles(), workers, clock, timers, StoreSettings(flush=flush))
     number = store.open_destination(QUEUE, "bench")

@@ -1,0 +1,154 @@
+"""The engine on a real store in one process, without sockets, threads and syncs: what is measured in processor time.
+
+Processor time hardly depends on what else the machine does, so it is the measure to compare two versions with;
+bench/run.py is the measure to quote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import pstats
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+
+from config.matching import AddressMatcher
+from engine.broker import Broker
+from engine.inspection import inspect
+from engine.ports import Job, Timers, TimerTarget, Workers
+from engine.store.file_store import FileStore
+from engine.store.files import RealFiles
+from engine.store.settings import StoreSettings
+from gateway.clock import SystemClock
+from protocols.connection import Link, ProtocolConnection
+
+READ_BYTES = 256 * 1024  # what one read of a busy socket brings
+MEMORY_LIMIT_BYTES = 1 << 30
+
+
+class NoTimers(Timers):
+    """Nothing here lives long enough for a timer."""
+
+    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
+        pass
+
+
+class InlineWorkers(Workers):
+    """Every job at once."""
+
+    def submit(self, job: Job, lane: int) -> None:
+        job.run()
+        job.finish()
+
+
+class QuietLink(Link):
+    def __init__(self) -> None:
+        self.is_touched = False
+
+    def touch(self) -> None:
+        self.is_touched = True
+
+    def authenticate(self, login: str, passcode: str) -> None:
+        raise AssertionError("no login here")
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        raise AssertionError(text)
+
+    def peer(self) -> str:
+        return "bench"
+
+
+def open_store(directory: str) -> FileStore:
+    return FileStore(directory, RealFiles(), InlineWorkers(), SystemClock(), NoTimers(), StoreSettings())
+
+
+def open_broker(store: FileStore) -> Broker:
+    return Broker(store, SystemClock(), NoTimers(), AddressMatcher(()), MEMORY_LIMIT_BYTES)
+
+
+def reads_of(sends: list[bytes]) -> list[bytes]:
+    """Return frames of one length joined as reads bring them; who keeps ``sends`` measures page faults as well."""
+    a_read = max(1, READ_BYTES // len(sends[0]))
+    return [b"".join(sends[start : start + a_read]) for start in range(0, len(sends), a_read)]
+
+
+def spent_us(
+    broker: Broker,
+    store: FileStore,
+    producer: ProtocolConnection,
+    consumer: ProtocolConnection,
+    reads: Iterable[bytes],
+    answers: Callable[[bytes], bytes],
+) -> float:
+    """Pass messages from one to the other; return microseconds of processor time in all.
+
+    answers: what the consumer's client says to octets with deliveries; its time does not count.
+    """
+    gc.collect()
+    gc.disable()
+    spent_s = 0.0
+    for read in reads:
+        start = time.process_time()
+        broker.begin_turn()
+        producer.receive_data(read, 0)
+        offset = broker.end_turn()
+        producer.end_turn(offset, offset)
+        delivered = consumer.end_turn(offset, offset)
+        if consumer.is_output_full:
+            consumer.output_written(False)
+        spent_s += time.process_time() - start
+        said = answers(delivered)
+        start = time.process_time()
+        broker.begin_turn()
+        consumer.receive_data(said, 0)
+        offset = broker.end_turn()
+        consumer.end_turn(offset, offset)
+        store.write()
+        spent_s += time.process_time() - start
+    gc.enable()
+    return spent_s * 1e6
+
+
+def close_after(broker: Broker, store: FileStore, messages: int) -> None:
+    """Check that so many messages went all the way, and close the store."""
+    stats = inspect(broker).destinations[0]
+    assert stats.acknowledged == messages and stats.depth == 0, stats
+    store.close()
+
+
+def measure(run: Callable[[str, int, int, bool], float], description: str | None) -> None:
+    """Run it as the command line says; print what a message takes.
+
+    run: (directory, messages, octets of a body, persistent) -> microseconds a message.
+    """
+    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--size", type=int, default=1024)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--non-persistent", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    arguments = parser.parse_args()
+    results: list[float] = []
+    profile = cProfile.Profile()
+    for _ in range(1 if arguments.profile else arguments.runs):
+        directory = tempfile.mkdtemp(prefix="penstock-bench-")
+        try:
+            if arguments.profile:
+                profile.enable()
+            results.append(run(directory, arguments.messages, arguments.size, not arguments.non_persistent))
+            profile.disable()
+        finally:
+            shutil.rmtree(directory)
+    if arguments.profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+    print(f"{statistics.median(results):.2f} us a message (median of {len(results)}, least {min(results):.2f})")
