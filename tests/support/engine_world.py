@@ -11,7 +11,7 @@ from config.permissions import PermissionMap
 from engine import gates
 from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, Broker
 from engine.composite import Destination, Source
-from engine.consumer import INDIVIDUAL, Consumer
+from engine.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.delivery import Delivery
 from engine.flow import GlobalLimits
 from engine.inspection import inspect
@@ -177,6 +177,13 @@ class EngineWorld:
         """Close it in order."""
         self.broker.disconnect(client, is_lost=False)
         self.turn()
+
+    def dead_letters(self, name: str = "ActiveMQ.DLQ") -> list[Message]:
+        """Consume a dead-letter queue; return what was in it."""
+        client = self.client("operator")
+        self.consumer(client, name, AUTO)
+        self.turn()
+        return [one.message for one in client.handed]
 
     def stats(self, name: str = "q") -> DestinationStats:
         return destination_stats(inspect(self.broker), name)

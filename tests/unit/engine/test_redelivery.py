@@ -1,15 +1,14 @@
-"""Failed deliveries: NACK, lost connections and who is blamed, dead letters (semantics.md 1, 2.5 to 2.7)."""
+"""Failed deliveries: NACK, delays and dead letters (semantics.md 1, 2.5 to 2.7)."""
 
 from __future__ import annotations
 
 import pytest
 
 from config.matching import AddressEntry
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.consumer import CLIENT, INDIVIDUAL
 from engine.delivery import Delivery
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.ports import (
-    CAUSE_CONNECTION_LOST,
     CAUSE_EXHAUSTED,
     CAUSE_EXPIRED,
     CAUSE_NACK,
@@ -33,19 +32,8 @@ def only(client: FakeClient) -> Delivery:
     return delivery
 
 
-def dead_letters(world: EngineWorld, name: str = DLQ) -> list[Message]:
-    """Consume a dead-letter queue."""
-    client = world.client("operator")
-    world.consumer(client, name, AUTO)
-    world.turn()
-    return [one.message for one in client.handed]
-
-
 def added_headers(message: Message) -> dict[str, str]:
     return dict(line.split(":", 1) for line in message.annotations.decode().splitlines())
-
-
-# -- NACK
 
 
 def test_a_refused_message_waits_for_the_policy_s_delay_and_says_so() -> None:
@@ -153,7 +141,7 @@ def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> No
     world.broker.send(queue, message)
     world.turn()
     world.refuse(only(client))
-    (dead,) = dead_letters(world)
+    (dead,) = world.dead_letters()
     assert (dead.body, dead.headers, dead.priority, dead.expires_ms) == (b"body", b"colour:red\n", 7, 0)
     assert (dead.tag_hash, dead.group_hash) == (11, 12)
     assert dead.flags == PERSISTENT | DEAD_LETTER
@@ -182,7 +170,7 @@ def test_a_dead_letter_of_a_persistent_message_says_nothing_of_its_mode() -> Non
     world.consumer(client)
     world.send(b"body")
     world.refuse(only(client))
-    (dead,) = dead_letters(world)
+    (dead,) = world.dead_letters()
     assert {"originalDeliveryMode", "originalExpiration"}.isdisjoint(added_headers(dead))
 
 
@@ -204,7 +192,7 @@ def test_nack_as_dead_letter_moves_at_the_first_refusal() -> None:
     world.consumer(client)
     world.send(b"1")
     world.refuse(only(client))
-    (dead,) = dead_letters(world)
+    (dead,) = world.dead_letters()
     assert added_headers(dead)["dlqDeliveryFailureCause"] == "nack\\c delivery 1 failed"
     assert world.store.settled[0].cause == CAUSE_NACK
 
@@ -253,162 +241,7 @@ def test_messages_are_dead_lettered_to_the_address_s_own_queue_in_order() -> Non
     world.consumer(client)
     world.send(b"1", b"2", b"3")
     world.refuse(*client.take())
-    assert [dead.body for dead in dead_letters(world, "dead.q")] == [b"1", b"2", b"3"]
-
-
-# -- lost connections
-
-
-def counts_after_loss(world: EngineWorld) -> dict[bytes, int]:
-    """Return the delivery count of everything that is delivered now."""
-    client = world.client("heir")
-    world.consumer(client)
-    world.turn()
-    assert all(one.is_redelivered for one in client.handed)
-    return {one.body: one.delivery_count for one in client.handed}
-
-
-BODIES = [b"1", b"2", b"3", b"4", b"5"]
-
-
-@pytest.mark.parametrize(
-    ("blame", "acknowledged", "counted"),
-    [
-        ("acked+1", [], {b"1"}),
-        ("acked+1", [0], {b"2"}),
-        ("acked+1", [0, 2], {b"2", b"4"}),
-        ("acked+1", [3], {b"1", b"2", b"3", b"5"}),
-        ("acked+1", [4], {b"1", b"2", b"3", b"4"}),
-        ("all", [2], {b"1", b"2", b"4", b"5"}),
-        ("none", [2], set()),
-    ],
-)
-def test_whose_attempt_a_lost_connection_counts(blame: str, acknowledged: list[int], counted: set[bytes]) -> None:
-    world = EngineWorld(address("q", blame=blame))
-    client = world.client()
-    world.consumer(client)
-    world.send(*BODIES)
-    held = client.take()
-    world.acknowledge(*(held[index] for index in acknowledged))
-    world.lose(client)
-    left = {body for index, body in enumerate(BODIES) if index not in acknowledged}
-    assert counts_after_loss(world) == {body: 2 if body in counted else 1 for body in left}
-    assert {failed.cause for failed in world.store.failed} == ({CAUSE_CONNECTION_LOST} if counted else set())
-
-
-def test_a_refusal_is_a_sign_that_the_client_came_that_far() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
-    world.send(*BODIES)
-    world.refuse(client.take()[2])
-    world.lose(client)
-    assert counts_after_loss(world) == {b"1": 2, b"2": 2, b"4": 2, b"5": 1}
-
-
-def test_an_orderly_close_counts_nothing_but_says_redelivered() -> None:
-    world = EngineWorld(address("q", blame="all"))
-    client = world.client()
-    world.consumer(client)
-    world.send(*BODIES)
-    world.acknowledge(client.take()[0])
-    world.leave(client)
-    assert counts_after_loss(world) == dict.fromkeys(BODIES[1:], 1)
-    assert world.store.failed == []
-
-
-def test_a_closed_subscription_counts_nothing() -> None:
-    world = EngineWorld(address("q", blame="all"))
-    client = world.client()
-    consumer = world.consumer(client)
-    world.send(*BODIES)
-    world.broker.unsubscribe(consumer, is_lost=False)
-    world.turn()
-    assert counts_after_loss(world) == dict.fromkeys(BODIES, 1)
-
-
-@pytest.mark.parametrize("blame", ["acked+1", "all"])
-def test_without_any_sign_of_life_lost_connections_never_dead_letter(blame: str) -> None:
-    world = EngineWorld(address("q", blame=blame, redelivery__maximum_redeliveries=1))
-    world.send(b"1", b"2")
-    for _ in range(10):
-        client = world.client()
-        world.consumer(client, prefetch=10)
-        world.turn()
-        assert client.bodies() == [b"1", b"2"]
-        world.lose(client)
-    assert world.stats().dead_lettered == 0
-
-
-@pytest.mark.parametrize("prefetch", [0, 1])
-def test_with_a_window_of_one_the_only_message_is_to_blame(prefetch: int) -> None:
-    world = EngineWorld(address("q", redelivery__maximum_redeliveries=1))
-    world.send(b"poison", b"good")
-    for expected in (b"poison", b"poison", b"good"):
-        client = world.client()
-        world.consumer(client, prefetch=prefetch)
-        world.turn()
-        assert client.bodies() == [expected]
-        world.lose(client)
-    assert [dead.body for dead in dead_letters(world)] == [b"poison"]
-
-
-def test_with_a_sign_of_life_lost_connections_dead_letter_what_is_exhausted() -> None:
-    world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client)
-    world.send(*BODIES)
-    world.acknowledge(client.take()[0])
-    world.lose(client)
-    assert counts_after_loss(world) == {b"3": 1, b"4": 1, b"5": 1}
-    assert [dead.body for dead in dead_letters(world)] == [b"2"]
-
-
-def test_failed_attempts_of_a_lost_connection_are_one_record_with_ranges() -> None:
-    world = EngineWorld(address("q", blame="all"))
-    client = world.client()
-    world.consumer(client)
-    world.send(*BODIES)
-    world.acknowledge(client.take()[2])
-    world.lose(client)
-    (failed,) = world.store.failed
-    assert failed.ranges == [(4, 0, 2, 1), (4, 3, 2, 1)]
-    assert failed.due_ms == 0
-
-
-def test_messages_that_are_not_logged_are_blamed_without_a_record() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client)
-    world.send(b"1", persistent=False)
-    world.lose(client)
-    assert world.store.failed == []
-    assert counts_after_loss(world) == {b"1": 2}
-
-
-def test_automatic_deliveries_leave_nothing_to_blame() -> None:
-    world = EngineWorld()
-    client = world.client()
-    world.consumer(client, ack_mode=AUTO)
-    world.send(b"1")
-    world.lose(client)
-    assert counts_after_loss(world) == {}
-
-
-def test_exhausted_messages_on_a_dead_letter_queue_wait_there_when_a_connection_is_lost() -> None:
-    world = EngineWorld(address(DLQ, redelivery__maximum_redeliveries=0))
-    client = world.client()
-    world.consumer(client, DLQ, prefetch=1)
-    world.send(b"1", to=DLQ)
-    world.lose(client)
-    assert (world.stats(DLQ).depth, world.stats(DLQ).delayed, world.stats(DLQ).in_flight) == (1, 1, 0)
-    heir = world.client("heir")
-    world.consumer(heir, DLQ)
-    world.advance(1_000)
-    assert heir.bodies() == [b"1"]
-
-
-# -- topics
+    assert [dead.body for dead in world.dead_letters("dead.q")] == [b"1", b"2", b"3"]
 
 
 def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
@@ -422,7 +255,7 @@ def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
     world.advance(1_000)
     assert bad.handed[0].delivery_count == 2
     world.refuse(only(bad))
-    (dead,) = dead_letters(world)
+    (dead,) = world.dead_letters()
     assert added_headers(dead)["original-destination"] == "/topic/t"
     world.acknowledge(only(good))
     assert world.broker.memory.used_bytes == 0
@@ -442,9 +275,6 @@ def test_a_topic_subscription_that_ends_lets_go_of_what_waits() -> None:
     assert world.broker.memory.used_bytes == 0
 
 
-# -- expiry address
-
-
 def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
     world = EngineWorld(address("q", expiry_address="expired"))
     soon = world.clock.wall_ms() + 10
@@ -455,16 +285,13 @@ def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
     world.consumer(client)
     world.turn()
     assert client.handed == []
-    moved = dead_letters(world, "expired")
+    moved = world.dead_letters("expired")
     assert [one.body for one in moved] == [b"1", b"2", b"3", b"4"]
     assert added_headers(moved[0])["dlqDeliveryFailureCause"] == f"Message Expired. Expiration\\c{soon}"
     assert added_headers(moved[0])["originalExpiration"] == str(soon)
     assert [(one.outcome, one.cause) for one in world.store.settled][:3] == [(EXPIRED, CAUSE_EXPIRED)] * 3
     assert (world.stats().expired, world.stats().depth) == (4, 0)
     assert world.broker.memory.used_bytes == 0
-
-
-# -- timers
 
 
 def test_one_timer_is_set_however_many_wait() -> None:
@@ -508,7 +335,7 @@ def test_a_dead_letter_queue_is_made_beyond_the_limit_of_destinations() -> None:
     world.send(b"1")
     world.broker.destinations.count_max = 1
     world.refuse(only(client))
-    assert [message.body for message in dead_letters(world)] == [b"1"]
+    assert [message.body for message in world.dead_letters()] == [b"1"]
 
 
 @pytest.mark.parametrize(("delays", "waited_ms"), [(False, 0), (True, 1_000)])
