@@ -25,6 +25,7 @@ from engine.store.state import StoreState
 
 NOT_AGREED: Final = -1
 LANES_AT_ONCE: Final = 512  # queues looked at in one turn of the engine
+DURABLE_WAIT_MS: Final = 50  # then it is looked again whether what settled the last message is on the disk
 
 CHECK: Final = 0
 GO_ON: Final = 1
@@ -120,6 +121,7 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
     def start_over(self) -> None:
         """Look at all lanes again: somebody may need what nobody needed."""
         self._done = 0
+        self._agreed_offset = NOT_AGREED
 
     def check(self) -> None:
         """Drop the oldest segment, and the next one after it, as far as the rules allow; workers do the work."""
@@ -203,6 +205,9 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
         if self._commit.durable >= self._agreed_offset:
             self._agreed_offset = NOT_AGREED
             self._drop(look.following, look.after)
+        else:
+            self._is_in_flight = True
+            self._call_later(DURABLE_WAIT_MS, GO_ON)
 
     def _is_free(self, look: LookJob, key: int, first: int, end: int) -> bool:
         state = self._log.state

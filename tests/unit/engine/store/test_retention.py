@@ -64,6 +64,18 @@ def test_consumed_segments_go_when_the_log_is_too_long() -> None:
     assert (found.tail, found.cursor) == (300, 300)
 
 
+def test_segments_go_at_once_also_where_the_log_never_stands_still() -> None:
+    home = home_with(octets=20_000)
+    news = home.store.open_destination(TOPIC, "news")
+    fill(home, news)
+    for _ in range(INTERVAL_MS // 10 * 2):
+        home.send(news, 1)  # not durable before the next one comes
+        home.pass_time(10)
+        home.flush()
+        home.send(news, 1)
+    assert home.store.append_offset() - bases(home)[0] <= 20_000 + 2 * 8192
+
+
 def test_a_segment_goes_when_its_last_record_is_old_enough() -> None:
     home = home_with(time_ms=HOUR_MS)
     queue = home.store.open_destination(QUEUE, "orders")
