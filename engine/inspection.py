@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
 from engine.accounts import ACTION_NAMES, Account
 from engine.broker import Broker
+from engine.client import Client
+from engine.consumer import Consumer
 from engine.destination import KIND_NAMES
 from engine.queue import Queue
 from engine.schedule.scheduler import Scheduler
@@ -19,53 +24,107 @@ from engine.stats import (
 )
 from engine.topic import Topic
 
+Seen = TypeVar("Seen")
+
+AT_ONCE: Final = 256  # destinations, consumers or addresses that one step looks at
+
 
 def inspect(broker: Broker) -> BrokerStats:
-    """Return everything that ``stat``, metrics and the console show."""
-    destinations = [_queue_stats(queue) for queue in broker.destinations.queues.values()]
-    destinations += [_topic_stats(topic) for topic in broker.destinations.topics.values()]
-    consumers = [
-        ConsumerStats(
-            consumer.consumer_id,
-            client.client_number,
-            consumer.queue.uri(),
-            consumer.name,
-            consumer.window.prefetch,
-            len(consumer.ledger),
-            consumer.acknowledged_count if consumer.siblings is None else consumer.siblings.acknowledged_count(),
-            consumer.describe_gate(),
-            is_slow(consumer),
+    """Return everything that ``stat``, metrics and the console show, as it is at this moment."""
+    inspection = Inspection(broker)
+    for _ in inspection.steps():
+        pass
+    return inspection.stats()
+
+
+class Inspection:
+    """A look at everything in steps, so that the engine may have a turn between them, however many queues there are."""
+
+    __slots__ = ("_broker", "_destinations", "_consumers", "_addresses")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._destinations: list[DestinationStats] = []
+        self._consumers: list[ConsumerStats] = []
+        self._addresses: list[AddressStats] = []
+
+    def steps(self) -> Iterator[None]:
+        """Look at some more at each step; what comes or goes meanwhile is shown or not."""
+        destinations = self._broker.destinations
+        for queues in _parts(list(destinations.queues.values())):
+            self._destinations += [_queue_stats(queue) for queue in queues if not queue.is_closed]
+            yield
+        for topics in _parts(list(destinations.topics.values())):
+            self._destinations += [_topic_stats(topic) for topic in topics if not topic.is_closed]
+            yield
+        for clients in _parts(list(self._broker.clients.values())):
+            for client in clients:
+                for consumers in _parts(list(client.consumers.values())):
+                    self._consumers += [_consumer_stats(client, one) for one in consumers if _is_shown(one)]
+                    yield
+        for accounts in _parts(list(self._broker.flow.accounts.by_id.values())):
+            self._addresses += [_address_stats(account) for account in accounts]
+            yield
+
+    def stats(self) -> BrokerStats:
+        """Return what was seen, and all else as it is now."""
+        broker = self._broker
+        return BrokerStats(
+            self._destinations,
+            self._consumers,
+            store_stats(broker),
+            len(broker.clients),
+            broker.memory.used_bytes,
+            broker.memory.limit_bytes,
+            {
+                number: "; ".join([broker.flow.describe(wait) for wait in waits.values()])
+                for number, waits in broker.flow.parked.items()
+            },
+            {number: broker.flow.waited_ms(number) for number in broker.flow.parked},
+            self._addresses,
+            SlowStats(
+                broker.slow_consumers.found_count,
+                broker.slow_consumers.ended_count,
+                broker.pending_limits.evicted_count,
+            ),
+            spilled_bytes=0 if broker.spiller is None else broker.spiller.spilled_bytes,
+            spill_lost_count=0 if broker.spiller is None else broker.spiller.lost_count,
+            schedule=_schedule_stats(broker.scheduler),
         )
-        for client in broker.clients.values()
-        for consumer in client.consumers.values()
-        if consumer.siblings is None or consumer.siblings.lead is consumer
-    ]
+
+
+def store_stats(broker: Broker) -> StoreStats:
+    """Return how the store is."""
     store = broker.store
-    return BrokerStats(
-        destinations,
-        consumers,
-        StoreStats(
-            store.append_offset(),
-            store.durable_offset(),
-            store.is_accepting(),
-            broker.store_events.fault(),
-            store.retention_reason() or store.retention_hold(),
-        ),
-        len(broker.clients),
-        broker.memory.used_bytes,
-        broker.memory.limit_bytes,
-        {
-            number: "; ".join([broker.flow.describe(wait) for wait in waits.values()])
-            for number, waits in broker.flow.parked.items()
-        },
-        {number: broker.flow.waited_ms(number) for number in broker.flow.parked},
-        [_address_stats(account) for account in broker.flow.accounts.by_id.values()],
-        SlowStats(
-            broker.slow_consumers.found_count, broker.slow_consumers.ended_count, broker.pending_limits.evicted_count
-        ),
-        spilled_bytes=0 if broker.spiller is None else broker.spiller.spilled_bytes,
-        spill_lost_count=0 if broker.spiller is None else broker.spiller.lost_count,
-        schedule=_schedule_stats(broker.scheduler),
+    return StoreStats(
+        store.append_offset(),
+        store.durable_offset(),
+        store.is_accepting(),
+        broker.store_events.fault(),
+        store.retention_reason() or store.retention_hold(),
+    )
+
+
+def _parts(everything: list[Seen]) -> Iterator[list[Seen]]:
+    for start in range(0, len(everything), AT_ONCE):
+        yield everything[start : start + AT_ONCE]
+
+
+def _is_shown(consumer: Consumer) -> bool:
+    return not consumer.is_closed and (consumer.siblings is None or consumer.siblings.lead is consumer)
+
+
+def _consumer_stats(client: Client, consumer: Consumer) -> ConsumerStats:
+    return ConsumerStats(
+        consumer.consumer_id,
+        client.client_number,
+        consumer.queue.uri(),
+        consumer.name,
+        consumer.window.prefetch,
+        len(consumer.ledger),
+        consumer.acknowledged_count if consumer.siblings is None else consumer.siblings.acknowledged_count(),
+        consumer.describe_gate(),
+        is_slow(consumer),
     )
 
 

@@ -21,10 +21,10 @@ from config.policies import UNLIMITED
 from engine.broker import Broker
 from engine.disk_watch import DiskWatch
 from engine.flow import GlobalLimits
-from engine.inspection import inspect
+from engine.inspection import Inspection, store_stats
 from engine.message import AMQP_1_0
 from engine.schedule.plan import ScheduleLimits
-from engine.stats import BrokerStats
+from engine.stats import StoreStats
 from engine.store.file_store import FileStore
 from engine.store.files import Files, RealFiles
 from engine.store.recovery_report import LogRange
@@ -67,8 +67,11 @@ class LiveStats(StatsSource):
         self._engine_loop = engine_loop
         self._counters = counters
 
-    def stats(self) -> BrokerStats:
-        return inspect(self._broker)
+    def inspection(self) -> Inspection:
+        return Inspection(self._broker)
+
+    def store_stats(self) -> StoreStats:
+        return store_stats(self._broker)
 
     def counters(self) -> GatewayCounters:
         return self._counters

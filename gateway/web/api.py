@@ -11,7 +11,6 @@ import base64
 import binascii
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -21,11 +20,13 @@ from config.permissions import Action
 from engine.stats import BrokerStats
 from gateway.counters import GatewayCounters
 from gateway.security import Security
+from gateway.web.in_turns import in_turns
 from gateway.web.rates import RateSampler
 from gateway.web.retry import RetryRoutes, RetrySource
 from gateway.web.schedule import ScheduleRoutes, ScheduleSource
 from gateway.web.sockets import SocketRoute
 from gateway.web.source import StatsSource
+from gateway.web.stat import stat_text
 from gateway.web.store import StoreRoutes, StoreSource
 from gateway.web.why import WhyRoutes, WhySource
 
@@ -80,7 +81,7 @@ class _Api:
     async def healthz(self, request: web.Request) -> web.Response:
         if self._source.has_failed():
             return web.Response(status=503, text="unavailable: the gateway failed and stops\n")
-        store = self._source.stats().store
+        store = self._source.store_stats()
         if store.is_accepting:
             is_told = store.retention and not self._security.is_required
             return web.Response(text=f"ok\nwarning: {store.retention}\n" if is_told else "ok\n")
@@ -89,14 +90,22 @@ class _Api:
         return web.Response(status=503, text=f"unavailable{reason}\n")
 
     async def metrics(self, request: web.Request) -> web.Response:
-        stats = self._source.stats()
+        stats, _ = await self._look()
         body, content_type = await asyncio.to_thread(
             _render_metrics, stats, self._source.counters(), request.headers.get("Accept", "")
         )
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def stat(self, request: web.Request) -> web.Response:
-        return web.json_response(stat_document(self._source.stats(), self._rates))
+        stats, _ = await self._look()
+        pieces, _ = await in_turns(stat_text(stats, self._rates))
+        return web.Response(text="".join(pieces), content_type="application/json")
+
+    async def _look(self) -> tuple[BrokerStats, float]:
+        """Return everything, and how many seconds of the loop that took."""
+        inspection = self._source.inspection()
+        _, taken_s = await in_turns(inspection.steps())
+        return inspection.stats(), taken_s
 
     async def sampling(self, application: web.Application) -> AsyncIterator[None]:
         """Sample for as long as the application runs."""
@@ -111,10 +120,11 @@ class _Api:
     async def _sample_for_ever(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:
-            started_s = clock()
+            cost_s = 0.0
             if not self._source.has_failed():
-                self._rates.sample(self._source.stats(), started_s)
-            cost_s = clock() - started_s
+                stats, looking_s = await self._look()
+                _, sampling_s = await in_turns(self._rates.sample(stats.destinations, clock()))
+                cost_s = looking_s + sampling_s
             await asyncio.sleep(max(SAMPLE_INTERVAL_S, cost_s / SAMPLE_SHARE_MAX))
 
     @web.middleware
@@ -212,17 +222,3 @@ def _basic_credentials(authorization: str) -> tuple[str, str] | None:
     except (binascii.Error, UnicodeDecodeError):
         return None
     return (login, passcode) if colon else None
-
-
-def stat_document(stats: BrokerStats, rates: RateSampler) -> dict[str, object]:
-    """Return what ``/api/stat`` answers; docs/configuration.md has it field by field."""
-    document = asdict(stats)
-    for destination in document["destinations"]:
-        own = rates.rates_of(destination["kind"], destination["name"])
-        destination["rates"] = asdict(own) if own is not None else None
-    document["blocked_producers"] = [
-        {"connection_id": connection_id, "reason": reason, "waited_ms": stats.blocked_ms.get(connection_id, 0)}
-        for connection_id, reason in stats.blocked_producers.items()
-    ]
-    del document["blocked_ms"]
-    return document

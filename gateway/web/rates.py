@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from engine.stats import BrokerStats, DestinationStats
+from engine.stats import DestinationStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,9 @@ class Rates:
     enqueued: float
     delivered: float
     acknowledged: float
+
+
+AT_ONCE: Final = 256  # destinations that one step of a sample takes
 
 
 class RateSampler:
@@ -26,15 +31,21 @@ class RateSampler:
         self._rates: dict[tuple[str, str], Rates] = {}
         self._then_s: float | None = None
 
-    def sample(self, stats: BrokerStats, now_s: float) -> None:
-        """Take one sample.  now_s: any monotonic clock, in seconds."""
-        now = {(destination.kind, destination.name): destination for destination in stats.destinations}
+    def sample(self, destinations: list[DestinationStats], now_s: float) -> Iterator[None]:
+        """Take one sample, in steps; it counts after the last of them.  now_s: any monotonic clock, in seconds."""
         elapsed_s = now_s - self._then_s if self._then_s is not None else 0.0
+        now: dict[tuple[str, str], DestinationStats] = {}
+        rates: dict[tuple[str, str], Rates] = {}
+        for start in range(0, len(destinations), AT_ONCE):
+            for destination in destinations[start : start + AT_ONCE]:
+                key = (destination.kind, destination.name)
+                now[key] = destination
+                if elapsed_s > 0.0:
+                    # A destination that was not there before has counted from nothing.
+                    rates[key] = _rates(self._before.get(key), destination, elapsed_s)
+            yield
         if elapsed_s > 0.0:
-            # A destination that was not there before has counted from nothing.
-            self._rates = {
-                key: _rates(self._before.get(key), destination, elapsed_s) for key, destination in now.items()
-            }
+            self._rates = rates
         self._before = now
         self._then_s = now_s
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from engine.stats import BrokerStats
+from engine.inspection import Inspection
+from engine.stats import StoreStats
 from gateway.counters import GatewayCounters
 
 
@@ -12,8 +13,12 @@ class StatsSource(ABC):
     """Called on the event loop that owns the broker, so it needs no locks."""
 
     @abstractmethod
-    def stats(self) -> BrokerStats:
-        """Return everything at this moment."""
+    def inspection(self) -> Inspection:
+        """Begin a look at everything."""
+
+    @abstractmethod
+    def store_stats(self) -> StoreStats:
+        """Return how the store is at this moment."""
 
     @abstractmethod
     def counters(self) -> GatewayCounters:
@@ -21,4 +26,4 @@ class StatsSource(ABC):
 
     @abstractmethod
     def has_failed(self) -> bool:
-        """Say whether a fault of the gateway itself has stopped the engine; ``stats`` may then be of no use."""
+        """Say whether a fault of the gateway itself has stopped the engine; the others may then be of no use."""

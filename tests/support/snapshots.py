@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
+from gateway.web.rates import RateSampler
+from gateway.web.stat import stat_text
 
 
 def destination(name: str, kind: str = "queue", *, enqueued: int = 10, acknowledged: int = 4) -> DestinationStats:
@@ -40,3 +45,18 @@ def broker(
         addresses=[AddressStats("queue://orders", "DROP", 120, 100, 7, -1, True, 3, 2)],
         slow_consumers=SlowStats(4, 5, 6),
     )
+
+
+def rates_after(*samples: tuple[float, BrokerStats]) -> RateSampler:
+    """Return what has taken these samples, each with its time in seconds."""
+    sampler = RateSampler()
+    for now_s, stats in samples:
+        for _ in sampler.sample(stats.destinations, now_s):
+            pass
+    return sampler
+
+
+def stat_document(stats: BrokerStats, rates: RateSampler) -> dict[str, Any]:
+    """Return what ``/api/stat`` answers."""
+    document: dict[str, Any] = json.loads("".join(stat_text(stats, rates)))
+    return document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from config.model import ServerConfig
 from config.scram import hash_password
 from engine.errors import InvalidSelector
-from engine.stats import BrokerStats
+from engine.inspection import Inspection
+from engine.stats import BrokerStats, StoreStats
 from engine.store.backup import BackupRefused
 from engine.store.records import UnknownMessage
 from gateway.counters import GatewayCounters
@@ -34,15 +35,32 @@ OPEN = Security(ServerConfig())
 GUARDED = Security(ServerConfig(users={"alice": tuple(hash_password("secret", 4096))}))
 
 
+class Seen(Inspection):
+    """A look at what it was given."""
+
+    def __init__(self, stats: BrokerStats) -> None:
+        self._seen = stats
+
+    def steps(self) -> Iterator[None]:
+        yield
+
+    def stats(self) -> BrokerStats:
+        return self._seen
+
+
 class Fixed(StatsSource):
     is_failed = False
 
     def __init__(self, stats: BrokerStats) -> None:
         self._stats = stats
 
-    def stats(self) -> BrokerStats:
+    def inspection(self) -> Inspection:
         assert not self.is_failed, "a broker that stands half-way is not asked"
-        return self._stats
+        return Seen(self._stats)
+
+    def store_stats(self) -> StoreStats:
+        assert not self.is_failed, "a broker that stands half-way is not asked"
+        return self._stats.store
 
     def counters(self) -> GatewayCounters:
         return GatewayCounters()

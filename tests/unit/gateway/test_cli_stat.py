@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,8 @@ from engine.stats import ScheduleStats
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.cli.stat import table
-from gateway.web.api import stat_document
 from gateway.web.rates import RateSampler
-from tests.support.snapshots import broker, destination
+from tests.support.snapshots import broker, destination, rates_after, stat_document
 
 
 @contextmanager
@@ -45,12 +45,10 @@ def answering(status: int, body: bytes, seen: list[str | None] | None = None) ->
         server.server_close()
 
 
-def document() -> dict[str, object]:
-    sampler = RateSampler()
-    sampler.sample(broker(destination("orders", enqueued=0, acknowledged=0)), 0.0)
+def document() -> dict[str, Any]:
+    before = broker(destination("orders", enqueued=0, acknowledged=0))
     stats = broker(destination("orders"), destination("news", "topic"), accepting=False, blocked={5: "memory limit"})
-    sampler.sample(stats, 1.0)
-    return stat_document(stats, sampler)
+    return stat_document(stats, rates_after((0.0, before), (1.0, stats)))
 
 
 def test_the_table() -> None:

@@ -1,0 +1,59 @@
+"""The JSON document behind ``penstock stat``; docs/configuration.md has it field by field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields, replace
+from operator import attrgetter
+from typing import Any, Final
+
+from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
+from gateway.web.rates import Rates, RateSampler
+
+AT_ONCE: Final = 128  # destinations, consumers or addresses in one piece of the text
+
+Row = DestinationStats | ConsumerStats | AddressStats
+
+
+def stat_text(stats: BrokerStats, rates: RateSampler) -> Iterator[str]:
+    """Yield the document in pieces, each of which takes but a millisecond or so to make."""
+    rest = asdict(replace(stats, destinations=[], consumers=[], addresses=[]))
+    for name in ("destinations", "consumers", "addresses", "blocked_ms"):
+        del rest[name]
+    rest["blocked_producers"] = [
+        {"connection_id": connection_id, "reason": reason, "waited_ms": stats.blocked_ms.get(connection_id, 0)}
+        for connection_id, reason in stats.blocked_producers.items()
+    ]
+    yield json.dumps(rest)[:-1]
+    yield from _list("destinations", stats.destinations, rates)
+    yield from _list("consumers", stats.consumers, rates)
+    yield from _list("addresses", stats.addresses, rates)
+    yield "}"
+
+
+def _list(name: str, rows: Sequence[Row], rates: RateSampler) -> Iterator[str]:
+    yield f', "{name}": ['
+    for start in range(0, len(rows), AT_ONCE):
+        text = json.dumps([_values(row, rates) for row in rows[start : start + AT_ONCE]])[1:-1]
+        yield f", {text}" if start else text
+    yield "]"
+
+
+def _values(row: Row, rates: RateSampler) -> dict[str, Any]:
+    names, get = _COLUMNS[type(row)]
+    values: dict[str, Any] = dict(zip(names, get(row), strict=True))
+    if isinstance(row, DestinationStats):
+        own = rates.rates_of(row.kind, row.name)
+        values["rates"] = None if own is None else dict(zip(_RATES[0], _RATES[1](own), strict=True))
+    return values
+
+
+def _columns(of: type) -> tuple[tuple[str, ...], attrgetter[tuple[Any, ...]]]:
+    names = tuple(field.name for field in fields(of))
+    return names, attrgetter(*names)
+
+
+# dataclasses.asdict takes ten times as long.
+_COLUMNS: Final = {of: _columns(of) for of in (DestinationStats, ConsumerStats, AddressStats)}
+_RATES: Final = _columns(Rates)

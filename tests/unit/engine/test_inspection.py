@@ -1,0 +1,49 @@
+"""A look at everything, in steps between which the engine goes on."""
+
+from __future__ import annotations
+
+from engine.inspection import AT_ONCE, Inspection, inspect
+from engine.stats import BrokerStats
+from tests.support.engine_world import EngineWorld, address
+
+
+def world_of(queue_count: int) -> EngineWorld:
+    world = EngineWorld(address("q.>", full__max_size_bytes=1_000_000, full__address_full_policy="BLOCK"))
+    for number in range(queue_count):
+        world.broker.destinations.queue(f"q.{number}")
+    return world
+
+
+def looked(inspection: Inspection) -> tuple[int, BrokerStats]:
+    """Return how many steps it took, and what was seen."""
+    return sum(1 for _ in inspection.steps()), inspection.stats()
+
+
+def test_a_step_is_some_destinations_consumers_or_addresses() -> None:
+    world = world_of(2 * AT_ONCE + 1)
+    client = world.client()
+    for number in range(AT_ONCE + 1):
+        world.consumer(client, f"q.{number}", name=str(number))
+    count, stats = looked(Inspection(world.broker))
+    assert count == 3 + 2 + 3
+    assert [one.name for one in stats.destinations] == [f"q.{number}" for number in range(2 * AT_ONCE + 1)]
+    assert [one.subscription for one in stats.consumers] == [str(number) for number in range(AT_ONCE + 1)]
+    assert len(stats.addresses) == 2 * AT_ONCE + 1
+    assert stats == inspect(world.broker)
+
+
+def test_what_goes_between_two_steps_is_not_shown() -> None:
+    world = world_of(AT_ONCE + 2)
+    client = world.client()
+    consumers = [world.consumer(client, f"q.{number}") for number in range(3)]
+    inspection = Inspection(world.broker)
+    steps = inspection.steps()
+    next(steps)
+    world.broker.upkeep.delete(world.broker.destinations.queue(f"q.{AT_ONCE}"))
+    world.broker.destinations.queue("q.new")
+    world.broker.unsubscribe(consumers[1], is_lost=False)
+    for _ in steps:
+        pass
+    stats = inspection.stats()
+    assert [one.name for one in stats.destinations[AT_ONCE:]] == [f"q.{AT_ONCE + 1}"]
+    assert [one.consumer_id for one in stats.consumers] == [consumers[0].consumer_id, consumers[2].consumer_id]
