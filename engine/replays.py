@@ -360,6 +360,9 @@ def log_offset_of(broker: Broker, message_id: str) -> int:
             f"the replay is to begin with {message_id[:200]!r}; allowed is the id of a persistent message of this "
             f"store: {prefix} and a number"
         )
+    end = broker.store.append_offset()
+    if int(digits) >= end:
+        raise InvalidOption(f"{message_id!r} is not in the log yet, which ends at {end}; a replay begins before that")
     return int(digits)
 
 

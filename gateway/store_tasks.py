@@ -7,9 +7,11 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from engine.store.live_rebuild import LiveRebuild
+from engine.store.verify_open import remove_abandoned
 
 REMEMBERED_MAX: Final = 64
 LOOK_INTERVAL_S: Final = 0.1
@@ -63,6 +65,8 @@ class Verifying(Task):
             out, err = await process.communicate()
         except asyncio.CancelledError:
             process.kill()
+            await process.wait()
+            remove_abandoned(Path(self._directory))
             raise
         lines = [json.loads(line) for line in out.decode().splitlines()]
         if not lines:
@@ -89,6 +93,7 @@ class StoreTasks:
     """begin: starts to make what is derived again."""
 
     def __init__(self, directory: str, begin: Callable[[], LiveRebuild]) -> None:
+        remove_abandoned(Path(directory))
         self._directory = directory
         self._begin = begin
         self._tasks: dict[int, Task] = {}

@@ -25,7 +25,7 @@ COPY_PREFIX: Final = "verifying-"  # and the pid of who makes it
 
 def verify_open(directory: Path, keys: Keys | None) -> Verification:
     """Raises: StoreError; OSError where the copy cannot be made."""
-    _remove_old(directory)
+    remove_abandoned(directory)
     copy = directory / f"{COPY_PREFIX}{os.getpid()}"
     try:
         made = copy_store(directory, copy)
@@ -54,8 +54,8 @@ def _link_index(directory: Path, copy: Path, end: int) -> None:
                 continue
 
 
-def _remove_old(directory: Path) -> None:
-    """Remove what somebody left behind who was killed."""
+def remove_abandoned(directory: Path) -> None:
+    """Remove the copies of those who were killed: their links would keep what retention drops."""
     for path in directory.glob(f"{COPY_PREFIX}*"):
         pid = path.name.removeprefix(COPY_PREFIX).removesuffix(".making")
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():

@@ -45,6 +45,13 @@ def test_every_command(start_gateway: StartGateway, unique: Callable[[str], str]
     (summary,) = _lines(_store(gateway, "verify"))
     assert summary["findings"] == 0 and summary["message_count"] >= COUNT
     assert not list(gateway.data.glob("verifying-*"))
+    left_behind = gateway.data / "verifying-4194305"  # by somebody who was killed; no process has that number
+    left_behind.mkdir()
+    client.close()
+    gateway.restart()
+    assert not left_behind.exists()
+    client = Client(gateway, "1.2").connect()
+    client.subscribe(f"/queue/{name}", "client-individual", **{"activemq.prefetchSize": "1000"})
 
     for path in (gateway.data / "index").iterdir():
         path.unlink()

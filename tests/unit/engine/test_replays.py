@@ -292,6 +292,16 @@ def test_what_a_replay_cannot_be(start: ReplayStart, options: dict[str, Any], wo
     assert world.broker.replays.replays == []
 
 
+def test_an_id_that_is_not_in_the_log_yet_is_refused() -> None:
+    world = EngineWorld()
+    topic = world.broker.destinations.topic("t")
+    world.send(b"1", to=topic)
+    prefix, end = world.broker.id_prefixes()[0], world.store.append_offset()
+    assert _replay(world, ReplayStart(message_id=f"{prefix}{end - 1}"), topic)[0].expelled == []
+    with pytest.raises(InvalidOption, match=f"'{prefix}{end}' is not in the log yet, which ends at {end}"):
+        _replay(world, ReplayStart(message_id=f"{prefix}{end}"), topic)
+
+
 def test_several_destinations_and_what_is_in_memory_only_are_refused() -> None:
     world = EngineWorld()
     client = world.client()
