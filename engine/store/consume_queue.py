@@ -14,8 +14,8 @@ from engine.store.state import EntryBlock
 
 SUFFIX: Final = ".cq"
 CUT_SUFFIX: Final = ".cq.cut"  # of a file that is to take another one's place
-# Blocks of entries that are written together.  Each is an open file meanwhile, and the next segment's file, which is
-# made by the same worker, may have to wait for as many.
+# Blocks of entries that are written together.  Each is an open file until it is synced, if it is synced by itself, and
+# the next segment's file, which is made by the same worker, may have to wait for as many.
 BLOCKS_TOGETHER: Final = 128
 
 
@@ -79,14 +79,14 @@ class ConsumeQueueFiles:
 
     def write(self, blocks: list[EntryBlock]) -> None:
         """Write blocks of entries at their places; they survive a power cut after ``sync_whole``."""
-        opened: dict[str, File] = {}
-        try:
-            for block in blocks:
+        for block in blocks:
+            opened: dict[str, File] = {}
+            try:
                 self._write_block(block, opened, {})
-        finally:
-            for file in opened.values():
-                file.close()
-        self._written.update(opened)
+            finally:
+                for file in opened.values():
+                    file.close()
+            self._written.update(opened)
 
     def sync_whole(self) -> None:
         """Sync everything that was written; after an error it has to be written again."""
@@ -155,18 +155,25 @@ class ConsumeQueueFiles:
 
         Raises: StoreCorrupt when a file is missing between two others.
         """
+        first, end, _ = self.look(destination_id, priority)
+        return first, end
+
+    def look(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
+        """Return the same, and whether nothing is there that ``truncate`` would remove for what it is."""
         directory = lane_directory(self.root, destination_id, priority)
         first = end = -1
+        is_neat = True
         for name in self._files.list_directory(directory):
             number = file_first(name)
             if number < 0:
+                is_neat = is_neat and not name.endswith(CUT_SUFFIX)
                 continue
             if first < 0:
                 first = number
             elif number != end:
                 raise StoreCorrupt(f"{directory}: the file with entry {end} is missing or too short")
             end = number + _entry_count(self._files, f"{directory}/{name}")
-        return max(first, 0), max(end, 0)
+        return max(first, 0), max(end, 0), is_neat
 
     def queues(self) -> list[tuple[int, int]]:
         """Return (destination, priority) of every queue that has a directory."""

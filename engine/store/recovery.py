@@ -68,6 +68,7 @@ class Recovery:
         "_state",
         "_sequence",
         "_consume_queue_offset",
+        "_looks",
     )
 
     def __init__(
@@ -91,6 +92,8 @@ class Recovery:
         self._state = StoreState()
         self._sequence = 1
         self._consume_queue_offset = 0
+        # What the files of a queue hold, by destination and priority: with 100,000 queues each look takes seconds.
+        self._looks: dict[tuple[int, int], tuple[int, int, bool]] = {}
 
     def run(self) -> RecoveredLog:
         """Bring the directory into a state from which appending can go on.
@@ -230,7 +233,7 @@ class Recovery:
             for destination_id, priority in self._queues.queues():
                 lane = self._lane(destination_id, priority)
                 is_usable = lane is not None and not self._missing(lane)
-                self._queues.truncate(destination_id, priority, lane.tail if lane is not None and is_usable else 0)
+                self._truncate(destination_id, priority, lane.tail if lane is not None and is_usable else 0)
             self._find_first_entries()
         return place
 
@@ -266,7 +269,7 @@ class Recovery:
     def _missing(self, lane: Lane) -> str:
         """Return what the files of a queue lack, "" if they hold all that may still be asked for."""
         try:
-            first, end = self._queues.found(lane.destination_id, lane.priority)
+            first, end, _ = self._look(lane.destination_id, lane.priority)
         except StoreCorrupt as error:
             return str(error)
         needed = 0
@@ -286,20 +289,34 @@ class Recovery:
                 return reason
         return ""
 
+    def _look(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
+        found = self._looks.get((destination_id, priority))
+        if found is None:
+            found = self._looks[destination_id, priority] = self._queues.look(destination_id, priority)
+        return found
+
+    def _truncate(self, destination_id: int, priority: int, tail: int) -> None:
+        self._looks.pop((destination_id, priority), None)
+        self._queues.truncate(destination_id, priority, tail)
+
     def _truncate_queues(self) -> None:
         state = self._state
         for destination_id, priority in self._queues.queues():
             lane = self._lane(destination_id, priority)
             if lane is not None:
-                self._queues.truncate(destination_id, priority, lane.tail)
+                if lane.tail:
+                    _, end, is_neat = self._look(destination_id, priority)
+                    if end <= lane.tail and is_neat:
+                        continue
+                self._truncate(destination_id, priority, lane.tail)
             elif destination_id in state.destinations or destination_id >= state.next_destination:
-                self._queues.truncate(destination_id, priority, 0)
+                self._truncate(destination_id, priority, 0)
             # Else the destination was closed; what leads to its messages goes with them.
 
     def _find_first_entries(self) -> None:
         """Note in each lane which entries went with the segments that retention has dropped."""
         for lane in self._state.all_lanes():
-            first, end = self._queues.found(lane.destination_id, lane.priority)
+            first, end, _ = self._look(lane.destination_id, lane.priority)
             lane.kept_first = first if end else lane.tail - lane.tail % layout.ENTRIES_PER_FILE
 
     def _remove_prepared(self) -> None:

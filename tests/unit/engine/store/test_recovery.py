@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from engine.errors import StoreCorrupt, StoreError, StoreLocked
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store import format as layout
 from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
+from engine.store.files import File, Files, RealFiles
 from engine.store.headers import unpack_checkpoint
 from engine.store.recovery_report import RecoveryReport
 from engine.store.settings import StoreSettings
 from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.files_wrapper import FilesWrapper
 from tests.support.store_home import FileHome, lane
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers
 
@@ -230,6 +232,40 @@ def check_many(home: FileHome, queue: int) -> None:
     assert (found.tail, found.cursor) == (300, 5)
     assert found.settled == [(first, 5) for first in range(10, 300, 10)]
     assert len(bodies(home, queue, 0, 300)) == 300
+
+
+class Looking(FilesWrapper):
+    """Counts how often each directory is listed, and each consume-queue file opened."""
+
+    def __init__(self, inner: Files) -> None:
+        super().__init__(inner)
+        self.looks: Counter[str] = Counter()
+
+    def list_directory(self, path: str) -> list[str]:
+        self.looks[path] += 1
+        return super().list_directory(path)
+
+    def open_to_read(self, path: str) -> File:
+        self.looks[path] += path.endswith(".cq")
+        return super().open_to_read(path)
+
+
+def test_the_files_of_each_queue_are_looked_at_once() -> None:
+    home = FileHome()
+    queues = [home.store.open_destination(QUEUE, f"orders.{number}") for number in range(20)]
+    for _ in range(5):
+        for queue in queues:
+            home.send(queue, 1)
+        home.flush()
+    home.flush()
+    home.stop()
+    files = Looking(home.files)
+    store = FileStore("data", files, ManualWorkers(), home.clock, ManualTimers(home.clock), home.settings)
+    assert store.report.replayed_from > 0
+    assert store.report.rebuilt == ""
+    for queue in queues:
+        assert files.looks[f"data/consumequeue/{queue}/4"] == 1
+        assert files.looks[f"data/consumequeue/{queue}/4/{0:020d}.cq"] == 1
 
 
 def test_only_the_tail_is_replayed() -> None:
