@@ -77,3 +77,67 @@ def test_each_confirmed_schedule_fires_exactly_once(
     assert confirmed
     assert not confirmed - fired.keys()
     assert [number for number, times in fired.items() if times > 1] == []
+
+
+def receive_until_killed(gateway: GatewayProcess, queue: str, ids: dict[int, set[str]]) -> None:
+    """Acknowledge what comes until the connection is lost; note which messages each schedule became."""
+    client = raw_stomp.client(gateway)
+    try:
+        raw_stomp.subscribe(client, queue, prefetch=20)
+        while True:
+            frame = raw_stomp.message(client)
+            headers = frame.head.headers
+            ids.setdefault(int(frame.body), set()).add(headers["message-id"])
+            client.send(ACK, [("id", headers["ack"])])
+            client.flush()
+    except (ConnectionLost, ConnectionError):
+        return
+    finally:
+        client.close()
+
+
+def test_what_a_full_address_holds_back_fires_exactly_once(
+    start_gateway: StartGateway, unique: Callable[[str], str], is_long: bool, seed: int
+) -> None:
+    kills = KILLS_LONG if is_long else KILLS
+    print(f"{kills} kills with --seed {seed}")
+    draw = random.Random(seed)
+    name = unique("full")
+    limits = "max-size-messages: 30, address-full-policy: BLOCK"
+    gateway = start_gateway(f"{configurations.small_segments()}addresses: [{{match: {name}, {limits}}}]")
+    confirmed: set[int] = set()
+    ids: dict[int, set[str]] = {}
+    most_held = 0
+    for kill in range(kills):
+        work = [
+            threading.Thread(
+                target=send_until_killed, args=(gateway, f"/queue/{name}", kill * MESSAGES, draw, confirmed)
+            ),
+            threading.Thread(target=receive_until_killed, args=(gateway, f"/queue/{name}", ids)),
+        ]
+        wanted = len(confirmed) + draw.randrange(200, 1_500)
+        for thread in work:
+            thread.start()
+        while len(confirmed) < wanted and work[0].is_alive():
+            time.sleep(0.005)
+        most_held = max(most_held, gateway.get_json("/api/stat")["schedule"]["held"])
+        time.sleep(draw.random())
+        gateway.kill9()
+        for thread in work:
+            thread.join()
+        gateway.restart()
+    receiver = threading.Thread(target=receive_until_killed, args=(gateway, f"/queue/{name}", ids))
+    receiver.start()
+    wait_until(lambda: gateway.get_json("/api/stat")["schedule"]["pending"] == 0, "all to fire", PATIENCE_S)
+    wait_until(lambda: depth_of(gateway, name) == 0, "all to be received", PATIENCE_S)
+    gateway.kill9()
+    receiver.join()
+    gateway.restart()
+    assert confirmed
+    assert not confirmed - ids.keys()
+    assert {number: found for number, found in ids.items() if len(found) > 1} == {}
+    print(f"{len(ids)} fired, at most {most_held} were held back")
+
+
+def depth_of(gateway: GatewayProcess, name: str) -> int:
+    return sum(one["depth"] for one in gateway.get_json("/api/stat")["destinations"] if one["name"] == name)
