@@ -198,33 +198,39 @@ class Recovery:
     # Where to start.
 
     def _choose_start(self) -> int:
-        first = next((n for n, segment in enumerate(self._segments) if segment.opens_with_snapshot()), 0)
+        places = [place for place, segment in enumerate(self._segments) if segment.opens_with_snapshot()] or [0]
         if self._checkpoint is None:
             if len(self._segments) > 1 or self._segments[0].base or self._queues.queues():
                 self._report.rebuilt = "no slot of the checkpoint is whole"
-            return self._start_at(first, True)
-        start = first
-        for place, segment in enumerate(self._segments):
-            # After a clean stop at the very end of a segment the next one's base is the consume-queue offset too,
-            # though its snapshot may never have become durable.
-            is_durable = segment.base < self._durable
-            if is_durable and segment.opens_with_snapshot():
-                if segment.base <= self._checkpoint.consume_queue_offset:
-                    start = place
-        start = self._start_at(start, False)
-        self._consume_queue_offset = self._segments[start].base
+            return self._start_at(places[:1], True)
+        known = self._checkpoint.consume_queue_offset
+        # After a clean stop at the very end of a segment the next one's base is the consume-queue offset too,
+        # though its snapshot may never have become durable.
+        usable = [place for place in places if self._segments[place].base < min(self._durable, known + 1)]
+        start = self._start_at(usable or places[:1], False)
         reason = self._find_lost_entries()
         if not reason:
             self._truncate_queues()
             self._find_first_entries()
             return start
         self._report.rebuilt = reason
-        return self._start_at(first, True)
+        return self._start_at(places[:1], True)
 
-    def _start_at(self, place: int, is_rebuild: bool) -> int:
-        """Take the state from a segment's snapshot."""
-        segment = self._segments[place]
-        state, sequence = self._load_snapshot(segment)
+    def _start_at(self, places: list[int], is_rebuild: bool) -> int:
+        """Take the state from the snapshot of the last of these segments; of an earlier one where damage is skipped."""
+        while True:
+            place = places.pop()
+            segment = self._segments[place]
+            try:
+                state, sequence = self._load_snapshot(segment)
+                break
+            except StoreCorrupt:
+                # The replay, which comes past it from further back, notes it as skipped.
+                if not self._is_skipping or (not places and segment.base):
+                    raise
+                if not places:
+                    state, sequence = StoreState(), 1  # before the first segment of all there was nothing
+                    break
         self._state = state
         self._sequence = sequence
         self._report.replayed_from = segment.base

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,37 +10,19 @@ from crc32c import crc32c
 
 from engine.destination import QUEUE
 from engine.errors import StoreCorrupt, StoreError, StoreLocked
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
 from engine.store import format as layout
 from engine.store.file_store import FileStore
 from engine.store.files import File, Files, RealFiles
 from engine.store.headers import unpack_checkpoint
-from engine.store.recovery_report import RecoveryReport
 from engine.store.settings import StoreSettings
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.files_wrapper import FilesWrapper
+from tests.support.many_segments import bodies, check_many, many_segments, report, settle
 from tests.support.store_home import FileHome, lane
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers
 
 HEADER = layout.SEGMENT_HEADER_BYTES
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
-
-
-def report(home: FileHome) -> RecoveryReport:
-    return home.file_store.report
-
-
-def settle(home: FileHome, queue: int, first: int, count: int) -> None:
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, first, count)])
-
-
-def bodies(home: FileHome, queue: int, first: int, end: int) -> list[bytes]:
-    found: list[bytes] = []
-    while first < end:
-        page = home.page(queue, 4, first, end - first)
-        found += [each.body for each in page.messages]
-        first = page.next_offset
-    return found
 
 
 def test_a_new_store() -> None:
@@ -167,73 +148,6 @@ def test_a_tail_overwritten_from_every_octet_on_is_cut_at_the_last_whole_record(
     torn(b"\xa5\x5a\x00\xff\x07")
 
 
-def damaged_in_the_middle() -> tuple[FileHome, int, int]:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    sent = home.send(queue, 10)
-    settle(home, queue, 7, 1)
-    home.flush()
-    home.files.octets(FIRST_SEGMENT)[HEADER + sent[4].log_offset + 100] ^= 1
-    home.files = home.files.killed()
-    return home, queue, sent[4].log_offset
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_corruption_in_the_middle_is_refused_with_its_position() -> None:
-    home, _, offset = damaged_in_the_middle()
-    text = f"{FIRST_SEGMENT}, position {HEADER + offset}, log offset {offset}: the checksum of a record does not match"
-    with pytest.raises(StoreCorrupt, match=re.escape(text)):
-        home.begin()
-    assert not home.files.locks
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_corruption_in_the_middle_is_skipped_when_asked_for() -> None:
-    home, queue, offset = damaged_in_the_middle()
-    home.is_skipping = True
-    home.begin()
-    (skipped,) = report(home).skipped
-    assert (skipped.offset, skipped.path, skipped.position) == (offset, FIRST_SEGMENT, HEADER + offset)
-    assert skipped.end == offset + 200
-    found = lane(home.store.recovered(), "orders")
-    assert (found.tail, found.cursor, found.settled) == (10, 0, [(4, 1), (7, 1)])
-    numbers = [int(body.split()[0]) for body in bodies(home, queue, 0, 10)]
-    assert numbers == [0, 1, 2, 3, 5, 6, 7, 8, 9]
-
-
-def test_zeros_where_something_was_durable_are_corruption() -> None:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    sent = home.send(queue, 4)
-    home.flush()
-    octets = home.files.octets(FIRST_SEGMENT)
-    start = HEADER + sent[2].log_offset
-    octets[start:] = bytes(len(octets) - start)
-    home.files = home.files.killed()
-    with pytest.raises(StoreCorrupt, match=f"log offset {sent[2].log_offset}: no record, but the log was durable up"):
-        home.begin()
-    home.is_skipping = True
-    home.begin()
-    assert lane(home.store.recovered(), "orders").tail == 2
-
-
-def many_segments() -> tuple[FileHome, int]:
-    home = FileHome()
-    queue = home.store.open_destination(QUEUE, "orders")
-    for number in range(30):
-        home.send(queue, 10)
-        settle(home, queue, number * 10, 5)
-        home.flush()
-    return home, queue
-
-
-def check_many(home: FileHome, queue: int) -> None:
-    found = lane(home.store.recovered(), "orders")
-    assert (found.tail, found.cursor) == (300, 5)
-    assert found.settled == [(first, 5) for first in range(10, 300, 10)]
-    assert len(bodies(home, queue, 0, 300)) == 300
-
-
 class Looking(FilesWrapper):
     """Counts how often each directory is listed, and each consume-queue file opened."""
 
@@ -319,14 +233,6 @@ def test_a_lost_checkpoint_costs_a_rebuild(is_clean: bool, damage: str) -> None:
     home.kill()
     assert report(home).rebuilt == ""
     check_many(home, queue)
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_without_a_checkpoint_only_what_nothing_follows_is_taken_for_a_torn_tail() -> None:
-    home, _, offset = damaged_in_the_middle()
-    home.files.unlink("data/checkpoint")
-    with pytest.raises(StoreCorrupt, match=f"log offset {offset}:"):
-        home.begin()
 
 
 def test_without_a_checkpoint_a_torn_tail_is_cut() -> None:
@@ -474,63 +380,6 @@ def test_each_segment_opens_with_a_snapshot() -> None:
         assert head[6] == int(path[-24:-4])
 
 
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_any_suffix_of_the_log_that_begins_at_a_segment_is_enough() -> None:
-    home, queue = many_segments()
-    home.stop()
-    # As retention would: but nothing in the queue points there any more.
-    home.begin()
-    settle(home, queue, 0, 300)
-    home.send(queue, 1)
-    home.stop()
-    kept = home.files.paths(".log")[-1]
-    for path in home.files.paths(".log"):
-        if path != kept:
-            home.files.unlink(path)
-    for path in home.files.paths(".cq"):
-        home.files.unlink(path)
-    home.files.unlink("data/checkpoint")
-    home.begin()
-    found = lane(home.store.recovered(), "orders")
-    assert (found.tail, found.cursor) == (301, 300)
-    assert len(bodies(home, queue, 300, 301)) == 1
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_a_missing_segment_is_named() -> None:
-    home, _ = many_segments()
-    home.kill()
-    paths = home.files.paths(".log")
-    home.files.unlink(paths[2])
-    home.files = home.files.killed()
-    with pytest.raises(StoreCorrupt, match=f"{paths[1]}: the segment that should follow it at log offset 16384"):
-        home.begin()
-    home.is_skipping = True
-    home.begin()
-    assert report(home).skipped
-    assert lane(home.store.recovered(), "orders").tail == 300
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_the_last_segment_missing_is_noticed() -> None:
-    home, _ = many_segments()
-    home.stop()
-    home.files.unlink(home.files.paths(".log")[-1])
-    with pytest.raises(StoreCorrupt, match="durable up to log offset"):
-        home.begin()
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_no_segment_left_is_not_taken_for_a_new_store() -> None:
-    home = FileHome()
-    home.store.open_destination(QUEUE, "orders")
-    home.flush()
-    home.stop()
-    home.files.unlink(FIRST_SEGMENT)
-    with pytest.raises(StoreCorrupt, match="no segment is left, but the log was durable up to log offset"):
-        home.begin()
-
-
 def test_a_store_whose_describing_file_is_lost_keeps_its_name() -> None:
     home = FileHome()
     name = home.store.store_id()
@@ -538,37 +387,6 @@ def test_a_store_whose_describing_file_is_lost_keeps_its_name() -> None:
     home.files.unlink("data/store.json")
     home.begin()
     assert home.store.store_id() == name
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_a_segment_of_another_store_is_refused() -> None:
-    home = FileHome()
-    home.stop()
-    octets = home.files.octets("data/store.json")
-    octets[:] = bytes(octets).replace(home.store.store_id().encode(), b"deadbeef")
-    with pytest.raises(
-        StoreCorrupt, match=f"{FIRST_SEGMENT}: of store {home.store.store_id()}, this store is deadbeef"
-    ):
-        home.begin()
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_a_store_of_the_future_is_refused() -> None:
-    home = FileHome()
-    home.stop()
-    octets = home.files.octets("data/store.json")
-    octets[:] = bytes(octets).replace(b'"format": 1', b'"format": 4')
-    with pytest.raises(StoreCorrupt, match=r"data/store.json: version 4 of the format, versions 1 to 3 are known here"):
-        home.begin()
-
-
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_a_segment_of_the_future_is_refused() -> None:
-    home = FileHome()
-    home.stop()
-    home.files.octets(FIRST_SEGMENT)[8] = 9
-    with pytest.raises(StoreCorrupt, match=f"{FIRST_SEGMENT}, position 8: version 9 of the format, versions 1 to 3 "):
-        home.begin()
 
 
 def test_a_record_of_the_future_is_refused_also_in_the_tail() -> None:
@@ -585,16 +403,6 @@ def test_a_record_of_the_future_is_refused_also_in_the_tail() -> None:
     octets[start + 4 : start + 8] = layout.CRC.pack(crc32c(bytes(octets[start + 8 : start + size])))
     home.files = home.files.killed()
     with pytest.raises(StoreCorrupt, match=f"position {start}, log offset {offset}: a record of type 77, which is not"):
-        home.begin()
-
-
-@pytest.mark.parametrize("position", [0, 20, 56, layout.SEAL_POSITION + 3])
-@pytest.mark.damages_store("files are spoilt or gone")
-def test_a_damaged_segment_header_is_refused(position: int) -> None:
-    home = FileHome()
-    home.stop()
-    home.files.octets(FIRST_SEGMENT)[position] ^= 1
-    with pytest.raises(StoreCorrupt, match=re.escape(f"{FIRST_SEGMENT}, position ")):
         home.begin()
 
 
