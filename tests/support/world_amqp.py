@@ -6,7 +6,6 @@ and commits wait at a gate, so its parking place is looked into.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,8 +26,8 @@ from protocols.amqp.v1_0.types import decode, encode
 from protocols.amqp.v1_0.values import Described, Symbol, UByte, UInt, ULong
 from tests.support.amqp_gateway import NoUsers
 from tests.support.world_bodies import Violation, data_section, read_body
-from tests.support.world_clients import Held, Peer, PeerSubscription, PeerTransaction, durable_name
-from tests.support.world_link import SimulatedLink
+from tests.support.world_clients import Held, PeerSubscription, PeerTransaction, durable_name
+from tests.support.world_link import Parked, SocketPeer
 from tests.support.world_oracle import Committed, CreditSubscriber, Fact, Place, Sent, Subscriber
 
 if TYPE_CHECKING:
@@ -63,15 +62,6 @@ class _Asked:
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
-    """A message or a commit that the connection has parked.  name: of the transaction, b"" for a message."""
-
-    taken: Callable[[], None]
-    body: bytes
-    name: bytes
-
-
-@dataclass(slots=True, eq=False)
 class _Sender:
     handle: int
     credit: int = 0
@@ -89,13 +79,14 @@ class _Receiver:
     chunks: list[bytes] = field(default_factory=list)
 
 
-class AmqpPeer(Peer):
-    """A client on a socket, with one session."""
+class AmqpPeer(SocketPeer):
+    """One session on a connection."""
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
-        self.link = SimulatedLink(world, number)
-        self.connection = AmqpConnection(world.broker, self.link, SETTINGS, NoUsers(), world.clock.now_ms)
+        self.connection: AmqpConnection = AmqpConnection(
+            world.broker, self.link, SETTINGS, NoUsers(), world.clock.now_ms
+        )
         self.decoder = Decoder(1 << 31)
         self.frame_size = self.chance.choice((512, 4_096, 1 << 20))
         self.senders: dict[tuple[int, str], _Sender] = {}
@@ -104,14 +95,11 @@ class AmqpPeer(Peer):
         self.detached: dict[int, _Receiver] = {}
         self.asked: dict[int, _Asked] = {}
         self.settling: dict[int, tuple[str, list[Fact]]] = {}  # deliveries to us that the gateway is to settle second
-        self.parked: list[_Waiting] = []
         self.committing: dict[str, PeerTransaction] = {}
-        self.is_paused = False
-        self.is_lost = False
         self.has_left = False
         self._next_handle = 1
         self._next_delivery = 0
-        self._write_octets(protocol_header(AMQP_LAYER))
+        self.write_octets(protocol_header(AMQP_LAYER))
         self._write(Open(f"a{number}", max_frame_size=self.frame_size))
         self._write(Begin(None, 0, 1 << 30, 1 << 30))
         self._write(Attach("txn", COORDINATOR, False, source=Source(), target=Coordinator(), initial_delivery_count=0))
@@ -119,14 +107,7 @@ class AmqpPeer(Peer):
     # -- octets out
 
     def _write(self, performative: Composite, payload: bytes = b"") -> None:
-        self._write_octets(encode_frame(0, performative, payload))
-
-    def _write_octets(self, octets: bytes) -> None:
-        """Send in pieces of any size."""
-        while octets:
-            size = self.chance.choice((1, 7, 100, 1 << 20))
-            self.connection.receive_data(octets[:size], self.world.clock.now_ms)
-            octets = octets[size:]
+        self.write_octets(encode_frame(0, performative, payload))
 
     def _transfer(self, handle: int, payload: bytes, is_settled: bool, state: State | None = None) -> int:
         """Send one message in as many frames as the seed says; return its delivery-id."""
@@ -188,7 +169,7 @@ class AmqpPeer(Peer):
             asked.facts = self.oracle.accept(sent)
             self.facts.extend(asked.facts)
 
-        self._take(_Waiting(taken, section, b""))
+        self.take(Parked(taken, section, b""))
 
     def _sender(self, kind: int, name: str) -> _Sender:
         sender = self.senders.get((kind, name))
@@ -201,16 +182,10 @@ class AmqpPeer(Peer):
             )
         return sender
 
-    def _take(self, waiting: _Waiting) -> None:
-        if self._is_parked(waiting):
-            self.parked.append(waiting)
-        else:
-            waiting.taken()
-
-    def _is_parked(self, waiting: _Waiting) -> bool:
-        if waiting.name:
-            return any(one.name == waiting.name for one in self.connection.transactions.waiting)
-        return any(one.message.body == waiting.body for one in self.connection.parking.parked)
+    def is_parked(self, parked: Parked) -> bool:
+        if parked.name:
+            return any(one.name == parked.name for one in self.connection.transactions.waiting)
+        return any(one.message.body == parked.body for one in self.connection.parking.parked)
 
     def new_subscriber(self, kind: int, name: str, ack_mode: int, prefetch: int) -> Subscriber:
         return self.oracle.subscribe(kind, name, INDIVIDUAL, prefetch, is_credited=True)
@@ -277,7 +252,7 @@ class AmqpPeer(Peer):
             asked.committed = self.committed(transaction)
             asked.facts = self.facts[start:]
 
-        self._take(_Waiting(taken, b"", name))
+        self.take(Parked(taken, b"", name))
 
     def abort(self, transaction: PeerTransaction) -> None:
         if isinstance(transaction.handle, bytes):
@@ -305,10 +280,6 @@ class AmqpPeer(Peer):
         is_kept = subscription.subscriber.view.kind == SUBSCRIPTION
         self._write(Detach(receiver.handle, None if is_kept else True))
         self.oracle.close(subscription.subscriber, is_lost=False)
-
-    def toggle_output(self) -> None:
-        self.is_paused = not self.is_paused
-        self.connection.output_written(self.is_paused)
 
     def disconnect(self) -> None:
         self.world.note(f"{self.number} disconnects")
@@ -338,25 +309,10 @@ class AmqpPeer(Peer):
 
     # -- octets in
 
-    def turn_ended(self) -> None:
-        """Take what was let through a gate in this turn; before that, nothing it led to may be looked at."""
-        waiting = self.parked
-        self.parked = []
-        self.oracle.is_unordered = True
-        for one in waiting:
-            self._take(one)
-        self.oracle.is_unordered = False
-
-    def flush(self, offset: int, confirmed_offset: int) -> None:
-        if not self.link.is_touched or self.is_lost:
-            return
-        self.link.is_touched = False
-        octets = self.connection.end_turn(offset, confirmed_offset)
+    def read_octets(self, octets: bytes) -> None:
         self.decoder.receive_data(octets)
         while (frame := self.decoder.next_frame()) is not None:
             self._read(frame)
-        if octets:
-            self.connection.output_written(self.is_paused)
 
     def _read(self, frame: Composite) -> None:
         if isinstance(frame, Transfer):
@@ -436,9 +392,6 @@ class AmqpPeer(Peer):
         """A topic hands over as it is published to: what was on its way before the detach still arrives."""
         if subscription.subscriber.view.kind != TOPIC:
             raise Violation(f"message {uid} comes to link {subscription.key}, which was detached")
-
-    def is_stuck(self) -> bool:
-        return not self.link.is_reading
 
     def is_at_rest(self) -> bool:
         return not self.asked and not self.settling and not self.parked

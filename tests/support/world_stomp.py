@@ -7,7 +7,6 @@ of them go with a lost connection, only the session knows, so its parking place 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
@@ -21,8 +20,8 @@ from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
 from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.world_bodies import Violation, read_body
-from tests.support.world_clients import Held, Peer, PeerSubscription, PeerTransaction, Receipt
-from tests.support.world_link import SimulatedLink
+from tests.support.world_clients import Held, PeerSubscription, PeerTransaction, Receipt
+from tests.support.world_link import Parked, SocketPeer
 from tests.support.world_oracle import Fact, Place, Sent
 
 if TYPE_CHECKING:
@@ -35,37 +34,21 @@ COLOUR: Final = "blue: \\ dark"  # needs its escapes in 1.1 and 1.2, and must no
 SETTINGS: Final = SessionSettings(block_park_bytes=20_000, block_park_max_bytes=1 << 30, converter=StompForm())
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A frame that the session has parked.  name: of the transaction that is committed, "" for a SEND."""
-
-    taken: Callable[[], None]
-    body: bytes
-    name: str
-
-
-class StompPeer(Peer):
-    """A client on a socket.  What it has written may still be on its way, whole frames or part of one.
-
-    Its durable subscriptions would belong to its client id.
-    """
+class StompPeer(SocketPeer):
+    """Its durable subscriptions would belong to its client id."""
 
     knows_durable = False
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
         self.version = self.chance.choice((VERSION_1_0, VERSION_1_1, VERSION_1_2, VERSION_1_2))
-        self.link = SimulatedLink(world, number)
-        self.session = StompSession(world.broker, self.link, SETTINGS, world.clock.now_ms)
+        self.connection = self.session = StompSession(world.broker, self.link, SETTINGS, world.clock.now_ms)
         self.decoder = Decoder()
         self.decoder.version = self.version
-        self.parked: list[_Waiting] = []
         self.committing: dict[str, PeerTransaction] = {}
         self.ended_subscriptions: dict[str, tuple[PeerSubscription, Receipt | None]] = {}
         self.expected: dict[str, Receipt] = {}
         self.left: dict[str, PeerSubscription] = {}
-        self.is_paused = False
-        self.is_lost = False
         self._leave: Callable[[], None] | None = None
         self._next_receipt = 1
         self._group = 0
@@ -77,12 +60,7 @@ class StompPeer(Peer):
     # -- octets out
 
     def _write(self, command: int, headers: list[tuple[str, str]], body: bytes = b"") -> None:
-        """Send one frame in pieces of any size."""
-        octets = encode(command, headers, body, self.version)
-        while octets:
-            size = self.chance.choice((1, 7, 100, 1 << 20))
-            self.session.receive_data(octets[:size], self.world.clock.now_ms)
-            octets = octets[size:]
+        self.write_octets(encode(command, headers, body, self.version))
 
     def _receipt(self, headers: list[tuple[str, str]], label: str, wants_receipt: bool) -> Receipt | None:
         if not wants_receipt:
@@ -127,20 +105,12 @@ class StompPeer(Peer):
             self._ask(receipt, facts)
 
         self._write(frames.SEND, headers, body)
-        self._take(_Waiting(taken, body, ""))
+        self.take(Parked(taken, body, ""))
 
-    def _take(self, waiting: _Waiting) -> None:
-        if self._is_parked(waiting):
-            self.parked.append(waiting)
-        else:
-            waiting.taken()
-
-    def _is_parked(self, waiting: _Waiting) -> bool:
-        if waiting.name:
-            return any(
-                transaction.name == waiting.name for transaction in self.session.transactions.committing.values()
-            )
-        return any(frame.body == waiting.body for frame in self.session.parking.parked)
+    def is_parked(self, parked: Parked) -> bool:
+        if parked.name:
+            return any(transaction.name == parked.name for transaction in self.session.transactions.committing.values())
+        return any(frame.body == parked.body for frame in self.session.parking.parked)
 
     def _subscribe(self, subscription: PeerSubscription) -> None:
         view = subscription.subscriber.view
@@ -194,7 +164,7 @@ class StompPeer(Peer):
             self._ask(receipt, self.facts[start:])
 
         self._write(frames.COMMIT, headers)
-        self._take(_Waiting(taken, b"", transaction.name))
+        self.take(Parked(taken, b"", transaction.name))
 
     def _abort(self, transaction: PeerTransaction) -> None:
         self._write(frames.ABORT, [("transaction", transaction.name)])
@@ -207,11 +177,6 @@ class StompPeer(Peer):
         self.oracle.close(subscription.subscriber, is_lost=False)
         self._ask(receipt)
         self.ended_subscriptions[subscription.key] = (subscription, receipt)
-
-    def toggle_output(self) -> None:
-        """The transport wants no more, or wants more again."""
-        self.is_paused = not self.is_paused
-        self.session.output_written(self.is_paused)
 
     def disconnect(self) -> None:
         self.world.note(f"{self.number} disconnects")
@@ -252,28 +217,16 @@ class StompPeer(Peer):
     # -- octets in
 
     def turn_ended(self) -> None:
-        """Take what was let through a gate in this turn; before that, nothing it led to may be looked at."""
-        waiting = self.parked
-        self.parked = []
         self._group += 1
         self._group_start = len(self.facts)
-        self.oracle.is_unordered = True
-        for one in waiting:
-            self._take(one)
-        self.oracle.is_unordered = False
+        super().turn_ended()
         self._group_start = -1
         self._look_whether_left()
 
-    def flush(self, offset: int, confirmed_offset: int) -> None:
-        if not self.link.is_touched or self.is_lost:
-            return
-        self.link.is_touched = False
-        octets = self.session.end_turn(offset, confirmed_offset)
+    def read_octets(self, octets: bytes) -> None:
         self.decoder.receive_data(octets)
         while (frame := self.decoder.next_frame()) is not None:
             self._read(frame)
-        if octets:
-            self.session.output_written(self.is_paused)
 
     def _read(self, frame: Frame) -> None:
         headers = frame.head.headers
@@ -332,9 +285,6 @@ class StompPeer(Peer):
             if not is_ended and subscription.subscriber.view.kind == TOPIC and subscription.ack_mode == AUTO:
                 return
         raise Violation(f"a MESSAGE for subscription {key}, which has ended")
-
-    def is_stuck(self) -> bool:
-        return not self.link.is_reading
 
     def is_at_rest(self) -> bool:
         return not self.receipts and not self.parked and not self.expected
