@@ -25,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="seed of tests that draw at random; they print the one they used")
     parser.addoption("--minutes", type=float, default=5.0, help="with --long: how long each simulation goes on")
     parser.addoption("--seeds", type=int, default=0, help="with --long: how many seeds each simulation takes instead")
+    parser.addoption("--processes", type=int, default=1, help="with --long: how many of them share the seeds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,6 +74,7 @@ def long_run(pytestconfig: pytest.Config, is_long: bool) -> LongRun:
         random.SystemRandom().randrange(1 << 40) if first is None else int(first),
         int(pytestconfig.getoption("--seeds")),
         float(pytestconfig.getoption("--minutes")),
+        int(pytestconfig.getoption("--processes")),
     )
 
 

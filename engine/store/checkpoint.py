@@ -33,7 +33,8 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
 class CheckpointFile:
     """The open checkpoint file, and what the next slot is to say.
 
-    The slots are written alternately, so that one is always whole.
+    The slots are written alternately, and both are on the disk before either is written without a sync: so one is whole
+    also after a power cut that tears the other one.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class CheckpointFile:
         "_file",
         "_generation",
         "_next_slot",
+        "_are_both_whole",
     )
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -66,6 +68,7 @@ class CheckpointFile:
         self._file: File | None = None
         self._generation = 0
         self._next_slot = 0
+        self._are_both_whole = False
 
     def load(self) -> Checkpoint | None:
         """Open the file, make it if it is missing; return what it says."""
@@ -77,9 +80,19 @@ class CheckpointFile:
         found = unpack_checkpoint(octets, self.path)
         if found is not None:
             self._generation = found.generation
-            in_first_slot = unpack_slot(octets, 0, self.path)
-            self._next_slot = 1 if in_first_slot == found else 0
+            slots = [unpack_slot(octets, start, self.path) for start in (0, layout.CHECKPOINT_SLOT_BYTES)]
+            self._next_slot = 1 if slots[0] == found else 0
+            self._are_both_whole = None not in slots
         return found
+
+    def begin(self) -> None:
+        """Publish the values and make them survive a power cut; in both slots, if there was one that is not whole."""
+        self.publish()
+        self.sync()
+        if not self._are_both_whole:
+            self.publish()
+            self.sync()
+            self._are_both_whole = True
 
     def publish(self, is_clean: bool = False) -> None:
         """Write the values into the older slot; not synced."""

@@ -166,8 +166,7 @@ class FileStore(Store):
         if log.state.number_of(QUEUE, SCHEDULE_QUEUE):
             checkpoint.version = layout.SCHEDULE_VERSION
         # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
-        checkpoint.publish()
-        checkpoint.sync()
+        checkpoint.begin()
         self._lanes: dict[int, Lane] = log.state.lanes
         self._queues = ConsumeQueues(
             queue_files,

@@ -296,9 +296,21 @@ class KeyIndexFiles:
         writer = self._writer
         if writer is not None:
             writer.end = self.end
-            writer.rest(is_sealed=True)
+            try:
+                writer.rest(is_sealed=True)
+            except OSError:
+                self._discard(writer)
+                raise
             writer.close()
             self._writer = None
+
+    def _discard(self, writer: IndexWriter) -> None:
+        """Make a file again: what a failed sync was to write may be gone although the next one succeeds."""
+        writer.close()
+        self._writer = None
+        self.end = writer.begin
+        self._noted = writer.begin - 1
+        self._files.unlink(writer.path)
 
     def _begin_file(self, first: int) -> IndexWriter:
         self._drop_below(first)
@@ -425,6 +437,8 @@ class KeyIndex(TimerTarget):
         self.reason = reason
         self._is_waiting = False
         del self._noted[: bisect_left(self._noted, self._index.end)]
+        # A file that has to be made again begins below: then the log is walked through up to here.
+        self._known_from = max(self._known_from, self._index.end)
         if not self._is_closed and self._index.end < self._durable:
             self._wait()
 

@@ -3,7 +3,7 @@
 What survives a crash, as on ext4 with ordered journalling:
 
 - Octets of a file: those synced with fsync or fdatasync, and of the 512-octet sectors written since then some that
-  the seed chooses, each whole or not at all.
+  the seed chooses, in no order; now and then only the beginning of the one that was being written.
 - A file's length: as of its last sync, or longer or shorter as written since then if the seed says so; what lies
   beyond the surviving sectors is zeros, also preallocated room.
 - Names (made, renamed, removed): those synced with the directory, and of the changes since then, in their order, as
@@ -12,6 +12,8 @@ What survives a crash, as on ext4 with ordered journalling:
 A sync that fails loses what it was to write, as Linux does: the pages count as clean, are still read, and vanish with
 the crash although a later sync succeeds.  So does what the system could not write of its own accord; then the next
 sync says so, once.
+
+A disk may be ``without`` some of the faults in disk_faults.py: that a planted bug is found needs then another one.
 """
 
 from __future__ import annotations
@@ -22,8 +24,18 @@ import random
 from dataclasses import dataclass
 
 from engine.store.files import File, Files, WholeSync
+from tests.support.disk_faults import (
+    CRASH,
+    ERRORS,
+    LOST_WRITE,
+    NO_SPACE,
+    REORDERED_WRITES,
+    SHORT_WRITE,
+    SYNC_ERROR,
+    TORN_SECTOR,
+)
+from tests.support.disk_inode import SECTOR_BYTES, Inode, Tearing
 
-SECTOR_BYTES = 512
 PAGE_BYTES = 4096  # of the system's memory: a process that is killed in a write has written whole ones
 
 
@@ -49,82 +61,6 @@ class Fault:
     skip: int = 0
 
 
-class Inode:
-    """A file apart from its names."""
-
-    def __init__(self) -> None:
-        self.octets = bytearray()
-        self.durable = bytearray()
-        self.dirty: set[int] = set()
-        self.has_lost = False  # the system could not write some of it, and nobody has been told
-        self.is_loss_secret = False  # nor has anybody who syncs the whole file system: both are told, once each
-
-    def write(self, octets: bytes | memoryview, position: int) -> None:
-        if not octets:
-            return
-        end = position + len(octets)
-        if end > len(self.octets):
-            self.octets.extend(bytes(end - len(self.octets)))
-        self.octets[position:end] = octets
-        self.dirty.update(range(position // SECTOR_BYTES, (end + SECTOR_BYTES - 1) // SECTOR_BYTES))
-
-    def resize(self, size: int) -> None:
-        if size < len(self.octets):
-            del self.octets[size:]
-        else:
-            self.octets.extend(bytes(size - len(self.octets)))
-
-    def sync(self) -> None:
-        for sector in self.dirty:
-            self._flush(sector)
-        self.dirty.clear()
-        self._resize_durable(len(self.octets))
-
-    def _flush(self, sector: int) -> None:
-        start = sector * SECTOR_BYTES
-        octets = self.octets[start : start + SECTOR_BYTES]
-        if start + len(octets) > len(self.durable):
-            self._resize_durable(start + len(octets))
-        self.durable[start : start + len(octets)] = octets
-
-    def _resize_durable(self, size: int) -> None:
-        if size < len(self.durable):
-            del self.durable[size:]
-        else:
-            self.durable.extend(bytes(size - len(self.durable)))
-
-    def write_back(self, sector: int) -> None:
-        """Bring one sector to the disk; what reads find does not change."""
-        self._flush(sector)
-        self.dirty.discard(sector)
-
-    def lose(self) -> None:
-        """Take the pages for clean without having written them."""
-        self.dirty.clear()
-        self.has_lost = False
-        self.is_loss_secret = True
-
-    def lose_sector(self, sector: int) -> None:
-        """Take one page for clean without having written it; the next sync tells."""
-        self.dirty.discard(sector)
-        self.has_lost = True
-        self.is_loss_secret = True
-
-    def survivor(self, chance: random.Random) -> Inode:
-        """Return the file after the crash."""
-        if len(self.octets) != len(self.durable) and chance.random() < 0.5:
-            self._resize_durable(len(self.octets))
-        size = len(self.durable)
-        for sector in sorted(self.dirty):
-            if sector * SECTOR_BYTES < size and chance.random() < 0.5:
-                self._flush(sector)
-        self._resize_durable(size)
-        after = Inode()
-        after.octets = bytearray(self.durable)
-        after.durable = bytearray(self.durable)
-        return after
-
-
 @dataclass
 class _Change:
     """One change of a directory: ``inode`` is None for a name that goes; ``old_name`` goes with a rename."""
@@ -132,6 +68,7 @@ class _Change:
     name: str
     inode: Inode | None
     old_name: str = ""
+    number: int = 0
 
 
 class FaultyFile(File):
@@ -153,10 +90,13 @@ class FaultyFile(File):
         try:
             self._enter("pwrite")
         except Crashing:
-            self._inode.write(octets[: self._files.torn_at(position, len(octets))], position)
+            taken = self._files.torn_at(position, len(octets))
+            self._inode.write(octets[:taken], position)
+            self._files.note_order(self._inode, position, bytes(octets[:taken]))
             raise
         taken = self._files.room_for(self._path, len(octets), max(0, position + len(octets) - len(self._inode.octets)))
         self._inode.write(octets[:taken], position)
+        self._files.note_order(self._inode, position, bytes(octets[:taken]))
         return taken
 
     def pread(self, size: int, position: int) -> bytes:
@@ -167,10 +107,12 @@ class FaultyFile(File):
         self._enter("preallocate")
         self._files.room_for(self._path, 0, max(0, size - len(self._inode.octets)))
         self._inode.resize(max(size, len(self._inode.octets)))
+        self._files.note_order(self._inode, len(self._inode.octets), None)
 
     def truncate(self, size: int) -> None:
         self._enter("truncate")
         self._inode.resize(size)
+        self._files.note_order(self._inode, size, None)
 
     def size(self) -> int:
         self._enter("size")
@@ -219,9 +161,13 @@ class FaultyWholeSync(WholeSync):
 
 
 class FaultyFiles(Files):
-    """crash_at: the number of the operation at which the power goes, counted from 1; 0 for never."""
+    """crash_at: the number of the operation at which the power goes, counted from 1; 0 for never.
 
-    def __init__(self, seed: int = 0, crash_at: int = 0) -> None:
+    without: faults of disk_faults.py that this disk does not have.
+    """
+
+    def __init__(self, seed: int = 0, crash_at: int = 0, without: frozenset[str] = frozenset()) -> None:
+        self.without = without
         self._seed = seed
         self._chance = random.Random(seed)
         self.crash_at = crash_at
@@ -236,6 +182,8 @@ class FaultyFiles(Files):
         self._names: dict[str, dict[str, Inode]] = {".": {}}
         self._durable_names: dict[str, dict[str, Inode]] = {".": {}}
         self._changes: list[tuple[str, _Change]] = []  # of names, in order, since their directory was synced
+        self._number = 0  # of the last change of a file or a name
+        self._synced_number = 0  # of the last one before a sync, which on a disk that keeps the order is one of all
 
     # What tests do.
 
@@ -257,9 +205,16 @@ class FaultyFiles(Files):
     def crash(self) -> FaultyFiles:
         """Cut the power; return the disk as the next start finds it."""
         self.is_crashed = True
-        after = type(self)(self._seed + 1)
-        after.pid = self.pid + 1
+        after = self._next()
         kept = self._chance.randint(0, len(self._changes))
+        # With a chance of its own, so that whatever else a seed does stays what it was.
+        tearing = Tearing(random.Random(self._seed), TORN_SECTOR in self.without)
+        is_ordered = REORDERED_WRITES in self.without
+        last = self._chance.randint(self._synced_number, self._number) if is_ordered else 0
+        if LOST_WRITE in self.without:
+            kept, last = len(self._changes), self._number
+        elif is_ordered:
+            kept = sum(change.number <= last for _, change in self._changes)
         names = {directory: dict(entries) for directory, entries in self._durable_names.items()}
         for directory, change in self._changes[:kept]:
             entries = names.setdefault(directory, {})
@@ -273,18 +228,41 @@ class FaultyFiles(Files):
             after._names[directory] = {}
             for name, inode in sorted(names[directory].items()):
                 if id(inode) not in survivors:
-                    survivors[id(inode)] = inode.survivor(self._chance)
+                    if LOST_WRITE in self.without:
+                        survivor = inode.whole()
+                    elif is_ordered:
+                        survivor = inode.as_of(last)
+                    else:
+                        survivor = inode.survivor(self._chance, tearing)
+                    survivors[id(inode)] = survivor
                 after._names[directory][name] = survivors[id(inode)]
         for directory in self._names:
             after._names.setdefault(directory, {})
         after._durable_names = {directory: dict(entries) for directory, entries in after._names.items()}
         return after
 
+    def _next(self) -> FaultyFiles:
+        """Return an empty disk for the next start."""
+        after = type(self)(self._seed + 1)
+        after.without = self.without
+        after.pid = self.pid + 1
+        return after
+
+    def note_order(self, inode: Inode, position: int, octets: bytes | None) -> None:
+        """Take note of a change of a file, if this disk keeps the order of changes."""
+        if REORDERED_WRITES in self.without:
+            self._number += 1
+            inode.ordered.append((self._number, position, octets))
+
     def write_back(self, loss_rate: float = 0.0) -> None:
         """Bring sectors to the disk as the system does of its own accord: in order of path and place, up to a point.
 
         loss_rate: of those that the disk refuses.
         """
+        if REORDERED_WRITES in self.without:
+            return
+        if SYNC_ERROR in self.without:
+            loss_rate = 0.0  # which a sync would tell
         inodes = {id(inode): inode for path in self.paths() if (inode := self._find(path)) is not None}
         sectors = [(inode, sector) for inode in inodes.values() for sector in sorted(inode.dirty)]
         for inode, sector in sectors[: self._chance.randint(0, len(sectors))]:
@@ -304,8 +282,9 @@ class FaultyFiles(Files):
     def killed(self) -> FaultyFiles:
         """Kill the process; return the same disk with all that was written, synced or not."""
         self.is_crashed = True
-        after = type(self)(self._seed + 1)
-        after.pid = self.pid + 1
+        after = self._next()
+        after._number = self._number
+        after._synced_number = self._synced_number
         after._names = self._names
         after._durable_names = self._durable_names
         after._changes = self._changes
@@ -346,22 +325,27 @@ class FaultyFiles(Files):
         if self.is_crashed:
             raise Crashed
         self.operations += 1
-        if self.operations == self.crash_at:
+        if self.operations == self.crash_at and CRASH not in self.without:
             self.is_crashed = True
             raise Crashing
+        may_fail = ERRORS.get(operation, "") not in self.without
         for fault in self.faults:
-            if fault.operation == operation and fault.path in path:
+            is_full = fault.error == errno.ENOSPC and ERRORS.get(operation, "") != SYNC_ERROR
+            is_had = NO_SPACE not in self.without if is_full else may_fail
+            if is_had and fault.operation == operation and fault.path in path:
                 if fault.skip:
                     fault.skip -= 1
                 elif fault.count:
                     fault.count -= 1
                     raise OSError(fault.error, os.strerror(fault.error))
-        can_fail = operation in ("pwrite", "fdatasync", "fsync", "preallocate", "syncfs")
+        can_fail = may_fail and operation in ("pwrite", "fdatasync", "fsync", "preallocate", "syncfs")
         if can_fail and self.error_rate and self._chance.random() < self.error_rate:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def torn_at(self, position: int, size: int) -> int:
         """Return how many octets of the last write have got through: none, all, or those of whole pages."""
+        if SHORT_WRITE in self.without:
+            return self._chance.choice((0, size))
         ends = range((position // PAGE_BYTES + 1) * PAGE_BYTES - position, size, PAGE_BYTES)
         choices: list[int] = [0, size, *ends]
         return self._chance.choice(choices)
@@ -369,6 +353,7 @@ class FaultyFiles(Files):
     def sync_inode(self, inode: Inode) -> None:
         """Make a file durable; to be overridden by disks that lie."""
         inode.sync()
+        self._synced_number = self._number
 
     def sync_everything(self, path: str) -> None:
         """Make all files and names durable.  path: on whose file system; there is but one."""
@@ -389,18 +374,19 @@ class FaultyFiles(Files):
         for directory in list(self._names):
             self._durable_names[directory] = dict(self._names[directory])
         self._changes.clear()
+        self._synced_number = self._number
 
     def room_for(self, path: str, size: int, growth: int) -> int:
         """Return how many octets of a write are taken."""
-        if self.free_bytes >= 0:
+        if self.free_bytes >= 0 and NO_SPACE not in self.without:
             if growth > self.free_bytes:
                 fitting = size - growth + self.free_bytes
-                if fitting <= 0 or not size:
+                if fitting <= 0 or not size or SHORT_WRITE in self.without:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 self.free_bytes = 0
                 return fitting  # the system takes what there is room for, and refuses the next one
             self.free_bytes -= growth
-        if self.short_writes and size > 1:
+        if self.short_writes and size > 1 and SHORT_WRITE not in self.without:
             self.short_writes -= 1
             return self._chance.randint(1, size - 1)
         return size
@@ -423,7 +409,8 @@ class FaultyFiles(Files):
                 self.free_bytes += len(gone.octets)
         else:
             self._names[directory][name] = inode
-        self._changes.append((directory, _Change(name, inode)))
+        self._number += 1
+        self._changes.append((directory, _Change(name, inode, number=self._number)))
 
     # Files.
 
@@ -493,7 +480,8 @@ class FaultyFiles(Files):
         assert directory == old_directory, "the store renames within a directory"
         del self._names[directory][old_name]
         self._names[directory][new_name] = inode
-        self._changes.append((directory, _Change(new_name, inode, old_name)))
+        self._number += 1
+        self._changes.append((directory, _Change(new_name, inode, old_name, self._number)))
 
     def unlink(self, path: str) -> None:
         self.enter("unlink", path)
@@ -505,6 +493,7 @@ class FaultyFiles(Files):
         if path not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         self._durable_names[path] = dict(self._names[path])
+        self._synced_number = self._number
         self._changes = [change for change in self._changes if change[0] != path]
 
     def open_whole(self, path: str) -> WholeSync | None:

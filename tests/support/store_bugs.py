@@ -55,7 +55,7 @@ class TransactionHalfRecovered(Bug):
         ignore_commits(disk)
 
 
-class _FileBug(Bug):
+class FileBug(Bug):
     """Something that a careless store would leave out, or not look at, when it calls the system."""
 
     layer: type[FilesWrapper]
@@ -64,7 +64,7 @@ class _FileBug(Bug):
         return self.layer(disk)
 
 
-class DirectorySyncForgotten(_FileBug):
+class DirectorySyncForgotten(FileBug):
     """Names are never synced."""
 
     class Layer(FilesWrapper):
@@ -74,7 +74,7 @@ class DirectorySyncForgotten(_FileBug):
     layer = Layer
 
 
-class RenamedBeforeSync(_FileBug):
+class RenamedBeforeSync(FileBug):
     """A file that is made under another name is renamed into place before its content is on the disk."""
 
     class Layer(FilesWrapper):
@@ -88,7 +88,7 @@ class RenamedBeforeSync(_FileBug):
     layer = Layer
 
 
-class SyncErrorIgnored(_FileBug):
+class SyncErrorIgnored(FileBug):
     """A sync that failed is taken for one that did not, or is simply called again."""
 
     class Layer(FilesWrapper):
@@ -110,7 +110,7 @@ class SyncErrorIgnored(_FileBug):
     layer = Layer
 
 
-class ShortWriteIgnored(_FileBug):
+class ShortWriteIgnored(FileBug):
     """Of a write that took only a part the rest is never written."""
 
     class Layer(FilesWrapper):
@@ -124,7 +124,7 @@ class ShortWriteIgnored(_FileBug):
     layer = Layer
 
 
-class WriteErrorIgnored(_FileBug):
+class WriteErrorIgnored(FileBug):
     """A write that failed is taken for one that did not."""
 
     class Layer(FilesWrapper):
@@ -140,7 +140,7 @@ class WriteErrorIgnored(_FileBug):
     layer = Layer
 
 
-class ReadErrorIsTheEnd(_FileBug):
+class ReadErrorIsTheEnd(FileBug):
     """What cannot be read is taken for what is not there."""
 
     class Layer(FilesWrapper):

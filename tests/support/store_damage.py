@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from tests.support.faulty_files import FaultyFiles, Inode
+from tests.support.disk_inode import Inode
+from tests.support.faulty_files import FaultyFiles
 
 FAULTS: Final = (
     ("fdatasync", errno.EIO),

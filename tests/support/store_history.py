@@ -16,12 +16,14 @@ import random
 
 from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreCorrupt, StoreError
-from engine.message import PERSISTENT, STOMP, Message
+from engine.message import KEYED, PERSISTENT, STOMP, Message
 from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, DestinationState, Range, Store
 from engine.store.file_store import FileStore
 from engine.store.files import Files
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.store.verify import verify
+from gateway.message_keys import MESSAGE_KEYS
+from tests.support.disk_faults import BIT_FLIP
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.store_damage import Rot, break_disk
 from tests.support.store_model import (
@@ -65,17 +67,25 @@ class Bug:
 class History:
     """One seed's life of a store, over many starts.
 
-    flush: "" for what the seed says.  verifies: each store left behind must also be sound from outside.
+    flush: "" for what the seed says.  without: faults of disk_faults.py that the disk does not have.
+    verifies: each store left behind must also be sound from outside.
     told: what happened, for who reads a failing seed.
     """
 
-    def __init__(self, seed: int, flush: str = "", bug: Bug | None = None, verifies: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int,
+        flush: str = "",
+        bug: Bug | None = None,
+        verifies: bool = True,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
         self.chance = random.Random(seed)
         self.flush = flush = flush or (ASYNC if self.chance.random() < 0.2 else SYNC)
         self.bug = bug or Bug()
         self.verifies = verifies
         self.told: list[str] = []
-        self.files = FaultyFiles(seed)
+        self.files = FaultyFiles(seed, without=without)
         self.clock = ManualClock()
         self.steps: list[Step] = []
         self.confirmed_offset = 0
@@ -85,7 +95,7 @@ class History:
         self.refused_starts = 0
         self.read_failures = 0
         self.rot: Rot | None = None
-        self.is_rotting = self.chance.random() < 0.3
+        self.is_rotting = self.chance.random() < 0.3 and BIT_FLIP not in without
         self.model = Model()
         self.is_open = False
         self.settings = StoreSettings(
@@ -133,11 +143,11 @@ class History:
             self.files.crash_at = 0
             self.bug.disk_found(self.files)
             if self.starts and self.verifies and has_queues and self.rot is None and not self.files.is_faulty():
-                findings = verify(self.files, "data").findings
+                findings = verify(self.files, "data", MESSAGE_KEYS).findings
                 assert findings == [], f"the store is not sound: {findings[0]}"
                 has_queues = self.chance.random() > 0.1
                 if not has_queues:
-                    self._delete_queues()
+                    self._delete_derived()
             self._endanger_start()
             is_faulty = self.files.is_faulty()
             try:
@@ -145,14 +155,14 @@ class History:
                 break
             except Crashed:
                 self.note("power cut during recovery")
-                self._mend_rot()
+                has_queues = self._mend_rot() and has_queues
                 self.files = self.files.crash() if self.chance.random() < 0.6 else self.files.killed()
             except StoreCorrupt as error:
                 if self.rot is None:
                     raise AssertionError("a sound store is taken for a corrupt one") from error
                 self.note(f"refused: {error}")
                 self.refused_starts += 1
-                self._mend_rot()
+                has_queues = self._mend_rot() and has_queues
             except StoreError as error:
                 if not is_faulty:
                     raise AssertionError("a start fails on a disk that works") from error
@@ -160,7 +170,7 @@ class History:
                 self.refused_starts += 1
                 self.files.heal()
                 if self.chance.random() < 0.3:
-                    self._mend_rot()
+                    has_queues = self._mend_rot() and has_queues
                     self.files = self.files.crash() if self.chance.random() < 0.6 else self.files.killed()
         self.files.heal()
         self.files.crash_at = 0
@@ -173,7 +183,8 @@ class History:
 
     def _open(self) -> Store:
         files = self.bug.files(self.files)
-        return self.bug.store(FileStore("data", files, self.workers, self.clock, self.timers, self.settings))
+        store = FileStore("data", files, self.workers, self.clock, self.timers, self.settings, keys=MESSAGE_KEYS)
+        return self.bug.store(store)
 
     def _endanger_start(self) -> None:
         chance = self.chance
@@ -187,16 +198,24 @@ class History:
             self.files.fail("pread", errno.EIO, count=chance.choice((1, 1_000)), skip=skip)
             self.note(f"reads fail after {skip}")
 
-    def _delete_queues(self) -> None:
-        """Consume queues are made from the log: without them a start takes longer, that is all."""
-        for path in self.files.paths(".cq"):
-            self.files.unlink(path)
-        self.note("consume queues deleted")
+    def _delete_derived(self) -> None:
+        """Consume queues and the key index are made from the log: without them a start takes longer, that is all."""
+        for path in self.files.paths():
+            if path.endswith(".cq") or "/index/" in path:
+                self.files.unlink(path)
+        self.note("consume queues and key index deleted")
 
-    def _mend_rot(self) -> None:
-        if self.rot is not None:
-            self.rot.mend(self.files)
-            self.rot = None
+    def _mend_rot(self) -> bool:
+        """Change it back; say whether consume queues are still as the checkpoint says.
+
+        A start that has found an older one in it has cut them to what that says, and was refused then.
+        """
+        rot = self.rot
+        if rot is None:
+            return True
+        rot.mend(self.files)
+        self.rot = None
+        return not rot.path.endswith("/checkpoint")
 
     def crash(self) -> None:
         self.crashes += 1
@@ -417,11 +436,12 @@ class History:
         if self.chance.random() < 0.01:
             body = bytes(20_000)
         priority = self.chance.choice(PRIORITIES)
-        return Message(self._number(name), STOMP, PERSISTENT, priority, 0, 0, 0, b"", name.encode(), body)
+        headers = f"name:{name}\nkeys:all size-{len(body)}\n".encode()
+        return Message(self._number(name), STOMP, PERSISTENT | KEYED, priority, 0, 0, 0, b"", headers, body)
 
     def _append(self, message: Message) -> Operation:
         self.store.append(message)
-        name = message.headers.decode()
+        name = message.headers.decode().partition("\n")[0].removeprefix("name:")
         return Appended(name, message.priority, message.queue_offset, message.body, message.size)
 
     def _end(self, *operations: Operation) -> None:

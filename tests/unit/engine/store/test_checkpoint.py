@@ -84,3 +84,28 @@ def test_a_reopened_file_overwrites_the_older_slot() -> None:
     octets = bytes(files.octets("data/checkpoint"))
     offsets = {layout.CHECKPOINT.unpack_from(octets, slot)[4] for slot in (0, 512)}
     assert offsets == {200, 300}
+
+
+def test_a_torn_slot_leaves_the_other_one_whole_from_the_first_start_on() -> None:
+    for seed in range(1_000):
+        files = FaultyFiles(seed)
+        checkpoint, _ = opened(files)
+        checkpoint.begin()
+        for durable in (100, 200, 300):
+            checkpoint.durable_offset = durable
+            checkpoint.publish()
+        _, found = opened(files.crash())
+        assert found is not None
+
+
+def test_a_slot_that_is_not_whole_is_written_before_the_other_one() -> None:
+    files = FaultyFiles()
+    checkpoint, _ = opened(files)
+    checkpoint.begin()
+    files.octets("data/checkpoint")[512:] = bytes(512)
+    checkpoint, found = opened(files)
+    assert found is not None
+    checkpoint.durable_offset = 100
+    checkpoint.begin()
+    octets = bytes(files.octets("data/checkpoint"))
+    assert [layout.CHECKPOINT.unpack_from(octets, slot)[4] for slot in (0, 512)] == [100, 100]

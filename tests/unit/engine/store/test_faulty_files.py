@@ -6,11 +6,13 @@ import errno
 
 import pytest
 
-from tests.support.faulty_files import SECTOR_BYTES, Crashed, FaultyFiles
+from tests.support.disk_faults import REORDERED_WRITES, TORN_SECTOR
+from tests.support.disk_inode import SECTOR_BYTES
+from tests.support.faulty_files import Crashed, FaultyFiles
 
 
-def prepared(seed: int = 0) -> FaultyFiles:
-    files = FaultyFiles(seed)
+def prepared(seed: int = 0, without: frozenset[str] = frozenset()) -> FaultyFiles:
+    files = FaultyFiles(seed, without=without)
     files.make_directory("data")
     return files
 
@@ -18,7 +20,7 @@ def prepared(seed: int = 0) -> FaultyFiles:
 def test_synced_octets_survive_and_unsynced_sectors_sometimes() -> None:
     kept: set[tuple[bool, ...]] = set()
     for seed in range(40):
-        files = prepared(seed)
+        files = prepared(seed, frozenset((TORN_SECTOR,)))
         file = files.create("data/file")
         file.pwrite(b"a" * 4 * SECTOR_BYTES, 0)
         file.fsync()
@@ -30,6 +32,41 @@ def test_synced_octets_survive_and_unsynced_sectors_sometimes() -> None:
         assert all(len(set(sector)) == 1 for sector in sectors)
         kept.add(tuple(sector[:1] == b"b" for sector in sectors[1:]))
     assert len(kept) == 8
+
+
+def test_one_sector_at_most_is_torn() -> None:
+    torn_counts: set[int] = set()
+    for seed in range(60):
+        files = prepared(seed)
+        file = files.create("data/file")
+        file.pwrite(bytes(8 * SECTOR_BYTES), 0)
+        file.fsync()
+        files.sync_directory("data")
+        file.pwrite(b"b" * 8 * SECTOR_BYTES, 0)
+        octets = files.crash().octets("data/file")
+        sectors = [bytes(octets[at : at + SECTOR_BYTES]) for at in range(0, len(octets), SECTOR_BYTES)]
+        torn = [sector for sector in sectors if len(set(sector)) == 2]
+        assert all(sector == sector.rstrip(b"\0").ljust(SECTOR_BYTES, b"\0") for sector in torn)
+        torn_counts.add(len(torn))
+    assert torn_counts == {0, 1}
+
+
+def test_a_disk_that_keeps_the_order_of_writes() -> None:
+    found: set[tuple[int, ...]] = set()
+    for seed in range(60):
+        files = prepared(seed, frozenset((REORDERED_WRITES,)))
+        first, second = (files.create(f"data/{name}") for name in "ab")
+        files.sync_directory("data")
+        for number in range(3):
+            first.pwrite(b"%d" % (number + 1), number)
+            second.pwrite(b"%d" % (number + 1), number)
+        files.rename("data/a", "data/c")
+        after = files.crash()
+        name = "data/c" if "data/c" in after.paths() else "data/a"
+        sizes = tuple(len(after.octets(path)) for path in (name, "data/b"))
+        assert name == "data/a" or sizes == (3, 3)
+        found.add((*sizes, name == "data/c"))
+    assert found == {(0, 0, 0), (1, 0, 0), (1, 1, 0), (2, 1, 0), (2, 2, 0), (3, 2, 0), (3, 3, 0), (3, 3, 1)}
 
 
 def test_the_same_seed_is_the_same_crash() -> None:

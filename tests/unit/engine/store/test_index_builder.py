@@ -85,6 +85,21 @@ def test_after_a_crash_only_what_was_sealed_is_kept(tmp_path: Path, how: str) ->
     assert (again.bodies, again.scanned_bytes) == (crashed.bodies, 0)
 
 
+@pytest.mark.parametrize("sync", [0, 1], ids=["entries", "header"])
+def test_a_file_whose_sync_has_failed_is_made_again(tmp_path: Path, sync: int) -> None:
+    """The system may take for clean what it could not write: the same file is not believed a second time."""
+    for seed in range(12):
+        home = FileHome(SETTINGS, seed)
+        home.files.fail("fdatasync", errno.EIO, INDEX_DIRECTORY, skip=sync)
+        for _ in range(6):
+            send(home, 10)
+            home.pass_time(1_000)
+        assert home.files.faults[0].count == 0
+        home.crash()
+        found = answer(home, tmp_path / f"{seed}")
+        assert (len(found.bodies), len(set(found.bodies))) == (60, 60)
+
+
 @pytest.mark.parametrize("gone", ["all", "first", "last", "foreign", "cut"])
 @pytest.mark.damages_store("an index file is cut")
 def test_what_is_deleted_or_unsound_is_made_again(tmp_path: Path, gone: str) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from engine.errors import StoreError
 from engine.store import format as layout
-from tests.support.faulty_files import FaultyFiles, Inode
+from tests.support.disk_inode import Inode
+from tests.support.faulty_files import FaultyFiles
 from tests.support.store_history import History
 
 

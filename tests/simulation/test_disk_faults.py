@@ -1,0 +1,39 @@
+"""Each fault that a disk can have is there, and is needed: some planted bug is found with it, and not without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import StoreError
+from tests.support.disk_bugs import PROOFS, Proof
+from tests.support.disk_faults import DISK_FAULTS
+from tests.support.store_history import History
+from tests.support.world_seeds import STORE_SEEDS
+
+SEEDS_WITHOUT = 300  # more than any of the bugs needs where the fault is there
+
+
+def first_found(proof: Proof, without: frozenset[str], seeds: int) -> int:
+    """Return the first seed that fails, 0 if none does."""
+    for seed in range(1, seeds + 1):
+        try:
+            History(seed, bug=proof.bug(), verifies=False, without=without).run()
+        except (AssertionError, LookupError, ValueError, StoreError):
+            return seed
+    return 0
+
+
+def test_there_is_a_proof_of_each_fault() -> None:
+    assert {proof.fault for proof in PROOFS} == DISK_FAULTS
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.fault)
+def test_a_planted_bug_is_found_with_the_fault_only(proof: Proof) -> None:
+    assert first_found(proof, proof.others, STORE_SEEDS) > 0
+    assert first_found(proof, proof.others | {proof.fault}, SEEDS_WITHOUT) == 0
+
+
+@pytest.mark.parametrize("fault", sorted(DISK_FAULTS))
+def test_without_a_fault_the_store_is_as_sound(fault: str) -> None:
+    for seed in range(1, 40):
+        History(seed, without=frozenset((fault,))).run()
