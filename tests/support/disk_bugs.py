@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+from engine.store.files import write_fully
 from tests.support.disk_faults import (
     BIT_FLIP,
     CRASH,
@@ -111,7 +112,7 @@ class CreatedInPlace(FileBug):
             made.fsync()
             self.inner.rename(source, target)
             self.inner.sync_directory(os.path.dirname(target))
-            made.pwrite(octets, 0)
+            write_fully(made, octets, 0)
             made.fsync()
             made.close()
 
