@@ -81,7 +81,8 @@ class Replay:
         self.readings: dict[int, Reading] = {}
         for priority, tail in _tails(broker, source):
             first = tail - 1 if start.place == LAST else tail
-            self.readings[priority] = Reading(priority, max(0, first), tail)
+            # The store answers for priorities only of which something is in the log.
+            self.readings[priority] = Reading(priority, max(0, first, start.entry or 0), tail)
         self.is_sought = start.place in (LAST, NEXT)
         self.is_seeking = False
         self.is_over = False

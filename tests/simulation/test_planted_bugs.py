@@ -18,6 +18,7 @@ from tests.support.world_bugs import (
     NobodyAdmitted,
     OrderForgotten,
     ReceiptBeforeSync,
+    ReplayBeginsLate,
     SelectorIgnored,
     SettlementLost,
     WindowOffByOne,
@@ -50,6 +51,7 @@ def first_found(make_bug: type[Bug], kind: str, compares_store: bool) -> str:
         (NobodyAdmitted, "which has room|addresses that are full"),
         (CrcUnchecked, ""),
         (CommitIgnored, "no state that the store was in"),
+        (ReplayBeginsLate, "and leaves out|not drained"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
@@ -66,6 +68,7 @@ def test_planted_bug_is_found(make_bug: type[Bug], says: str, kind: str) -> None
         (SettlementLost, "no state that the store was in"),
         (WindowOffByOne, "exceeds a window"),
         (NobodyAdmitted, "which has room|addresses that are full"),
+        (ReplayBeginsLate, "and leaves out|not drained"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

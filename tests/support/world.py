@@ -32,8 +32,9 @@ from engine.store.verify import verify
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_amqp import AmqpPeer
 from tests.support.world_bodies import Violation
-from tests.support.world_clients import BrokerPeer, Peer, durable_name
-from tests.support.world_oracle import ACKED, Fact, Oracle
+from tests.support.world_broker_peer import BrokerPeer
+from tests.support.world_clients import Peer, durable_name
+from tests.support.world_oracle import ACKED, Oracle
 from tests.support.world_profile import (
     ALONE,
     COLOURS,
@@ -45,9 +46,11 @@ from tests.support.world_profile import (
     Profile,
     profile_for,
 )
+from tests.support.world_replays import KeptLog, LogBook, Replay, draw_replay
 from tests.support.world_stomp import StompPeer
 from tests.support.world_store import Image, RecordingStore, census
 from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
+from tests.support.world_views import Fact
 
 DATA: Final = "data"
 DRAIN_ROUNDS: Final = 4_000
@@ -110,6 +113,8 @@ class World:
         self.addresses = AddressMatcher(self.profile.addresses())
         self.oracle = Oracle(self.addresses, frozenset((TOPIC_DEAD_LETTERS,)), not self.profile.is_stomp)
         self.disk = FaultyFiles(seed)
+        self.has_replays = self.profile.has_replays and compares_store  # which says what a stop has taken
+        self.book = LogBook()
         self.destinations: list[tuple[int, str]] = [
             (QUEUE, name) for name in self.chance.sample(QUEUES, self.chance.randint(1, 4))
         ]
@@ -217,6 +222,21 @@ class World:
             peer = BrokerPeer(self, number)
         self.peers.append(peer)
         return peer
+
+    def new_replay(self, kind: int, name: str, may_be_refused: bool) -> Replay:
+        """Return a replay of a queue or topic, from where the seed says."""
+        destinations = self.broker.destinations
+        number = (destinations.queue(name) if kind == QUEUE else destinations.topic(name)).destination_id
+        return draw_replay(
+            self.chance,
+            self.book.of(number),
+            self.book.tails(number),
+            self.broker.id_prefixes()[0],
+            self.clock.wall_ms(),
+            KeptLog(lambda store=self._file_store: store._log.segments),  # type: ignore[misc]
+            self.oracle.has_expired,
+            may_be_refused,
+        )
 
     def add_durable_peer(self) -> Peer:
         """Return one that can share durable subscriptions."""
@@ -444,7 +464,7 @@ class World:
         self.disk.crash_at = 0
         if self._recorder is not None and self.compares_store:
             self._compare(self._recorder, image)
-        self._recorder = RecordingStore(self._opened, image)
+        self._recorder = RecordingStore(self._opened, image, self.book)
         self.store: Store = self._recorder
         self._least_unit = 0
         self._durable_seen = 0
@@ -489,6 +509,7 @@ class World:
                 f"what a restart has found is no state that the store was in after {self._least_unit} of "
                 f"{len(recorder.units)} units or later:\n  {recorder.describe_difference(image, self._least_unit)}"
             )
+        self.book.cut(cut_at)
         self.note(f"found {cut_at} of {len(recorder.units)} units, {self._least_unit} had to be")
 
     def _lazy_end(self) -> None:
@@ -546,6 +567,8 @@ class World:
                 if f"topic {topic}" not in drainers:
                     peer = drainers[f"topic {topic}"] = self.add_durable_peer()
                     peer.subscribe(SUBSCRIPTION, topic, INDIVIDUAL, self.chance.choice((1, 7, 1000)))
+            if self.has_replays:
+                self._replay_all(drainers)
             for peer in drainers.values():
                 peer.take_all()
             self.end_turn()
@@ -580,6 +603,19 @@ class World:
         self.end_turn()
         self.workers.drain()
         self.end_turn()
+
+    def _replay_all(self, drainers: dict[str, Peer]) -> None:
+        """Read each destination again; who is refused, because what he asks for is gone, tries another start."""
+        for kind, name in self.destinations:
+            key = f"replay {kind} {name}"
+            if key not in drainers or not drainers[key].subscriptions:
+                peer = drainers.get(key) or self.add_peer()
+                drainers[key] = peer
+                peer.replay(kind, name, INDIVIDUAL, self.chance.choice((1, 7, 1000)))
+
+    def _are_replays_done(self) -> bool:
+        replays = [one.subscriber.replay for peer in self.peers for one in peer.subscriptions.values()]
+        return all(replay is None or replay.is_done() for replay in replays)
 
     def _drain_selected(self) -> None:
         """What nobody takes must not keep from a consumer what its selector matches."""
@@ -623,6 +659,7 @@ class World:
             not any(queue.depth for queue in broker.destinations.all_queues())
             and self.store.is_accepting()
             and not broker.has_unsynced()
+            and self._are_replays_done()
             and not broker.store_events.page_fault()  # it is asked for again
             and all(peer.is_at_rest() for peer in self.peers)
         )
@@ -653,6 +690,7 @@ class World:
         for what, count in (
             ("octets of memory", broker.memory.used_bytes),
             ("connections", len(broker.clients)),
+            ("replays", len(broker.replays.replays) + len(broker.replays.followers)),
             ("parked connections", len(broker.flow.parked)),
             ("awaiting connections", len(broker.store_events.awaiting)),
             ("delayed deliveries", len(broker.redelivery.waiting)),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.consumer import INDIVIDUAL
 from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
+from engine.options import ReplayStart
 from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.composite_codec import encode_composite
 from protocols.amqp.v1_0.connection import AmqpConnection
@@ -23,12 +24,12 @@ from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.states import Accepted, Declared, Modified, Rejected, Released, State, TransactionalState
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import decode, encode
-from protocols.amqp.v1_0.values import Described, Symbol, UByte, UInt, ULong
+from protocols.amqp.v1_0.values import Described, Symbol, Timestamp, UByte, UInt, ULong
 from tests.support.amqp_gateway import NoUsers
 from tests.support.world_bodies import Violation, data_section, read_body
 from tests.support.world_clients import Held, PeerSubscription, PeerTransaction, durable_name
 from tests.support.world_link import Parked, SocketPeer
-from tests.support.world_oracle import Committed, CreditSubscriber, Fact, Place, Sent, Subscriber
+from tests.support.world_views import Committed, CreditSubscriber, Fact, Place, Sent, Subscriber
 
 if TYPE_CHECKING:
     from tests.support.world import World
@@ -81,6 +82,8 @@ class _Receiver:
 
 class AmqpPeer(SocketPeer):
     """One session on a connection."""
+
+    is_credited = True
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
@@ -200,6 +203,9 @@ class AmqpPeer(SocketPeer):
         self.receivers[handle] = receiver
         name = subscription.key
         source = Source(view.name, capabilities=[_capability(view.kind)])
+        replay = subscription.subscriber.replay
+        if replay is not None:
+            source.filter = {Symbol("from"): _filter(replay.start)}
         if view.kind == SUBSCRIPTION:
             name = f"{durable_name(view.name)}|{handle}"
             sharing: list[str] = [Symbol(one) for one in ("topic", "shared", "global")]
@@ -395,6 +401,15 @@ class AmqpPeer(SocketPeer):
 
     def is_at_rest(self) -> bool:
         return not self.asked and not self.settling and not self.parked
+
+
+def _filter(start: ReplayStart) -> Described:
+    """Return what says where a replay begins."""
+    if start.time_ms is not None:
+        return Described(Symbol("penstock:from-time"), Timestamp(start.time_ms))
+    if start.entry is not None:
+        return Described(Symbol("rabbitmq:stream-offset-spec"), ULong(start.entry))
+    return Described(Symbol("penstock:from-offset"), start.place)
 
 
 def _capability(kind: int) -> str:

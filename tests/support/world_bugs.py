@@ -45,6 +45,17 @@ class SettlementLost(Bug):
         return self.Wrapper(store)
 
 
+class ReplayBeginsLate(Bug):
+    """A replay begins one entry, one octet or one millisecond behind what it was asked for."""
+
+    class Wrapper(StoreWrapper):
+        def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+            super().seek(destination_id, what, value + 1, reader)
+
+    def store(self, store: Store) -> Store:
+        return self.Wrapper(store)
+
+
 class CountForgotten(Bug):
     """Recovery forgets how often messages have failed."""
 

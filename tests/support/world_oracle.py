@@ -7,15 +7,24 @@ words (design.md sections 4 and 5), none of the engine's code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from config.matching import AddressMatcher
-from config.policies import AddressSettings
 from engine.consumer import AUTO, CLIENT
-from engine.destination import QUEUE, SUBSCRIPTION, TOPIC, uri
+from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from tests.support.world_bodies import Violation
+from tests.support.world_replays import Replay
 from tests.support.world_store import Image, Waiting
+from tests.support.world_views import (
+    Committed,
+    CreditSubscriber,
+    Fact,
+    OpenTransaction,
+    Place,
+    Sent,
+    Subscriber,
+    View,
+)
 
 # Why a message is no longer on a queue.
 ACKED: Final = "acknowledged"
@@ -25,142 +34,6 @@ EXPIRED: Final = "expired"
 LOST: Final = "lost, unconfirmed, in a stop"
 
 ROLLED_BACK: Final = "redeliver at once"
-
-
-@dataclass(slots=True)
-class Sent:
-    """One message as its producer made it.  expires_ms: wall clock, 0 for never."""
-
-    uid: int
-    producer: int
-    kind: int
-    name: str
-    is_persistent: bool
-    priority: int
-    expires_ms: int
-    order: int = 0
-    is_accepted: bool = False
-    colour: str = ""
-    group: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """A message on a queue.  holder: who has it unsettled; is_held: settled in a transaction still open."""
-
-    uid: int
-    failed: int = 0
-    due_ms: int = 0
-    is_seen: bool = False
-    holder: Subscriber | None = None
-    tag: int = 0
-    is_held: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class View:
-    """A queue, or the queue of one topic subscription; a durable one's has the topic's name.
-
-    is_loose: a queue that topics dead-letter to: one message may be there several times, so little is checked.
-    """
-
-    kind: int
-    name: str
-    settings: AddressSettings
-    is_loose: bool = False
-    places: dict[int, Place] = field(default_factory=dict)
-    gone: dict[int, str] = field(default_factory=dict)
-    delivered_first: set[int] = field(default_factory=set)
-    last_order: dict[tuple[int, int, str], int] = field(default_factory=dict)
-
-    def uri(self) -> str:
-        return f"the durable subscription to {self.name}" if self.kind == SUBSCRIPTION else uri(self.kind, self.name)
-
-
-@dataclass(slots=True, eq=False)
-class Subscriber:
-    """A subscription as the client knows it.
-
-    ledger: what it has not settled for good, by tag, in order.  colours: what its selector matches, () for everything.
-    """
-
-    view: View
-    ack_mode: int
-    prefetch: int
-    ledger: dict[int, Place] = field(default_factory=dict)
-    next_tag: int = 1
-    furthest_tag: int = 0
-    in_flight: int = 0
-    is_full: bool = False
-    is_open: bool = True
-    last_order: dict[tuple[int, int, str], int] = field(default_factory=dict)
-    colours: tuple[str, ...] = ()
-
-    def limit(self) -> int:
-        return max(1, self.prefetch)
-
-    def resume_at(self) -> int:
-        return self.limit() // 2 if self.view.settings.prefetch.top_up == "half" else self.limit() - 1
-
-    def take(self) -> None:
-        self.in_flight += 1
-        self.is_full = self.is_full or self.in_flight >= self.limit()
-
-    def give_back(self) -> None:
-        self.in_flight -= 1
-        self.is_full = self.is_full and self.in_flight > self.resume_at()
-
-    def retake(self) -> None:
-        """What had been given back inside a transaction counts again."""
-        self.take()
-
-
-@dataclass(slots=True, eq=False)
-class CreditSubscriber(Subscriber):
-    """A subscription to which the client itself grants credit: settling a message makes room for none."""
-
-    credit: int = 0
-
-    def limit(self) -> int:
-        return self.in_flight + self.credit
-
-    def take(self) -> None:
-        self.in_flight += 1
-        self.credit -= 1
-
-    def give_back(self) -> None:
-        self.in_flight -= 1
-
-    def retake(self) -> None:
-        self.in_flight += 1
-
-
-@dataclass(slots=True, eq=False)
-class OpenTransaction:
-    sends: list[Sent] = field(default_factory=list)
-    accepted: list[Place] = field(default_factory=list)
-    refused: list[Place] = field(default_factory=list)
-    views: dict[int, View] = field(default_factory=dict)  # id(place) -> its queue
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something that a confirmation may have promised.  what: "sent", "settled", "failed", "opened"."""
-
-    what: str
-    kind: int
-    name: str
-    uid: int
-    count: int = 0
-
-
-@dataclass(slots=True)
-class Committed:
-    """A transaction that was committed and not confirmed yet: a stop takes all of it or nothing."""
-
-    sent: list[Fact]
-    settled: list[Fact]
-    is_confirmed: bool = False
 
 
 class Oracle:
@@ -237,6 +110,42 @@ class Oracle:
         subscriber = make(View(TOPIC, name, self.addresses.settings_for(TOPIC, name)), ack_mode, prefetch)
         self.subscribers.setdefault(name, []).append(subscriber)
         return subscriber
+
+    def replay(
+        self, kind: int, name: str, ack_mode: int, prefetch: int, replay: Replay, is_credited: bool
+    ) -> Subscriber:
+        """Return who reads a queue or topic again."""
+        make = CreditSubscriber if is_credited else Subscriber
+        subscriber = make(View(kind, name, self.addresses.settings_for(kind, name)), ack_mode, prefetch)
+        subscriber.replay = replay
+        return subscriber
+
+    def show(self, subscriber: Subscriber, uid: int, is_redelivered: bool, count: int) -> Place:
+        """A replay has been handed a message."""
+        view = subscriber.view
+        what = f"message {uid} of {view.uri()}, in a replay,"
+        self.delivered_count += 1
+        sent = self.messages.get(uid)
+        if not subscriber.is_open or sent is None or (sent.kind, sent.name) != (view.kind, view.name):
+            raise Violation(f"{what} is for somebody else")
+        if is_redelivered or count != 1:
+            raise Violation(f"{what} says redelivered {is_redelivered} and count {count}")
+        if self.may_have_expired(sent):
+            raise Violation(f"{what} has expired")
+        assert subscriber.replay is not None, "only replays are shown what others were sent"
+        subscriber.replay.shown(uid, sent.kind == TOPIC and not self.is_logged(sent))
+        place = Place(uid)
+        if subscriber.ack_mode != AUTO:
+            self._hand_over(subscriber, place, what)
+        return place
+
+    def has_expired(self, uid: int) -> bool:
+        return self.may_have_expired(self.messages[uid])
+
+    def looked_at(self, places: list[Place]) -> None:
+        """A replay has acknowledged these, which settles nothing."""
+        for place in places:
+            self._leave(place)
 
     def delete_durable(self, name: str) -> None:
         """The durable subscription to a topic has ended; nothing that was said of it holds any more."""
@@ -361,6 +270,8 @@ class Oracle:
         """A subscription ends; transactions that end with its connection have been aborted before."""
         view = subscriber.view
         subscriber.is_open = False
+        if subscriber.replay is not None:
+            return
         if view.kind == TOPIC:
             self.subscribers[view.name].remove(subscriber)
             view.places.clear()

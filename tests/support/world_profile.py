@@ -55,6 +55,7 @@ class Profile:
     """What kind of run a seed makes.  Shares are probabilities a step.
 
     special: queues that are there in any case.  has_amqp: half of the clients speak AMQP; only with STOMP.
+    has_replays: clients read queues and topics again.
     all_messages: how many all addresses together may hold, of those that BLOCK.
     has_durable: topics have durable subscriptions, which all clients share that know how to.
     """
@@ -79,6 +80,7 @@ class Profile:
     full_bytes: int = -1
     has_durable: bool = False
     all_messages: int = -1
+    has_replays: bool = False
 
     def addresses(self) -> tuple[AddressEntry, ...]:
         """Return the policies; with limits, each address blocks its producers beyond them."""
@@ -117,4 +119,5 @@ def profile_for(seed: int, is_stomp: bool, has_amqp: bool = False) -> Profile:
         window_bytes=chance.choice((-1, -1, -1, 0, 700, 3_000)),
         has_durable=chance.random() < 0.6 and (has_amqp or not is_stomp),
         all_messages=chance.choice((-1, -1, -1, -1, 40)),
+        has_replays=chance.random() < 0.4,
     )

@@ -22,7 +22,8 @@ from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.world_bodies import Violation, read_body
 from tests.support.world_clients import Held, PeerSubscription, PeerTransaction, Receipt
 from tests.support.world_link import Parked, SocketPeer
-from tests.support.world_oracle import Fact, Place, Sent
+from tests.support.world_replays import stomp_headers
+from tests.support.world_views import Fact, Place, Sent
 
 if TYPE_CHECKING:
     from tests.support.world import World
@@ -118,6 +119,8 @@ class StompPeer(SocketPeer):
         headers = [("destination", prefix + view.name), ("id", subscription.key)]
         headers += [("ack", ACK_NAMES[subscription.ack_mode])]
         headers += [("activemq.prefetchSize", str(subscription.subscriber.prefetch))]
+        if subscription.subscriber.replay is not None:
+            headers += stomp_headers(subscription.subscriber.replay.start)
         receipt = self._receipt(headers, f"subscribe {subscription.key}", self.chance.random() < 0.5)
         subscription.handle = receipt
         self._write(frames.SUBSCRIBE, headers)

@@ -13,6 +13,7 @@ from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.message import Message
 from engine.ports import DestinationState, EntryColumns, Range, Store, StoreListener
 from tests.support.world_bodies import Violation, uid_of
+from tests.support.world_replays import LogBook
 from tests.support.world_time import VirtualWorkers
 
 PAGE_COUNT = 1_000
@@ -265,15 +266,16 @@ class Unit:
 
 
 class RecordingStore(StoreWrapper):
-    """Notes what the engine tells the store; ``base``: what recovery had found.
+    """Notes what the engine tells the store; ``base``: what recovery had found; ``book``: is told of each message.
 
     sent_in, settled_in, failed_in: (destination, uid, delivery count) -> number of the unit with that operation.
     opened_in: the same of a durable subscription's opening, uid 0.
     """
 
-    def __init__(self, inner: Store, base: Image) -> None:
+    def __init__(self, inner: Store, base: Image, book: LogBook) -> None:
         super().__init__(inner)
         self.base = base
+        self.book = book
         self.units: list[Unit] = []
         self.sent_in: dict[tuple[int, int, int], int] = {}
         self.settled_in: dict[tuple[int, int, int], int] = {}
@@ -332,6 +334,7 @@ class RecordingStore(StoreWrapper):
         place = (message.destination_id, message.priority, message.queue_offset)
         self._uids[place] = uid
         self.sent_in[message.destination_id, uid, 0] = len(self.units)
+        self.book.appended(message, uid, len(self.units))
         self._note(Appended(*place, uid, message.log_offset))
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:

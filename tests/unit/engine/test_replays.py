@@ -89,6 +89,16 @@ def test_a_replay_that_begins_beyond_the_end_waits_for_its_entry() -> None:
     assert topic_client.bodies() == [b"c", b"d"]
 
 
+def test_an_offset_counts_in_a_priority_too_that_had_nothing_in_the_log() -> None:
+    world = EngineWorld()
+    _settled_queue(world)
+    world.send(b"in memory only", priority=2, persistent=False)
+    client, _ = _replay(world, ReplayStart(entry=2))
+    assert client.bodies() == [b"2", b"3"]
+    world.send(b"0", b"1", b"2", priority=2)
+    assert client.bodies() == [b"2"]
+
+
 def test_from_a_time_and_from_an_id() -> None:
     world = EngineWorld()
     topic = world.broker.destinations.topic("t")
