@@ -16,4 +16,4 @@ def number_in(asked: Mapping[str, str], name: str, default: int) -> int:
         return default
     if text.isascii() and text.isdigit() and len(text) < 20:
         return int(text)
-    raise WrongQuestion(f"{name} is {text[:80]!r}; allowed is a whole number")
+    raise WrongQuestion(f"{name} is {text[:80]!r}; allowed is a whole number from 0 on")

@@ -57,6 +57,8 @@ def question_of(asked: Mapping[str, str]) -> Question:
         number_in(asked, "before", NO_END),
         limit,
     )
+    _check_order(asked, "from", bounds.from_ms, "to", bounds.to_ms)
+    _check_order(asked, "from-offset", bounds.from_entry, "to-offset", bounds.to_entry)
     return Question(asked.get("id", ""), asked.get("key", ""), asked.get("destination", ""), bounds, body == "true")
 
 
@@ -126,6 +128,11 @@ def _text(octets: bytes) -> str | None:
 
 def _base64(octets: bytes) -> str:
     return base64.b64encode(octets).decode("ascii")
+
+
+def _check_order(asked: Mapping[str, str], low_name: str, low: int, high_name: str, high: int) -> None:
+    if low > high:
+        raise WrongQuestion(f"{low_name} is {asked[low_name]!r}, which is after {high_name}, {asked.get(high_name)!r}")
 
 
 def _time_ms(asked: Mapping[str, str], name: str, default: int) -> int:

@@ -30,6 +30,7 @@ LIMIT_MAX: Final = 10_000
 ENTRIES_AT_ONCE: Final = 256
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 STORE_TIME_AT: Final = 32  # in an entry
+WILDCARDS: Final = frozenset("*>#")
 NO_END: Final = 1 << 63
 
 
@@ -219,7 +220,10 @@ class StoreQuery:
             if (info.name == name and uri(info.kind, "") == f"{kind}://" if separator else info.name == destination)
         ]
         if not found:
-            raise UnknownDestination(f"no destination {destination[:200]!r} has been sent a message that is still here")
+            hint = "" if WILDCARDS.isdisjoint(destination) else "; a pattern is not taken here"
+            raise UnknownDestination(
+                f"no destination {destination[:200]!r} has been sent a message that is still here{hint}"
+            )
         return sorted(found)
 
     # Records.

@@ -105,7 +105,23 @@ def test_query_times(cli: Cli, time: str, expected: int) -> None:
         (["--id", "ID:other-3"], exit_codes.FAILED, "is not of this store"),
         (["--destination", "nobody"], exit_codes.FAILED, "no destination 'nobody'"),
         ([], exit_codes.USAGE, "asked for is nothing"),
-        (["--key", "a", "--limit", "many"], exit_codes.USAGE, "limit is 'many'; allowed is a whole number"),
+        (["--key", "a", "--limit", "many"], exit_codes.USAGE, "limit is 'many'; allowed is a whole number from 0 on"),
+        (
+            ["--destination", "ord.*"],
+            exit_codes.FAILED,
+            "no destination 'ord.*' has been sent a message that is still ",
+        ),
+        (["--destination", "o.>"], exit_codes.FAILED, "; a pattern is not taken here"),
+        (
+            ["--key", "a", "--from", "2026-02-01", "--to", "5"],
+            exit_codes.USAGE,
+            "from is '2026-02-01', which is after to",
+        ),
+        (
+            ["--key", "a", "--from-offset", "6", "--to-offset", "5"],
+            exit_codes.USAGE,
+            "is '6', which is after to-offset",
+        ),
     ],
 )
 def test_query_says_what_is_wrong(cli: Cli, words: list[str], code: int, expected: str) -> None:
