@@ -17,7 +17,7 @@ class SnapshotDraft:
 
     def __init__(self, state: StoreState) -> None:
         self._state = state
-        self._told: dict[int, str] = {}
+        self._told: dict[int, bytes] = {}
         state.touched.clear()
         state.touched.extend(state.destinations)
 
