@@ -2,8 +2,9 @@
 
 Segments go whole and from the oldest on, so that one message that nobody takes would keep everything behind it.  Past
 its retention a segment is therefore replaced by a sparse one of the same name that holds what is still needed; what
-stays keeps its log offset.  Workers do it, some octets at a time, and nobody waits for it: a stop at any moment leaves
-either file, and either will do.
+stays keeps its log offset.  What continues a segment after a failed sync becomes a part of its sparse form, and so do
+the empty sparse ones behind it, lest there be more and more of them.  Workers do it, some octets at a time, and nobody
+waits for it: a stop at any moment leaves either file, and either will do.
 """
 
 from __future__ import annotations
@@ -12,58 +13,48 @@ from typing import Final
 
 from engine.destination import TOPIC
 from engine.errors import StoreError
-from engine.ports import FILE_LANE, READ_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.ports import FILE_LANE, Job
 from engine.store import format as layout
-from engine.store.backlog_sizes import BacklogSizes, MeasureJob, SizesTarget
-from engine.store.checkpoint import CheckpointFile
-from engine.store.commit_log import CommitLog
 from engine.store.files import Files, describe
-from engine.store.group_commit import GroupCommit
-from engine.store.looking import LookJob, LookTarget
-from engine.store.open_files import ForgetJob, OpenFiles
-from engine.store.retention_rules import PAST, RetentionRules
+from engine.store.looking import LookJob
+from engine.store.making_space import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
+from engine.store.retention_rules import PAST
 from engine.store.segment import Segment, records_limit
 from engine.store.settings import StoreSettings
 from engine.store.state import Destination, Lane, StoreState
 from engine.store.thinning import Choice, Kept, Thinning
 
 STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn between
-LANES_AT_ONCE: Final = 512  # queues looked at in one turn of the engine
 DURABLE_WAIT_MS: Final = 50
 SECOND_MS: Final = 1_000
+FOLDED_MAX_BYTES: Final = (
+    4 << 20
+)  # of records in a sparse segment that takes in empty ones: each time it is written anew
 
 PASS: Final = 0
 GO_ON: Final = 1
 
 
-class Compaction(TimerTarget, LookTarget, SizesTarget):
+class Compaction(SpaceMaker):
     """Goes through the segments from the oldest on, at an interval, one at a time.
 
-    reason: why the disk refused the last attempt, "" if it did not; space is then not freed, nothing else suffers.
     saved_bytes: by how much files have become smaller since the start.
+    left_over: files of segments that are a part of others, which the disk would not let go of yet.
     _after: base of the segment that was looked at last.  _closed_ms: when segments ended, by base, where it is known.
     _tried: live messages of segments that were not worth it or are damaged; until half of them are settled it is not
-    tried again.
+    tried again.  _unfoldable: bases of those that could not take in what is behind them.
+    _group: what the look is at, to become one segment.
     """
 
     __slots__ = (
-        "reason",
         "saved_bytes",
-        "_log",
-        "_commit",
-        "_checkpoint",
-        "_open_files",
-        "_files",
-        "_workers",
-        "_timers",
-        "_clock",
+        "left_over",
         "_settings",
-        "_store_id",
-        "_rules",
-        "_sizes",
         "_after",
         "_closed_ms",
         "_tried",
+        "_unfoldable",
+        "_group",
         "_kept_from",
         "_kept_from_base",
         "_look",
@@ -72,41 +63,18 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
         "_live_count",
         "_thinning",
         "_agreed_offset",
-        "_is_closed",
     )
 
-    def __init__(
-        self,
-        log: CommitLog,
-        commit: GroupCommit,
-        checkpoint: CheckpointFile,
-        open_files: OpenFiles,
-        files: Files,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        settings: StoreSettings,
-        store_id: str,
-        rules: RetentionRules,
-        sizes: BacklogSizes,
-    ) -> None:
-        self.reason = ""
+    def __init__(self, parts: StoreParts, settings: StoreSettings) -> None:
+        super().__init__(parts)
         self.saved_bytes = 0
-        self._rules = rules
-        self._sizes = sizes
-        self._log = log
-        self._commit = commit
-        self._checkpoint = checkpoint
-        self._open_files = open_files
-        self._files = files
-        self._workers = workers
-        self._timers = timers
-        self._clock = clock
+        self.left_over: list[str] = []
         self._settings = settings
-        self._store_id = store_id
         self._after = -1
         self._closed_ms: dict[int, int] = {}
         self._tried: dict[int, int] = {}
+        self._unfoldable: set[int] = set()
+        self._group: list[Segment] = []
         self._kept_from: dict[int, int] = {}
         self._kept_from_base = -1
         self._look: LookJob | None = None
@@ -115,18 +83,17 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
         self._live_count = 0
         self._thinning: Thinning | None = None
         self._agreed_offset = 0
-        self._is_closed = False
         if settings.compaction_live_percent:
             self._call_later(settings.compaction_interval_ms, PASS)
-
-    def _call_later(self, wait_ms: int, key: int) -> None:
-        self._timers.call_at(self._clock.monotonic_ms() + wait_ms, self, key)
 
     def timer_fired(self, key: int) -> None:
         if self._is_closed:
             return
         if key == PASS:
             self._after = -1
+            if self.left_over:
+                self._workers.submit(RemoveJob(self, self._files, self.left_over), FILE_LANE)
+                self.left_over = []
             self._forget_gone()
             self._next()
         elif self._thinning is not None:
@@ -139,6 +106,7 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
         for known in (self._closed_ms, self._tried):
             for base in [base for base in known if base < first]:
                 del known[base]
+        self._unfoldable = {base for base in self._unfoldable if base >= first}
 
     # Which segment.
 
@@ -148,46 +116,53 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
         for place, segment in enumerate(segments):
             if segment.base <= self._after:
                 continue
-            following = self._following(place)
-            if following is None:
+            end = self._next_snapshot(place + 1)
+            if end == NONE:
                 break
             self._after = segment.base
-            if self._is_candidate(place):
-                self._look = LookJob(
-                    self, self._files, segment, following, segments[0], self._kept_from_base, True, "", ""
-                )
-                self._workers.submit(self._look, FILE_LANE)
-                return
+            if not self._is_candidate(segments[place:end]):
+                end = self._end_of_empty(place, end)
+                if end - place == 1:
+                    continue
+            self._group = segments[place:end]
+            self._look = LookJob(
+                self, self._files, segment, segments[end], segments[0], self._kept_from_base, True, "", ""
+            )
+            self._workers.submit(self._look, FILE_LANE)
+            return
         self._call_later(self._settings.compaction_interval_ms, PASS)
 
-    def _following(self, place: int) -> Segment | None:
-        """Return the segment whose snapshot tells how things were when the one at ``place`` ended.
-
-        None where recovery may start before it: from there on everything stays as it is.
-        """
-        for segment in self._log.segments[place + 1 :]:
-            if segment.base > self._checkpoint.consume_queue_offset:
-                return None
-            if segment.opens_with_snapshot():
-                return segment
-        return None
-
-    def _is_candidate(self, place: int) -> bool:
-        segments = self._log.segments
-        segment = segments[place]
-        # Files of failed syncs, and what they continue, stay: such are few.
-        is_continued = place + 1 < len(segments) and segments[place + 1].is_continuation
-        if not segment.opens_with_snapshot() or is_continued or segment.file is not None:
+    def _is_candidate(self, group: list[Segment]) -> bool:
+        segment = group[0]
+        if not segment.opens_with_snapshot() or any(each.file is not None for each in group):
             return False
         if segment.is_sparse and not segment.message_count:
             return False
         closed_ms = self._closed_ms.get(segment.base)
         return closed_ms is None or self._is_past(segment, closed_ms)
 
+    def _end_of_empty(self, place: int, end: int) -> int:
+        """Return the place behind what the sparse segment at ``place`` may take in: others without a message.
+
+        end: behind those that were never used.
+        """
+        segments = self._log.segments
+        segment = segments[place]
+        if not segment.is_sparse or segment.base in self._unfoldable:
+            return place + 1
+        kept_bytes = segment.kept_bytes
+        while (following := self._next_snapshot(end + 1)) != NONE:
+            empty = segments[end]
+            kept_bytes += empty.kept_bytes
+            if not empty.is_sparse or empty.message_count or kept_bytes > FOLDED_MAX_BYTES:
+                break
+            end = following
+        return end
+
     def _is_past(self, segment: Segment, closed_ms: int) -> bool:
         """Return whether retention may be past in a segment that ended at ``closed_ms``."""
         age_ms = self._clock.wall_ms() - closed_ms
-        return age_ms >= self._settings.compaction_min_age_ms and self._rules.may_be_past(segment.base, closed_ms)
+        return age_ms >= self._settings.compaction_min_age_ms and self.rules.may_be_past(segment.base, closed_ms)
 
     def looked(self, look: LookJob) -> None:
         """Take what the snapshots around a segment say."""
@@ -206,9 +181,9 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
             return
         self._choice = Choice(self._kept_from, look.topics)
         self._lanes_done = self._live_count = 0
-        lanes = self._rules.sized_lanes(look, 0)
+        lanes = self.rules.sized_lanes(look, 0)
         if lanes:
-            self._workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
+            self._measure(lanes)
         else:
             self._choose(look)
 
@@ -230,7 +205,7 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
         done = self._lanes_done
         self._lanes_done = min(done + LANES_AT_ONCE, len(lanes))
         for key, first, end in lanes[done : self._lanes_done]:
-            if self._rules.lane_verdict(look, key, self._sizes) == PAST:
+            if self.rules.lane_verdict(look, key, self._sizes) == PAST:
                 bits = needed_bits(self._log.state, key, first, end)
             else:
                 bits = (1 << (end - first)) - 1
@@ -243,16 +218,23 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
         self._agreed_offset = self._log.end
         self._look = self._choice = None
         segment = look.segment
+        if segment.is_sparse and len(self._group) > 1:
+            self._begin(choice, segment.kept_bytes + FOLDED_MAX_BYTES, look.next_sequence)
+            return
         percent = self._settings.compaction_live_percent
         count = segment.message_count if segment.is_sparse else sum([end - first for _, first, end in lanes])
         tried = self._tried.get(segment.base)
         if self._live_count * 100 > count * percent or (tried is not None and self._live_count * 2 > tried):
             self._next()
             return
-        place = self._log.segments.index(segment)
-        limit = records_limit(self._log.segments, place)
-        limit_bytes = (limit - segment.base) * percent // 100
-        self._thinning = Thinning(self._files, segment, choice, limit, limit_bytes, look.next_sequence)
+        room = self._group[-1].limit() - segment.base
+        self._begin(choice, room * percent // 100, look.next_sequence)
+
+    def _begin(self, choice: Choice, limit_bytes: int, next_sequence: int) -> None:
+        segments = self._log.segments
+        place = segments.index(self._group[0])
+        limits = [records_limit(segments, place + number) for number in range(len(self._group))]
+        self._thinning = Thinning(self._files, self._group, limits, choice, limit_bytes, next_sequence)
         self._go_on(self._thinning)
 
     # Making the new file.
@@ -290,12 +272,24 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
             self._give_up(segment, False)
             return
         self._thinning = None
-        before_bytes = segment.capacity
+        self.saved_bytes -= thinning.kept_bytes
+        self.saved_bytes += sum([each.kept_bytes if each.is_sparse else each.capacity for each in thinning.segments])
         thinning.take_over()
-        self.saved_bytes += before_bytes - thinning.kept_bytes
+        for number in sorted(thinning.removed):
+            self.rules.count_missed(number, segment.limit())
+        segments = self._log.segments
+        paths = []
+        for left_over in thinning.segments[1:]:
+            # Retention may have been faster with the first one; then the others stay what they are.
+            if segment in segments and left_over in segments:
+                segments.remove(left_over)
+                paths.append(left_over.path())
         self._log.edition += 1
         self._tried.pop(segment.base, None)
-        self._workers.submit(ForgetJob(self._open_files, [segment.path()]), READ_LANE)
+        if paths:
+            self._open_files.dropped.update(paths)
+            self._workers.submit(RemoveJob(self, self._files, paths), FILE_LANE)
+        self._forget([segment.path(), *paths])
         self._next()
 
     def _give_up(self, segment: Segment, is_hopeless: bool) -> None:
@@ -307,15 +301,12 @@ class Compaction(TimerTarget, LookTarget, SizesTarget):
             self._workers.submit(GiveUpJob(self._thinning), FILE_LANE)
         if is_hopeless:
             self._tried[segment.base] = self._live_count
+            self._unfoldable.add(segment.base)
         self._look = self._choice = self._thinning = None
         if self.reason and not is_hopeless:
             self._call_later(self._settings.compaction_interval_ms, PASS)
         else:
             self._next()
-
-    def close(self) -> None:
-        """Begin nothing more; what is left of a new file goes with the next start."""
-        self._is_closed = True
 
 
 def needed_bits(state: StoreState, key: int, first: int, end: int) -> int:
@@ -392,6 +383,28 @@ class PlaceJob(Job):
 
     def finish(self) -> None:
         self._compaction.placed(self._thinning, self._reason)
+
+
+class RemoveJob(Job):
+    """Removes the files of segments that are a part of another one now."""
+
+    __slots__ = ("_compaction", "_files", "_paths")
+
+    def __init__(self, compaction: Compaction, files: Files, paths: list[str]) -> None:
+        self._compaction = compaction
+        self._files = files
+        self._paths = paths
+
+    def run(self) -> None:
+        try:
+            while self._paths:
+                self._files.unlink(self._paths[0])
+                del self._paths[0]
+        except OSError:
+            pass  # they do no harm; the next pass tries again, or the next start
+
+    def finish(self) -> None:
+        self._compaction.left_over += self._paths
 
 
 class GiveUpJob(Job):

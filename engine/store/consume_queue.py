@@ -10,7 +10,7 @@ from engine.errors import StoreCorrupt
 from engine.store.files import File, Files, WholeSync, read_fully, write_fully
 from engine.store.format import ENTRIES_PER_FILE, ENTRY_BYTES
 from engine.store.settings import WHOLE_SYNC_FILES
-from engine.store.state import EntryBlock
+from engine.store.state import EntryBlock, Lane
 
 SUFFIX: Final = ".cq"
 CUT_SUFFIX: Final = ".cq.cut"  # of a file that is to take another one's place
@@ -209,6 +209,13 @@ class ConsumeQueueFiles:
                     file.close()
         if is_changed:
             self._files.sync_directory(directory)
+
+    def leave_out(self, lanes: list[Lane]) -> None:
+        """Let queues without files go on at their tails: nothing is known of the entries before."""
+        # The last one will do; what lies before it in its file is a hole.
+        self.store(
+            [EntryBlock(lane.destination_id, lane.priority, lane.tail - 1, bytearray(ENTRY_BYTES)) for lane in lanes]
+        )
 
     def _replace(self, path: str, size: int) -> None:
         """Put the first ``size`` octets of a full file in its place: a backup of this store, or the one

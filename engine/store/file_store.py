@@ -21,7 +21,6 @@ from engine.ports import (
     Workers,
 )
 from engine.store import format as layout
-from engine.store.backlog_sizes import BacklogSizes
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
 from engine.store.compaction import Compaction
@@ -34,6 +33,7 @@ from engine.store.health import Health
 from engine.store.index_builder import KeyIndex, KeyIndexFiles
 from engine.store.live_rebuild import LiveRebuild
 from engine.store.looking import read_snapshot
+from engine.store.making_space import StoreParts
 from engine.store.open_files import OpenFiles
 from engine.store.paging import PageJob, SegmentMap
 from engine.store.recovery import Recovery
@@ -131,7 +131,9 @@ class FileStore(Store):
         queue_files = ConsumeQueueFiles(files, queue_directory, settings.whole_sync_files)
         checkpoint = self._checkpoint = CheckpointFile(files, self._directory)
         known = checkpoint.load()
-        recovered = Recovery(files, log_directory, queue_files, self._store_id, known, self._is_skipping).run()
+        recovered = Recovery(
+            files, log_directory, queue_files, self._store_id, checkpoint, known, self._is_skipping
+        ).run()
         self.report: RecoveryReport = recovered.report
         log = self._log = CommitLog(
             files,
@@ -198,8 +200,9 @@ class FileStore(Store):
         self._open_files = OpenFiles(files, settings.page_open_files)
         self._segment_map = SegmentMap(log.segments)
         self._segment_map_edition = log.edition
-        rules = RetentionRules(policies, log, clock, settings)
-        self._retention = Retention(
+        parts = StoreParts(
+            self._directory,
+            self._store_id,
             log,
             self._commit,
             checkpoint,
@@ -209,25 +212,10 @@ class FileStore(Store):
             self._workers,
             timers,
             clock,
-            rules,
-            settings.retention_interval_ms,
-            self._directory,
-            self._store_id,
+            RetentionRules(policies, log, clock, settings),
         )
-        self._compaction = Compaction(
-            log,
-            self._commit,
-            checkpoint,
-            self._open_files,
-            files,
-            self._workers,
-            timers,
-            clock,
-            settings,
-            self._store_id,
-            rules,
-            BacklogSizes(files, queue_files.root),
-        )
+        self._retention = Retention(parts, settings.retention_interval_ms)
+        self._compaction = Compaction(parts, settings)
         self._release = Release(
             self,
             log.state,

@@ -50,13 +50,14 @@ DAMAGED: Final = -2
 class LogMap:
     """Where records are to be read, as of one moment; ``limits``: where those of each segment end at the latest."""
 
-    __slots__ = ("bases", "limits", "paths", "end")
+    __slots__ = ("bases", "limits", "paths", "editions", "end")
 
     def __init__(self, segments: list[Segment]) -> None:
         self.bases = [segment.base for segment in segments]
         self.end = segments[-1].limit()
         self.limits = [records_limit(segments, place) for place in range(len(segments))]
         self.paths = [segment.path() for segment in segments]
+        self.editions = [segment.edition for segment in segments]
 
     def next_base(self, place: int) -> int:
         """Return where the segment after ``place`` begins."""
@@ -81,6 +82,7 @@ class KeyIndexFiles:
         "_noted",
         "_file",
         "_file_path",
+        "_file_edition",
         "_file_runs",
     )
 
@@ -95,6 +97,7 @@ class KeyIndexFiles:
         self._writer: IndexWriter | None = None
         self._file: File | None = None  # the segment that was read last
         self._file_path = ""
+        self._file_edition = 0
         self._file_runs: Runs | None = None
         self._noted = -1  # log offset of the last message that was added: a second attempt leaves it out
 
@@ -163,10 +166,11 @@ class KeyIndexFiles:
         self.end = stop if len(wanted) <= JOB_RECORDS else max(self.end, wanted[JOB_RECORDS])
 
     def _take_one(self, log: LogMap, place: int, offset: int) -> None:
-        if self._file is None or self._file_path != log.paths[place]:
+        path, edition = log.paths[place], log.editions[place]
+        if self._file is None or self._file_path != path or self._file_edition != edition:
             self._close_file()
-            self._file = self._files.open_to_read(log.paths[place])
-            self._file_path = log.paths[place]
+            self._file = self._files.open_to_read(path)
+            self._file_path, self._file_edition = path, edition
             self._file_runs = read_runs(self._file, self._file_path)
         position = layout.SEGMENT_HEADER_BYTES + offset - log.bases[place]
         if self._file_runs is not None:

@@ -9,15 +9,18 @@ from config.policies import UNLIMITED, RetentionPolicy
 from engine.destination import uri
 from engine.errors import StoreError
 from engine.store import format as layout
+from engine.store.backlog_sizes import BacklogSizes
+from engine.store.entry_files import entry_files, lanes
 from engine.store.files import RealFiles
 from engine.store.looking import Snapshot, read_snapshot
-from engine.store.reader import Segment, StoreReader
+from engine.store.plain_words import duration, size
+from engine.store.reader import Segment, StoreReader, open_segment
 from engine.store.retention_rules import RetentionPolicies
 from engine.store.segment import Segment as LogSegment
+from engine.store.store_directory import QUEUE_DIRECTORY
 from engine.store.watermarks import read_watermarks
 
 NAMED_MAX: Final = 5  # destinations that one segment names; the others are counted
-MINUTE_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class KeptReasons:
         self._keeping = keeping
         self._exported = read_watermarks(RealFiles(), str(reader.directory), reader.store_id)
         self._known: dict[int, Snapshot | None] = {}
+        self._sizes = BacklogSizes(RealFiles(), f"{reader.directory}/{QUEUE_DIRECTORY}")
 
     def of(self, place: int) -> list[str]:
         """Return what keeps the segment at ``place``, which has no live message."""
@@ -46,6 +50,8 @@ class KeptReasons:
         following = next((one for one in segments[place + 1 :] if self._snapshot(one) is not None), None)
         if following is None or following.base > self._reader.entries_offset:
             return ["the next start begins here"]
+        if self._is_empty(segment):
+            return []
         if self._keeping is None:
             return ["retention time or size, as the gateway's configuration says"]
         found = self._of_destinations(self._keeping, segment, following)
@@ -56,8 +62,6 @@ class KeptReasons:
     def _of_destinations(self, keeping: Keeping, segment: Segment, following: Segment) -> list[str]:
         before, after = self._snapshot(segment), self._snapshot(following)
         assert after is not None
-        age_ms = keeping.now_ms - after.time_ms
-        is_over = self._reader.end().offset - segment.base > keeping.bytes
         found: dict[int, str] = {}
         for key, lane in after.state.lanes.items():
             known = None if before is None else before.state.lanes.get(key)
@@ -65,23 +69,59 @@ class KeptReasons:
             if number not in found and lane.tail > (0 if known is None else known.tail):
                 destination = after.state.destinations[number]
                 policy = keeping.policies.policy_for(destination.kind, destination.name)
-                reason = self._reason(keeping, policy, number, following.base, age_ms, is_over)
+                reason = self._reason(keeping, policy, number, segment.base, following.base, after)
                 if reason:
                     found[number] = f"{uri(destination.kind, destination.name)}: {reason}"
         return list(found.values())
 
     def _reason(
-        self, keeping: Keeping, policy: RetentionPolicy, number: int, end: int, age_ms: int, is_over: bool
+        self, keeping: Keeping, policy: RetentionPolicy, number: int, base: int, end: int, after: Snapshot
     ) -> str:
+        age_ms = keeping.now_ms - after.time_ms
         time_ms = keeping.time_ms if policy.time_ms == UNLIMITED else policy.time_ms
-        if age_ms <= time_ms and (policy.bytes != UNLIMITED or not is_over):
-            size = keeping.bytes if policy.bytes == UNLIMITED else policy.bytes
-            return f"retention time, {(time_ms - age_ms) // MINUTE_MS} minutes more, or its size of {size} octets"
+        if policy.bytes == UNLIMITED:
+            limit, now, what = keeping.bytes, self._reader.end().offset - base, "the log from here on is over"
+        else:
+            limit, now, what = (
+                policy.bytes,
+                self._bytes_behind(number, after),
+                "its messages behind it are over",
+            )
+        if age_ms <= time_ms and now <= limit:
+            return f"its retention, {duration(time_ms - age_ms)} more or until {what} {size(limit)} (now {size(now)})"
         exported = self._exported.get(number, 0)
         if policy.until_exported and exported < end and age_ms <= policy.export_deadline_ms:
-            left = (policy.export_deadline_ms - age_ms) // MINUTE_MS
-            return f"waits for its export, which is at log offset {exported}, {left} minutes more at most"
+            left = duration(policy.export_deadline_ms - age_ms)
+            return f"waits for its export, which is at log offset {exported} of {end}, {left} more at most"
         return ""
+
+    def _bytes_behind(self, number: int, after: Snapshot) -> int:
+        """Return what the messages of a destination behind a segment take, as far as they are in consume queues."""
+        keys = []
+        for priority in lanes(self._reader.directory, number):
+            key = (number << layout.LANE_SHIFT) | priority
+            known = after.state.lanes.get(key)
+            first = 0 if known is None else known.tail
+            end = max(
+                (file.first + file.count for file in entry_files(self._reader.directory, number, priority)), default=0
+            )
+            try:
+                self._sizes.move(key, first, max(first, end))
+            except (OSError, StoreError):  # dropped meanwhile
+                continue
+            keys.append(key)
+        return self._sizes.of(keys)
+
+    def _is_empty(self, segment: Segment) -> bool:
+        """Return whether all messages were taken out of a segment."""
+        if not segment.is_sparse:
+            return False
+        try:
+            file = open_segment(segment)
+        except StoreError:
+            return False
+        file.close()
+        return file.runs is not None and not file.runs.message_count
 
     def _snapshot(self, segment: Segment) -> Snapshot | None:
         if segment.base not in self._known:

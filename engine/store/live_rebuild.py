@@ -17,7 +17,7 @@ from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import describe
 from engine.store.index_builder import KeyIndex
 from engine.store.open_files import ForgetJob, OpenFiles
-from engine.store.reader import Record, StoreReader
+from engine.store.reader import Record, Segment, StoreReader, scan_piece
 from engine.store.snapshot import load_snapshot
 from engine.store.state import EntryBlock
 
@@ -50,7 +50,8 @@ class LiveRebuild:
         self._workers = workers
         self._stop = stop
         self.durable = durable
-        self._offset = 0
+        self._segments: list[Segment] | None = None  # those below ``stop``, once they were looked up
+        self._place = 0
         self._system_entry = UNKNOWN
         if index is not None:
             index.begin_anew()
@@ -61,19 +62,23 @@ class LiveRebuild:
         return self.is_over and (bool(self.reason) or self._index is None or self._index.has_reached(self.durable))
 
     def _go_on(self) -> None:
-        self._workers.submit(
-            SegmentJob(self, self._directory, self._queues, self._offset, self._stop, self._system_entry), FILE_LANE
+        job = SegmentJob(
+            self, self._directory, self._queues, self._segments, self._place, self._stop, self._system_entry
         )
+        self._workers.submit(job, FILE_LANE)
 
-    def stepped(self, offset: int, system_entry: int, record_count: int, paths: list[str], reason: str) -> None:
-        """Take the outcome of one segment.  offset: where the next one begins."""
+    def stepped(
+        self, segments: list[Segment] | None, system_entry: int, record_count: int, paths: list[str], reason: str
+    ) -> None:
+        """Take the outcome of one segment."""
         self.record_count += record_count
         self.reason = reason
         # A file that was missing and is there again is another one than that which may still be open.
         self._workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
-        self._offset = offset
+        self._segments = segments
+        self._place += 1
         self._system_entry = system_entry
-        if reason or offset >= self._stop:
+        if reason or segments is None or self._place >= len(segments):
             self.is_over = True
         else:
             self._go_on()
@@ -82,6 +87,7 @@ class LiveRebuild:
 class SegmentJob(Job):
     """Writes the entries of one segment's records.
 
+    segments: all that are to be gone through; None if this is the first one, which looks them up.
     system_entry: number of the first of its records that are no messages, UNKNOWN until a snapshot says it.
     """
 
@@ -89,7 +95,8 @@ class SegmentJob(Job):
         "_owner",
         "_directory",
         "_queues",
-        "_offset",
+        "_segments",
+        "_place",
         "_stop",
         "_system_entry",
         "_sequence",
@@ -105,14 +112,16 @@ class SegmentJob(Job):
         owner: LiveRebuild,
         directory: str,
         queues: ConsumeQueueFiles,
-        offset: int,
+        segments: list[Segment] | None,
+        place: int,
         stop: int,
         system_entry: int,
     ) -> None:
         self._owner = owner
         self._directory = directory
         self._queues = queues
-        self._offset = offset
+        self._segments = segments
+        self._place = place
         self._stop = stop
         self._system_entry = system_entry
         self._sequence = 0
@@ -124,26 +133,32 @@ class SegmentJob(Job):
 
     def run(self) -> None:
         try:
-            reader = StoreReader(self._directory)
-            start = max(self._offset, reader.first_offset)
-            following = [segment.base for segment in reader.segments if segment.base > start]
-            stop = min([self._stop, *following])
-            try:
-                for record in reader.scan(start, max(start, stop)):
-                    self._take(record)
-                self._queues.look_again()
-                self._queues.store(self._blocks)
-            except RangeGone:
-                pass  # retention was faster, and takes the entries along
-            self._paths = [path for block in self._blocks for path in self._queues.paths_of(block)]
-            self._offset = stop
+            if self._segments is None:
+                reader = StoreReader(self._directory)
+                self._segments = [
+                    each for each in reader.segments if reader.first_offset <= each.base < min(each.limit, self._stop)
+                ]
+            if self._place < len(self._segments):
+                self._go_through(self._segments[self._place])
         except OSError as error:
             self._reason = describe(error, str(error.filename or self._directory))
         except StoreError as error:
             self._reason = str(error)
 
+    def _go_through(self, segment: Segment) -> None:
+        if not segment.is_continuation:
+            self._system_entry = UNKNOWN  # its snapshot says it, if it is not a part of another segment by now
+        try:
+            for record in scan_piece(segment, segment.base, min(segment.limit, self._stop), verify=True):
+                self._take(record)
+            self._queues.look_again()
+            self._queues.store(self._blocks)
+        except RangeGone:
+            pass  # retention was faster, and takes the entries along
+        self._paths = [path for block in self._blocks for path in self._queues.paths_of(block)]
+
     def finish(self) -> None:
-        self._owner.stepped(self._offset, self._system_entry, self._record_count, self._paths, self._reason)
+        self._owner.stepped(self._segments, self._system_entry, self._record_count, self._paths, self._reason)
 
     def _take(self, record: Record) -> None:
         self._record_count += 1

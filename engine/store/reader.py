@@ -337,12 +337,12 @@ class StoreReader:
         return found
 
 
-def scan_piece(segment: Segment, start: int, stop: int) -> Iterator[Record]:
-    """Yield the records of one segment from ``start``, which begins one, to ``stop``; no checksums.
+def scan_piece(segment: Segment, start: int, stop: int, *, verify: bool = False) -> Iterator[Record]:
+    """Yield the records of one segment from ``start``, which begins one, to ``stop``; checksums on request.
 
     Raises: RangeGone if the file is gone, StoreCorrupt.
     """
-    return _scan_segment(segment, start, stop, start, False, False)
+    return _scan_segment(segment, start, stop, start, verify, False)
 
 
 def _scan_segment(
@@ -418,9 +418,11 @@ def open_segment(segment: Segment) -> OpenSegment:
     try:
         descriptor = os.open(segment.path, os.O_RDONLY)
     except FileNotFoundError:
-        raise RangeGone(
-            f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
-        ) from None
+        descriptor = _open_successor(segment)
+        if descriptor < 0:
+            raise RangeGone(
+                f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
+            ) from None
     try:
         octets = os.pread(descriptor, HEADS_BYTES, 0)
         unpack_segment_header(octets, str(segment.path))
@@ -433,6 +435,27 @@ def open_segment(segment: Segment) -> OpenSegment:
         os.close(descriptor)
         raise
     return OpenSegment(segment, descriptor, runs)
+
+
+def _open_successor(segment: Segment) -> int:
+    """Return the open file of the sparse segment that a segment has become a part of; -1 if there is none."""
+    names = [name for name in os.listdir(segment.path.parent) if name.endswith(".log") and name < segment.path.name]
+    if not names:
+        return -1
+    path = segment.path.parent / max(names)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return -1
+    try:
+        header = unpack_segment_header(os.pread(descriptor, HEADS_BYTES, 0), str(path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if header.is_sparse and segment.base < header.base + header.capacity:
+        return descriptor
+    os.close(descriptor)
+    return -1
 
 
 def _store_id(directory: Path) -> str:
@@ -470,6 +493,14 @@ def list_segments(folder: Path, store_id: str) -> list[Segment]:
 
     Raises: StoreCorrupt for a file of another store, version or name.
     """
+    while True:
+        found = _list_segments(folder, store_id)
+        if found is not None:
+            return found
+
+
+def _list_segments(folder: Path, store_id: str) -> list[Segment] | None:
+    """Do the same; None if a file went meanwhile, for it may have become a part of one that was looked at before."""
     heads: list[tuple[int, int, int, bool, bool, Path]] = []
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
@@ -480,13 +511,15 @@ def list_segments(folder: Path, store_id: str) -> list[Segment]:
         try:
             with open(path, "rb", buffering=0) as file:
                 octets = file.read(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size)
-        except FileNotFoundError:  # retention was faster
-            continue
+        except FileNotFoundError:
+            return None
         try:
             header = unpack_segment_header(octets, str(path))
         except NotWhole:
             continue
         base = header.base
+        if heads and heads[-1][4] and base < heads[-1][2]:
+            continue  # it has become a part of that one
         if base != int(name[:-4]) or header.store_id != store_id:
             raise StoreCorrupt(f"{path}: its header names base {base} of store {header.store_id!r}")
         limit = base + header.capacity

@@ -14,6 +14,7 @@ from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
+from engine.store.checkpoint import CheckpointFile
 from engine.store.closing import Closing
 from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import Files, read_fully
@@ -28,6 +29,7 @@ from engine.store.segment import (
     SPARSE_SUFFIX,
     SUFFIX,
     Segment,
+    is_left_over,
     load_segment,
     segment_name,
 )
@@ -60,6 +62,7 @@ class Recovery:
         "_directory",
         "_queues",
         "_store_id",
+        "_checkpoint_file",
         "_checkpoint",
         "_durable",
         "_is_skipping",
@@ -77,6 +80,7 @@ class Recovery:
         directory: str,
         queues: ConsumeQueueFiles,
         store_id: str,
+        checkpoint_file: CheckpointFile,
         checkpoint: Checkpoint | None,
         is_skipping: bool,
     ) -> None:
@@ -84,6 +88,7 @@ class Recovery:
         self._directory = directory
         self._queues = queues
         self._store_id = store_id
+        self._checkpoint_file = checkpoint_file
         self._checkpoint = checkpoint
         self._durable = checkpoint.durable_offset if checkpoint is not None else 0
         self._is_skipping = is_skipping
@@ -171,6 +176,8 @@ class Recovery:
                     raise StoreCorrupt(f"{segment.path()}: of store {store_id}, this store is {self._store_id}")
                 if segment.base < first and is_first_there:
                     self._files.unlink(segment.path())  # retention was interrupted
+                elif self._segments and is_left_over(self._segments[-1], segment):
+                    self._files.unlink(segment.path())
                 else:
                     self._segments.append(segment)
         for before, after in zip(self._segments, self._segments[1:], strict=False):
@@ -210,6 +217,7 @@ class Recovery:
         start = self._start_at(usable or places[:1], False)
         reason = self._find_lost_entries()
         if not reason:
+            self._lower_checkpoint()
             self._truncate_queues()
             self._find_first_entries()
             return start
@@ -236,12 +244,33 @@ class Recovery:
         self._report.replayed_from = segment.base
         self._consume_queue_offset = segment.base
         if is_rebuild:
+            self._lower_checkpoint()
             for destination_id, priority in self._queues.queues():
                 lane = self._lane(destination_id, priority)
                 is_usable = lane is not None and not self._missing(lane)
                 self._truncate(destination_id, priority, lane.tail if lane is not None and is_usable else 0)
+            # The log may have nothing more of some; the next start is to find that they lack nothing.
+            lost = [lane for lane in self._state.all_lanes() if lane.tail and self._missing(lane)]
+            self._queues.leave_out(lost)
+            for each in lost:
+                self._looks.pop((each.destination_id, each.priority), None)
             self._find_first_entries()
         return place
+
+    def _lower_checkpoint(self) -> None:
+        """Say that the queues are complete only up to where this start begins: it may fail before they are again."""
+        known = self._checkpoint
+        if known is None or known.consume_queue_offset <= self._consume_queue_offset:
+            return
+        file = self._checkpoint_file
+        file.durable_offset = known.durable_offset
+        file.durable_time_ms = known.durable_time_ms
+        file.next_sequence = known.next_sequence
+        file.consume_queue_offset = self._consume_queue_offset
+        file.first_offset = known.first_offset
+        file.start_count = known.start_count
+        file.publish(known.is_clean)
+        file.sync()
 
     def _load_snapshot(self, segment: Segment) -> tuple[StoreState, int]:
         file = self._files.open_to_read(segment.path())

@@ -9,29 +9,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.ports import FILE_LANE, READ_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.ports import FILE_LANE, Job
 from engine.store import format as layout
-from engine.store.backlog_sizes import BacklogSizes, MeasureJob, SizesTarget
 from engine.store.checkpoint import CheckpointFile
-from engine.store.commit_log import CommitLog
 from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import Files, describe
-from engine.store.group_commit import GroupCommit
-from engine.store.looking import LookJob, LookTarget
-from engine.store.open_files import ForgetJob, OpenFiles
-from engine.store.retention_rules import PAST, RetentionRules
+from engine.store.looking import LookJob
+from engine.store.making_space import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
+from engine.store.retention_rules import PAST
 from engine.store.segment import Segment
 from engine.store.state import StoreState
 
 NOT_AGREED: Final = -1
-LANES_AT_ONCE: Final = 512  # queues looked at in one turn of the engine
 DURABLE_WAIT_MS: Final = 50  # then it is looked again whether what settled the last message is on the disk
 
 CHECK: Final = 0
 GO_ON: Final = 1
 
 
-class Retention(TimerTarget, LookTarget, SizesTarget):
+class Retention(SpaceMaker):
     """Looks at the oldest segment at an interval.
 
     _look: what stands in it, and in those that are no whole segments behind it; None before that is known.
@@ -40,73 +36,18 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
     _left: files of dropped segments that could not be removed: they go before the next ones, so that no gap is left.
     """
 
-    __slots__ = (
-        "reason",
-        "rules",
-        "_directory",
-        "_store_id",
-        "_log",
-        "_commit",
-        "_checkpoint",
-        "_queue_files",
-        "_open_files",
-        "_files",
-        "_workers",
-        "_timers",
-        "_clock",
-        "_interval_ms",
-        "_sizes",
-        "_look",
-        "_looked_ms",
-        "_done",
-        "_agreed_offset",
-        "_left",
-        "_is_in_flight",
-        "_is_closed",
-    )
+    __slots__ = ("_interval_ms", "_look", "_looked_ms", "_done", "_agreed_offset", "_left", "_is_in_flight")
 
-    def __init__(
-        self,
-        log: CommitLog,
-        commit: GroupCommit,
-        checkpoint: CheckpointFile,
-        queue_files: ConsumeQueueFiles,
-        open_files: OpenFiles,
-        files: Files,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        rules: RetentionRules,
-        interval_ms: int,
-        directory: str,
-        store_id: str,
-    ) -> None:
-        self.reason = ""  # why the last attempt failed; space is then not freed, nothing else suffers
-        self.rules = rules
-        self._directory = directory
-        self._store_id = store_id
-        self._log = log
-        self._commit = commit
-        self._checkpoint = checkpoint
-        self._queue_files = queue_files
-        self._open_files = open_files
-        self._files = files
-        self._workers = workers
-        self._timers = timers
-        self._clock = clock
+    def __init__(self, parts: StoreParts, interval_ms: int) -> None:
+        super().__init__(parts)
         self._interval_ms = interval_ms
-        self._sizes = BacklogSizes(files, queue_files.root)
         self._look: LookJob | None = None
         self._looked_ms = 0
         self._done = 0
         self._agreed_offset = NOT_AGREED
         self._left: list[str] = []
         self._is_in_flight = False
-        self._is_closed = False
         self._call_later(interval_ms, CHECK)
-
-    def _call_later(self, wait_ms: int, key: int) -> None:
-        self._timers.call_at(self._clock.monotonic_ms() + wait_ms, self, key)
 
     def timer_fired(self, key: int) -> None:
         if self._is_closed:
@@ -127,9 +68,10 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
         """Drop the oldest segment, and the next one after it, as far as the rules allow; workers do the work."""
         if self._is_in_flight or self._is_closed:
             return
-        following = self._following()
-        if following is None:
+        place = self._next_snapshot(1)
+        if place == NONE:
             return
+        following = self._log.segments[place]  # up to which all would go
         look = self._look
         oldest = self._log.segments[0]
         is_known = look is not None and look.following is following and look.segment is oldest
@@ -142,16 +84,7 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
             self._workers.submit(job, FILE_LANE)
         else:
             assert look is not None
-            self._measure(look)
-
-    def _following(self) -> Segment | None:
-        """Return the segment up to which all would go; None where recovery may start before it."""
-        for segment in self._log.segments[1:]:
-            if segment.base > self._checkpoint.consume_queue_offset:
-                return None
-            if segment.opens_with_snapshot():
-                return segment
-        return None
+            self._size_up(look)
 
     def looked(self, look: LookJob) -> None:
         """Take what the snapshots say."""
@@ -165,13 +98,13 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
             self._done = 0
             self._agreed_offset = NOT_AGREED
         self._look = look
-        self._measure(look)
+        self._size_up(look)
 
-    def _measure(self, look: LookJob) -> None:
+    def _size_up(self, look: LookJob) -> None:
         lanes = self.rules.sized_lanes(look, self._done)
         if lanes:
             self._is_in_flight = True
-            self._workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
+            self._measure(lanes)
         else:
             self._go_through()
 
@@ -184,7 +117,7 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
     def _go_through(self) -> None:
         """Look at some more lanes; drop what they are in when nobody needs any of it."""
         look = self._look
-        if look is None:
+        if look is None or look.following not in self._log.segments:  # it became a part of another one
             return
         lanes = look.lanes
         until = min(self._done + LANES_AT_ONCE, len(lanes))
@@ -217,7 +150,7 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
             return False
         if self.rules.lane_verdict(look, key, self._sizes) != PAST:
             return False
-        self.rules.count_missed(look, key)
+        self.rules.count_missed(key >> layout.LANE_SHIFT, look.following.base)
         return True
 
     def _drop(self, following: Segment, tails: StoreState) -> None:
@@ -243,13 +176,9 @@ class Retention(TimerTarget, LookTarget, SizesTarget):
         self._is_in_flight = False
         self.reason = reason
         self._left = paths if reason else []
-        self._workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
+        self._forget(paths)
         if not reason:
             self.check()
-
-    def close(self) -> None:
-        """Drop no more."""
-        self._is_closed = True
 
 
 class DropJob(Job):

@@ -16,6 +16,7 @@ from engine.store.backlog_sizes import BacklogSizes
 from engine.store.commit_log import CommitLog
 from engine.store.format import LANE_SHIFT
 from engine.store.looking import LookJob
+from engine.store.plain_words import duration
 from engine.store.settings import StoreSettings
 
 KEPT: Final = 0
@@ -67,6 +68,7 @@ class RetentionRules:
         "_time_ms",
         "_bytes",
         "_known",
+        "_missed_to",
     )
 
     def __init__(self, policies: RetentionPolicies, log: CommitLog, clock: Clock, settings: StoreSettings) -> None:
@@ -79,6 +81,7 @@ class RetentionRules:
         self._time_ms = settings.retention_time_ms
         self._bytes = settings.retention_bytes
         self._known: dict[int, RetentionPolicy] = {}
+        self._missed_to: dict[int, int] = {}  # by number: what went that no export had was below it
         own = policies.all_policies()
         self.has_own = any(policy != DEFAULT_POLICY for policy in own)
         self.least_time_ms = min([self._time_ms, *(policy.time_ms for policy in own if policy.time_ms != UNLIMITED)])
@@ -163,13 +166,16 @@ class RetentionRules:
         name = f"destination {number}" if destination is None else uri(destination.kind, destination.name)
         self.holding[number] = (
             f"{name} is exported up to log offset {self.exported.get(number, 0)} of {end}, its messages are dropped "
-            f"in {(policy.export_deadline_ms - age_ms) // 60_000} minutes all the same"
+            f"in {duration(policy.export_deadline_ms - age_ms)} all the same"
         )
 
-    def count_missed(self, look: LookJob, key: int) -> None:
-        """Count what goes without having been exported, if that was asked for."""
-        number = key >> LANE_SHIFT
-        if self.policy(number).until_exported and self.exported.get(number, 0) < look.following.base:
+    def count_missed(self, number: int, end: int) -> None:
+        """Count what goes of a destination below log offset ``end`` though it was to be exported first, and was not.
+
+        What was taken out of a segment goes once more with it, and counts once.
+        """
+        if self.policy(number).until_exported and self.exported.get(number, 0) < end > self._missed_to.get(number, 0):
+            self._missed_to[number] = end
             self.missed_count += 1
 
     def hold_reason(self) -> str:

@@ -39,7 +39,7 @@ class Segment:
     sealed_end: its records end here; NOT_SEALED for most, which end where their room does.
     next_sequence: where there is a seal: of the record that follows in the log.
     is_sparse: records were taken out; the file's table says where the others are, so ``position`` does not.
-    message_count: of a sparse one: messages that are left.
+    message_count, kept_bytes: of a sparse one: messages that are left, and octets of all records.
     edition: grows when another file takes the same name, so that a reader opens the new one.
     """
 
@@ -55,6 +55,7 @@ class Segment:
         "next_sequence",
         "is_sparse",
         "message_count",
+        "kept_bytes",
         "edition",
     )
 
@@ -70,6 +71,7 @@ class Segment:
         self.next_sequence = 0
         self.is_sparse = False
         self.message_count = 0
+        self.kept_bytes = 0
         self.edition = 0
 
     def path(self) -> str:
@@ -119,6 +121,11 @@ def records_limit(segments: list[Segment], place: int) -> int:
     if place + 1 < len(segments):
         limit = min(limit, segments[place + 1].base)
     return limit
+
+
+def is_left_over(before: Segment, segment: Segment) -> bool:
+    """Return whether all of ``segment`` is in the sparse one before it, which was made of both."""
+    return before.is_sparse and segment.base < before.limit()
 
 
 def make_segment_file(files: Files, path: str, segment: Segment, created_ms: int, store_id: str) -> File:
@@ -198,6 +205,7 @@ def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]
     if sparse is not None:
         segment.is_sparse = True
         segment.message_count = sparse.message_count
+        segment.kept_bytes = sparse.table_position - layout.SEGMENT_HEADER_BYTES
     found = unpack_seal(octets, path)
     if found is not None:
         segment.sealed_end, segment.next_sequence = found.end, found.next_sequence

@@ -1,8 +1,8 @@
-"""One segment made anew with what is still needed of it: a worker's part of compaction.
+"""Full segments made anew, as one sparse segment, with what is still needed of them: a worker's part of compaction.
 
 What goes are messages that nobody needs, settlements and failed attempts that name only such, and the commits of
-transactions of which nothing is left.  Everything else stays at its log offset: the snapshot, for the log from any
-segment on must be enough; destinations, subscriptions, consumers and what else is no message, for readers.
+transactions of which nothing is left.  Everything else stays at its log offset: the first snapshot, for the log from
+any segment on must be enough; destinations, subscriptions, consumers and what else is no message, for readers.
 """
 
 from __future__ import annotations
@@ -82,24 +82,28 @@ class Choice:
 
 
 class Thinning:
-    """One segment on its way to its sparse form, in ``step``s; nobody sees the new file before ``put_in_place``.
+    """Segments on their way to one sparse form, in ``step``s; nobody sees the new file before ``put_in_place``.
 
-    limit: where its records end at the latest.  next_sequence: of the record after them.
+    It takes the name of the first of them; files of the others are left over then.  The first one opens with a
+    snapshot; the others continue it after a failed sync, or were never used, or are empty and sparse like itself.
+    limits: where the records of each end at the latest.  next_sequence: of the record after them.
     limit_bytes: the new file is not worth it if it gets larger.
-    kept_bytes, message_count: of the new file so far.
+    kept_bytes, message_count: of the new file so far.  removed: numbers of destinations of which something goes.
     """
 
     __slots__ = (
-        "segment",
+        "segments",
         "kept_bytes",
         "message_count",
+        "removed",
         "is_read",
         "is_worth_it",
         "_files",
         "_choice",
-        "_limit",
+        "_limits",
         "_limit_bytes",
         "_path",
+        "_place",
         "_source",
         "_source_runs",
         "_run",
@@ -108,50 +112,63 @@ class Thinning:
         "_runs",
         "_next_sequence",
         "_sequence",
+        "_is_gapless",
         "_keeps_commit",
     )
 
     def __init__(
-        self, files: Files, segment: Segment, choice: Choice, limit: int, limit_bytes: int, next_sequence: int
+        self,
+        files: Files,
+        segments: list[Segment],
+        limits: list[int],
+        choice: Choice,
+        limit_bytes: int,
+        next_sequence: int,
     ) -> None:
-        self.segment = segment
+        self.segments = segments
         self.kept_bytes = 0
         self.message_count = 0
+        self.removed: set[int] = set()
         self.is_read = False
         self.is_worth_it = True
         self._files = files
         self._choice = choice
-        self._limit = limit
+        self._limits = limits
         self._limit_bytes = limit_bytes
-        self._path = f"{segment.directory}/{segment_name(segment.base)}"
+        self._path = f"{segments[0].directory}/{segment_name(segments[0].base)}"
+        self._place = -1  # of the segment that is read
         self._source: File | None = None
         self._source_runs = Runs()
         self._run = 0
-        self._offset = segment.base
+        self._offset = segments[0].base
         self._target: File | None = None
         self._runs = Runs()
         self._next_sequence = next_sequence
         self._sequence = 0
+        self._is_gapless = not any(segment.is_sparse for segment in segments)
         self._keeps_commit = False
+
+    @property
+    def segment(self) -> Segment:
+        """The one that the others become a part of."""
+        return self.segments[0]
 
     def step(self, count: int) -> int:
         """Go through about ``count`` octets more; return how many were read.
 
         Raises: OSError, StoreCorrupt.
         """
-        if self._source is None:
-            self._open()
+        if self._target is None:
+            self._target = self._files.create(self._path + SPARSE_SUFFIX)
+        while self._run == len(self._source_runs.offsets):
+            if self._place + 1 == len(self.segments):
+                self._check_end()
+                self.is_read = True
+                return 0
+            self._open_next()
         source, runs = self._source, self._source_runs
         assert source is not None
-        if self._run == len(runs.offsets):
-            # Zeros in the middle look like the end.
-            if not self.segment.is_sparse and self._sequence != self._next_sequence:
-                raise StoreCorrupt(
-                    f"{self._path}{SUFFIX}: the records end with sequence {self._sequence - 1}, the next segment "
-                    f"begins with {self._next_sequence}"
-                )
-            self.is_read = True
-            return 0
+        segment = self.segments[self._place]
         end = runs.ends[self._run]
         position = runs.positions[self._run] + self._offset - runs.offsets[self._run]
         octets = read_fully(source, min(count, end - self._offset), position)
@@ -159,8 +176,8 @@ class Thinning:
         if size > len(octets):
             octets = read_fully(source, min(size, end - self._offset), position)
         taken = self._take(octets)
-        if not taken and self.segment.is_sparse:
-            raise StoreCorrupt(f"{self._path}{SUFFIX}: no record at log offset {self._offset}, where its table says so")
+        if not taken and segment.is_sparse:
+            raise StoreCorrupt(f"{segment.path()}: no record at log offset {self._offset}, where its table says so")
         self._offset += taken
         if not taken or self._offset >= end:
             self._run += 1
@@ -170,15 +187,31 @@ class Thinning:
             self.is_worth_it = False
         return len(octets)
 
-    def _open(self) -> None:
-        segment = self.segment
+    def _check_end(self) -> None:
+        # Zeros in the middle look like the end.
+        if self._is_gapless and self._sequence != self._next_sequence:
+            raise StoreCorrupt(
+                f"{self._path}{SUFFIX}: the records end with sequence {self._sequence - 1}, the next segment "
+                f"begins with {self._next_sequence}"
+            )
+
+    def _open_next(self) -> None:
+        if self._source is not None:
+            self._source.close()
+        self._place += 1
+        segment, limit = self.segments[self._place], self._limits[self._place]
         source = self._source = self._files.open_to_read(segment.path())
         runs = read_runs(source, segment.path())
         if runs is None:
-            self._source_runs.add(segment.base, HEADER_BYTES, self._limit - segment.base)
+            runs = Runs()
+            if limit > segment.base:
+                runs.add(segment.base, HEADER_BYTES, limit - segment.base)
         else:
-            self._source_runs = runs
-        self._target = self._files.create(self._path + SPARSE_SUFFIX)
+            runs.cut(limit)
+        self._source_runs = runs
+        self._run = 0
+        if runs.offsets:
+            self._offset = runs.offsets[0]
 
     def _take(self, octets: bytes) -> int:
         """Copy what stays of whole records; return how many octets these are, 0 where the segment ends."""
@@ -194,23 +227,30 @@ class Thinning:
                 break
             end = at + ((size + 7) & ~7)
             if offset != start + at or size < RECORD_HEADER_BYTES:
-                raise StoreCorrupt(f"{self._path}{SUFFIX}: no record at log offset {start + at}")
+                raise StoreCorrupt(f"{self._source_path()}: no record at log offset {start + at}")
             if end > length:
                 break
             # Also of what goes: damage may make a record look like one that nobody needs.
             if crc32c(view[at + 8 : at + size]) != crc:
-                raise StoreCorrupt(f"{self._path}{SUFFIX}: the record at log offset {offset} fails its checksum")
+                raise StoreCorrupt(f"{self._source_path()}: the record at log offset {offset} fails its checksum")
+            if self._is_gapless and self._sequence and sequence != self._sequence:
+                raise StoreCorrupt(
+                    f"{self._source_path()}: the record at log offset {offset} has sequence {sequence}, "
+                    f"{self._sequence} should follow"
+                )
             if record_type == layout.MESSAGE:
                 priority, entry = UNPACK_PLACE(octets, at + PLACE_AT)
                 stays = choice.keeps_message(number, priority, entry)
                 self.message_count += stays
+                if not stays:
+                    self.removed.add(number)
             elif record_type == layout.SETTLEMENT or record_type == layout.ATTEMPTS:
                 stays = choice.keeps_ranges(number, octets[at + RANGES_AT : at + size])
             elif record_type == layout.COMMIT:
                 stays = self._keeps_commit
                 self._keeps_commit = False
             else:
-                stays = True
+                stays = record_type != layout.SNAPSHOT or offset == self.segment.base
             if stays:
                 if flags & IN_TRANSACTION:
                     self._keeps_commit = True
@@ -227,20 +267,22 @@ class Thinning:
             write_fully(target, written, HEADER_BYTES + self.kept_bytes - len(written))
         return at
 
+    def _source_path(self) -> str:
+        return self.segments[self._place].path()
+
     def finish(self, created_ms: int, store_id: str) -> None:
         """Write the table and the heads, and sync all of it.
 
         Raises: OSError.
         """
-        target, segment = self._target, self.segment
+        target, segment, last = self._target, self.segments[0], self.segments[-1]
         assert target is not None and self.is_read
         table = self._runs.pack()
         table_position = HEADER_BYTES + self.kept_bytes
         write_fully(target, table, table_position)
-        flags = layout.SPARSE | (layout.CONTINUATION if segment.is_continuation else 0)
         head = layout.SPARSE_HEAD.pack(table_position, len(self._runs.offsets), self.message_count, crc32c(table))
-        heads = pack_header(flags, segment.base, segment.capacity, created_ms, store_id)
-        heads = heads.ljust(layout.SEAL_POSITION, b"\0") + pack_seal(self._limit, self._next_sequence)
+        heads = pack_header(layout.SPARSE, segment.base, last.limit() - segment.base, created_ms, store_id)
+        heads = heads.ljust(layout.SEAL_POSITION, b"\0") + pack_seal(self._limits[-1], self._next_sequence)
         heads = heads.ljust(layout.SPARSE_HEAD_POSITION, b"\0") + head + layout.CRC.pack(crc32c(head))
         write_fully(target, heads.ljust(HEADER_BYTES, b"\0"), 0)
         target.fsync()
@@ -255,12 +297,14 @@ class Thinning:
         self._files.sync_directory(self.segment.directory)
 
     def take_over(self) -> None:
-        """Say of the segment what its file is now; on the thread that owns it."""
+        """Say of the first segment what its file is now; on the thread that owns it."""
         segment = self.segment
         segment.is_sparse = True
-        segment.sealed_end = self._limit
+        segment.capacity = self.segments[-1].limit() - segment.base
+        segment.sealed_end = self._limits[-1]
         segment.next_sequence = self._next_sequence
         segment.message_count = self.message_count
+        segment.kept_bytes = self.kept_bytes
         segment.edition += 1
 
     def close(self) -> None:

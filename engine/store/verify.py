@@ -21,7 +21,7 @@ from engine.store.files import File, Files, read_fully
 from engine.store.findings import Broken, Finding, Record, TooMany, Verification
 from engine.store.headers import Checkpoint, unpack_checkpoint
 from engine.store.runs import NOT_THERE, Runs
-from engine.store.segment import SUFFIX, Segment, load_segment, read_runs, records_limit
+from engine.store.segment import SUFFIX, Segment, is_left_over, load_segment, read_runs, records_limit
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, read_store_id
 from engine.store.verify_index import IndexCheck
 from engine.store.verify_queues import QueueCheck
@@ -93,7 +93,8 @@ class _Verifier:
                 continue
             if owner != store_id:
                 self._found.note(segment.path(), 40, f"of store {owner}, this store is {store_id}")
-            segments.append(segment)
+            if not segments or not is_left_over(segments[-1], segment):
+                segments.append(segment)
         for before, after in pairwise(segments):
             if after.base != before.limit() and not (after.is_continuation and after.base < before.limit()):
                 text = f"log offset {before.limit()} should follow, the next segment begins at {after.base}"
@@ -106,7 +107,8 @@ class _Verifier:
             first, complete = checkpoint.first_offset, checkpoint.consume_queue_offset
             if first > bases[0] and first not in bases:
                 self._found.note(path, 56, f"first offset {first} is no segment's base")
-            if complete > bases[0] and complete not in bases:
+            inside = any(each.is_sparse and each.base < complete < each.limit() for each in segments)
+            if complete > bases[0] and complete not in bases and not inside:
                 self._found.note(path, 48, f"consume-queue offset {complete} is no segment's base")
         self._found.segment_count = len(segments)
         # Retention was interrupted: what the checkpoint has given up counts no more.

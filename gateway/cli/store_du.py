@@ -7,9 +7,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from engine.store.plain_words import size
 from gateway.cli import exit_codes
 from gateway.cli.http_client import authorization_of, fetch
-from gateway.wording import counted
+from gateway.wording import clock_time, counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -35,12 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
     for segment in space["segments"]:
         print(_line(segment, space["told_why"]))
         for pin in segment["pins"]:
-            print(f"    {pin['owner']}: {counted(pin['messages'], 'message')}, {_size(pin['bytes'])}")
+            held = f"{counted(pin['messages'], 'message')}, {size(pin['bytes'])}"
+            print(f"    {pin['owner']}: {held}, the oldest of {clock_time(pin['oldest_ms'])}")
         for reason in segment["reasons"]:
             print(f"    {reason}")
     print(
-        f"{space['directory']}: log {_size(space['log_disk_bytes'])}, consume queues "
-        f"{_size(space['queue_disk_bytes'])}, key index {_size(space['index_disk_bytes'])}"
+        f"{space['directory']}: log {size(space['log_disk_bytes'])}, consume queues "
+        f"{size(space['queue_disk_bytes'])}, key index {size(space['index_disk_bytes'])}"
     )
     return exit_codes.OK
 
@@ -56,13 +58,9 @@ def _space(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _line(segment: dict[str, Any], is_told: bool) -> str:
-    line = f"{segment['name']}  {_size(segment['disk_bytes'])} on the disk{', sparse' if segment['is_sparse'] else ''}"
+    line = f"{segment['name']}  {size(segment['disk_bytes'])} on the disk{', sparse' if segment['is_sparse'] else ''}"
     if segment["is_current"]:
         return f"{line}, in use"
     if is_told and not segment["pins"]:
         return f"{line}, needed by nobody"
     return line
-
-
-def _size(octets: int) -> str:
-    return f"{octets / 1024 / 1024:.1f} MiB" if octets >= 1024 * 1024 else f"{octets / 1024:.1f} KiB"

@@ -199,7 +199,8 @@ class FaultyFiles(Files):
 
     def is_faulty(self) -> bool:
         """Say whether anything may fail, or has failed without anybody's knowing."""
-        has_lost = any(inode.has_lost for entries in self._names.values() for inode in entries.values())
+        inodes = [inode for entries in self._names.values() for inode in entries.values()]
+        has_lost = any(inode.has_lost or inode.is_loss_secret for inode in inodes)
         return has_lost or bool(self.faults) or self.error_rate > 0 or self.free_bytes >= 0
 
     def crash(self) -> FaultyFiles:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from engine.destination import QUEUE
 from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
-from engine.store.compaction import LANES_AT_ONCE
+from engine.store.making_space import LANES_AT_ONCE
 from engine.store.segment import load_segment
 from tests.support.store_home import THINNING, FileHome, message
 

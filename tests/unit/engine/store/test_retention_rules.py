@@ -16,13 +16,14 @@ from engine.store.backlog_sizes import BacklogSizes
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles, write_fully
 from engine.store.kept_reasons import Keeping
+from engine.store.plain_words import duration
 from engine.store.retention_rules import RetentionPolicies
 from engine.store.settings import StoreSettings
-from engine.store.space import space_of
+from engine.store.space import BEHIND, space_of
 from engine.store.verify import verify
 from engine.store.watermarks import read_watermarks, write_watermark
 from tests.support.store_copy import copy_to
-from tests.support.store_home import THINNING, FileHome
+from tests.support.store_home import THINNING, FileHome, message
 from tests.support.store_world import START_WALL_MS
 
 INTERVAL_MS = 1_000
@@ -166,7 +167,7 @@ def test_messages_stay_until_an_export_has_them() -> None:
     assert first_base(home) == 0
     reason = home.store.retention_hold()
     assert reason.startswith("space waits for an export: queue://orders is exported up to log offset 0 of 8192, its")
-    assert reason.endswith("are dropped in 479 minutes all the same")
+    assert reason.endswith("are dropped in 7 hours all the same")
     export(home, 1 << 40, bills)
     export(home, 20_000, orders, name="b")
     wait(home, 10_000)
@@ -186,6 +187,24 @@ def test_it_does_not_wait_for_an_export_for_ever() -> None:
     wait(home, HOUR_MS)
     assert first_base(home) > 0
     assert "messages of a destination went that no export had, at their deadline" in home.store.retention_hold()
+
+
+def test_what_is_taken_out_of_a_pinned_segment_without_an_export_is_told_once() -> None:
+    policies = Policies(orders=RetentionPolicy(until_exported=True, export_deadline_ms=2 * HOUR_MS))
+    home = PolicyHome(policies, percent=60)
+    home.store.append(message(home.store.open_destination(QUEUE, "forgotten")))
+    consumed(home, "orders", 30)
+    sent_again(home)
+    wait(home, HOUR_MS)
+    home.pass_by(4_000)
+    assert home.store.retention_hold().startswith("space waits for an export: queue://orders")
+    wait(home, HOUR_MS)
+    home.pass_by(4_000)
+    told = home.store.retention_hold()
+    assert told == "1 times messages of a destination went that no export had, at their deadline"
+    wait(home, HOUR_MS)
+    home.pass_by(4_000)
+    assert home.store.retention_hold() == told
 
 
 @pytest.mark.parametrize(
@@ -232,13 +251,51 @@ def test_du_says_what_keeps_a_segment_that_nobody_needs(tmp_path: Path) -> None:
     reader = copy_to(tmp_path, home.files)
     keeping = Keeping(policies, HOUR_MS, 1 << 50, START_WALL_MS + 2 * HOUR_MS)
     segments = space_of(reader, True, keeping).segments
+    limit = f"{1 << 20}.0 GiB"
+    now = f"{reader.end().offset / 1024:.1f} KiB"
     assert segments[0].reasons == [
-        f"queue://bills: retention time, 60 minutes more, or its size of {1 << 50} octets",
-        "queue://audit: waits for its export, which is at log offset 0, 9960 minutes more at most",
+        f"queue://bills: its retention, 60 minutes more or until the log from here on is over {limit} (now {now})",
+        "queue://audit: waits for its export, which is at log offset 0 of 8192, 6 days more at most",
     ]
     assert segments[1].reasons == ["behind a segment that stays"]
     assert segments[-2].reasons == ["the next start begins here"] or segments[-1].is_current
     assert space_of(reader, True).segments[0].reasons == ["retention time or size, as the gateway's configuration says"]
+
+
+def test_du_tells_a_size_of_its_own_and_what_there_is_of_it(tmp_path: Path) -> None:
+    policies = Policies(orders=RetentionPolicy(bytes=20_000))
+    home = PolicyHome(policies, percent=60)
+    home.store.append(message(home.store.open_destination(QUEUE, "forgotten")))
+    consumed(home, "orders")
+    home.pass_by(4_000)
+    reader = copy_to(tmp_path, home.files)
+    keeping = Keeping(policies, HOUR_MS, 1 << 50, home.clock.wall_ms())
+    pinned, *others = space_of(reader, True, keeping).segments
+    assert [pin.owner for pin in pinned.pins] == ["queue://forgotten"]
+    told = {segment.base: segment.reasons for segment in others if not segment.is_current}
+    kept = [base for base, reasons in told.items() if reasons != [BEHIND]]
+    # What has more than that behind it is empty; what has less stays, each with less behind it than the one before.
+    assert kept == list(told)[-len(kept) :]
+    assert 0 < len(kept) < len(told)
+    texts = [told[base][0] for base in kept]
+    assert all("its messages behind it are over 19.5 KiB (now " in text for text in texts)
+    sizes = [float(text.rpartition("(now ")[2].partition(" ")[0]) for text in texts]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] <= 19.5
+
+
+def test_words_for_times() -> None:
+    told = [duration(ms) for ms in (-5, 999, 1_000, 119_999, 120_000, 7_199_000, 7_200_000, 172_800_000)]
+    assert told == [
+        "0 seconds",
+        "0 seconds",
+        "1 second",
+        "119 seconds",
+        "2 minutes",
+        "119 minutes",
+        "2 hours",
+        "2 days",
+    ]
 
 
 def test_sizes_of_a_backlog() -> None:
