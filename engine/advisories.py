@@ -177,7 +177,7 @@ class Advisories(DestinationWatcher):
         if topic is None:
             return
         broker = self.broker
-        if broker.memory.used_bytes >= broker.memory.limit_bytes:
+        if broker.memory.is_full():
             return  # nobody waits for an advisory to be taken
         headers = {
             "type": "Advisory",

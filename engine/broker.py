@@ -75,6 +75,7 @@ class Broker:
     permissions: what groups may do; none at all means everybody everything.
     virtual_topics: which topics have copies of their messages made for queues.
     has_advisories, name: whether it tells of itself on ``ActiveMQ.Advisory.>``, and how it calls itself there.
+    starved: queues whose consumers wait because memory is too short to read on for them.
     sender: number of the client whose input is being taken, 0 for the broker's own; it sets it before it sends.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
@@ -112,6 +113,7 @@ class Broker:
         "upkeep",
         "browsing",
         "replays",
+        "starved",
         "_next_client",
         "_next_serial",
         "_batch_depth",
@@ -163,6 +165,7 @@ class Broker:
         self.virtual_topics = VirtualTopics(self, virtual_topics)
         self.browsing = Browsing(self)
         self.replays = Replays(self)
+        self.starved: dict[Queue, None] = {}
         self.redelivery = Redelivery(self, seed)
         self.expiry = Expiry(self)
         self.slow_consumers = SlowConsumers(self)
@@ -482,6 +485,8 @@ class Broker:
                 self._run_keepers()
             if self.replays.followers:
                 self.replays.follow()
+            if self.starved:
+                self._feed_starved()
             if not dirty and not dispatcher.expired:
                 break
             queues = dirty[:]
@@ -513,6 +518,15 @@ class Broker:
         """Have everything made durable that no one waits for; call it a little after it came."""
         self.flush_settlements()
         self.store.sync()
+
+    def _feed_starved(self) -> None:
+        """Let those read on for which there is memory again."""
+        is_short = self.memory.is_short()
+        for queue in list(self.starved):
+            replay = None if queue.feed is None else queue.feed.replay
+            if not is_short or (replay is not None and not replay.is_held()):
+                del self.starved[queue]
+                queue.mark_dirty()
 
     def _run_keepers(self) -> None:
         waiting = self.destinations.waiting_keepers[:]
@@ -570,13 +584,13 @@ class Broker:
                 destination.enqueue(message)
                 if destination.rotation and not destination.is_dirty:
                     destination.mark_dirty()
-                if self.memory.used_bytes >= self.memory.limit_bytes:
+                if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.limit_bytes:
                     self.flow.is_blocked = True
                 return
         destination.publish(message, self.memory)
         if destination.is_choosy:
             self.subscriptions.offer(destination, message, self.sender)
-        if self.memory.used_bytes >= self.memory.limit_bytes:
+        if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.limit_bytes:
             self.flow.is_blocked = True
 
     def publish_own(self, target: Target, message: Message) -> None:
@@ -599,10 +613,13 @@ class Broker:
             for delivery in lane.take_all():
                 self.release(delivery)
         self.redelivery.forget(queue)
+        self.starved.pop(queue, None)
         queue.mask = 0
         queue.depth = queue.in_flight_count
 
     def release(self, delivery: Delivery) -> None:
-        """Take the message of a delivery that is let go out of the memory budget, if it counts there."""
+        """Take the message of a delivery that is let go out of the memory budget."""
         if delivery.lane.queue.is_in_memory(delivery.message):
             self.memory.release(delivery.message)
+        else:
+            self.memory.unload(delivery.message)

@@ -31,7 +31,15 @@ class Browsing:
     def open(self, queue: Queue, selector_text: str) -> Queue:
         """Return a queue that shows what waits in ``queue`` now.  Raises: InvalidSelector."""
         destinations = self.broker.destinations
-        view = Queue(queue.destination_id, queue.kind, queue.name, queue.settings, False, destinations.dirty_queues)
+        view = Queue(
+            queue.destination_id,
+            queue.kind,
+            queue.name,
+            queue.settings,
+            False,
+            destinations.dirty_queues,
+            self.broker.memory,
+        )
         feed = self.broker.subscriptions.new_feed(queue.destination_id, queue.destination_id, selector_text)
         feed.is_browser = True
         view.feed = feed

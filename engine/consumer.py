@@ -131,6 +131,9 @@ class Consumer:
         if self.queue.mask:
             return gates.OPEN
         if self.queue.has_backlog():
+            feed = self.queue.feed
+            if feed is not None and feed.replay is not None and feed.replay.is_held():
+                return gates.MEMORY
             if self.queue.fault():
                 return gates.STORE_DAMAGED
             return gates.DELAYED if self.queue.is_held_by_delays() else gates.PAGING

@@ -243,13 +243,15 @@ class Destinations:
     def _question_queue(self, name: str) -> Queue:
         """Return where a question about the broker goes; each has its own, for none keeps anything."""
         settings = self.addresses.settings_for(QUEUE, name)
-        queue = QuestionQueue(self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues)
+        queue = QuestionQueue(
+            self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues, self.accounts.memory
+        )
         queue.is_indirect = True
         return queue
 
     def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
-        queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues)
+        queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues, self.accounts.memory)
         queue.shares = self.shares
         if may_spill(queue):
             queue.spiller = self.spiller

@@ -8,12 +8,13 @@ from engine import gates
 from engine.consumer import AUTO, Consumer
 from engine.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
 from engine.destination import QUEUE
-from engine.memory import MemoryBudget
+from engine.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
 from engine.message import Message
 from engine.ports import Store
 from engine.queue import Queue
 from engine.rate import Rates
 from engine.settlement import SettlementBatch
+from engine.shares import LEAST_BYTES, LEAST_MESSAGES
 
 if TYPE_CHECKING:
     from engine.advisories import Advisories
@@ -142,10 +143,16 @@ class Dispatcher:
                 count = min(lane.page_messages, lane.tail - lane.next_load)
             else:
                 continue
+            size_bytes = lane.page_bytes
+            if self.memory.is_short():
+                if lane.ready:
+                    continue  # that first
+                count = min(count, LEAST_MESSAGES)
+                size_bytes = min(size_bytes, LEAST_BYTES)
             if count > 0:
                 lane.is_loading = True
                 self.store.write()  # only what has been written can be read
-                self.store.request(source_id, lane.priority, lane.next_load, count, lane.page_bytes, reader)
+                self.store.request(source_id, lane.priority, lane.next_load, count, size_bytes, reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
         """Count a delivery as acknowledged that never took a place in the window."""
@@ -196,6 +203,7 @@ class Dispatcher:
         queue.depth -= 1
         queue.acknowledged_count += 1
         if message.queue_offset >= 0 and queue.is_logged:
+            self.memory.paged_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
             if queue.account is not None:
                 queue.account.leave(message.size)
             if consumer.batch.add(message):
@@ -217,6 +225,7 @@ class Dispatcher:
         queue.depth -= 1
         message = delivery.message
         if message.queue_offset >= 0 and queue.is_logged:
+            self.memory.paged_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
             if queue.account is not None:
                 queue.account.leave(message.size)
             if queue.expired_batch.add(message):

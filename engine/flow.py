@@ -51,7 +51,7 @@ class Flow(TimerTarget):
     """Gates for producers.
 
     is_blocked: some gate may be shut; only then is a message asked for its gate.
-    is_memory_shut: the budget was full, and ``resume_bytes`` is not reached yet.
+    is_memory_shut: the budget was full, and is not eased yet.
     disk_reason: why nothing more is to be written (engine.disk_watch), "" for no reason.
     disk_warning: what the operator should know of the disk.
     accounts: of the addresses that have a limit.
@@ -136,8 +136,8 @@ class Flow(TimerTarget):
             return gates.STORE
         if is_logged and self.disk_reason:
             return gates.DISK
-        if self.memory.used_bytes >= self.memory.limit_bytes:
-            self.is_memory_shut = True  # until ``resume_bytes``: those who wait must not starve behind newcomers
+        if self.memory.is_full():
+            self.is_memory_shut = True  # until it is eased: those who wait must not starve behind newcomers
         if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
             return gates.MEMORY
         return gates.OPEN
@@ -309,12 +309,12 @@ class Flow(TimerTarget):
         """Open the gates whose reason has gone, and let those who waited there go on."""
         is_accepting = self.store.is_accepting()
         memory = self.memory
-        if memory.used_bytes <= memory.resume_bytes:
+        if memory.is_eased():
             self.is_memory_shut = False
         self._let_go_on()
         while any(account.has_room() for account in self.accounts.full):
             self._let_go_on()  # a commit that went on has settled what kept an address full
-        is_memory_full = memory.used_bytes > memory.resume_bytes
+        is_memory_full = not memory.is_eased()
         self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
 
     def _let_go_on(self) -> None:

@@ -74,7 +74,7 @@ class Inspection:
             self._consumers,
             store_stats(broker),
             len(broker.clients),
-            broker.memory.used_bytes,
+            broker.memory.held_bytes(),
             broker.memory.limit_bytes,
             {
                 number: "; ".join([broker.flow.describe(wait) for wait in waits.values()])

@@ -170,6 +170,7 @@ class Keeper:
         lane.tidy()
         delivery.state = advance(delivery.state, DROP)
         if self.queue.is_logged and message.queue_offset >= 0:
+            broker.memory.unload(message)
             self._count_out(message.size)
             dropped.append(Range(lane.priority, message.queue_offset, 1, 0, message.size))
         else:

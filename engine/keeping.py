@@ -40,6 +40,7 @@ class Audience:
                 loaded = lane.next_load
                 lane.add_logged(message)
                 if lane.next_load > loaded:
+                    broker.memory.unload(message)  # a view settles nothing: it holds what it shows
                     broker.memory.hold(message)
                     view.depth += 1
                 if message.expires_ms:

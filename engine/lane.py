@@ -79,10 +79,12 @@ class Lane:
         "page_messages",
         "spill",
         "spill_above",
+        "memory",
     )
 
     def __init__(self, queue: Queue, priority: int) -> None:
         self.queue = queue
+        self.memory = queue.memory
         self.priority = priority
         self.bit = 1 << priority
         self.ready: deque[Delivery] = deque()
@@ -138,12 +140,17 @@ class Lane:
         self.tail = offset + 1
         position = offset << SERIAL_BITS
         self.last_position = position
-        limit_bytes = self.memory_bytes
-        if limit_bytes > self.idle_bytes and not self.queue.consumers:
-            limit_bytes = self.idle_bytes
-        if self.next_load == offset and self.ready_bytes < limit_bytes and len(self.ready) < self.memory_messages:
+        ready_bytes = self.ready_bytes
+        if self.next_load == offset and ready_bytes < self.memory_bytes and len(self.ready) < self.memory_messages:
+            memory = self.memory
+            paged_bytes = memory.paged_bytes + message.size + MESSAGE_OVERHEAD_BYTES
+            if paged_bytes + memory.used_bytes > memory.keep_bytes:
+                return
+            if (ready_bytes >= self.idle_bytes or paged_bytes > memory.idle_bytes) and not self.queue.consumers:
+                return
+            memory.paged_bytes = paged_bytes
             self.next_load = offset + 1
-            self.ready_bytes += message.size
+            self.ready_bytes = ready_bytes + message.size
             self.ready.append(Delivery(message, self, position))
             self.queue.mask |= self.bit
 
@@ -165,7 +172,10 @@ class Lane:
     def add_volatile(self, message: Message) -> None:
         """Take a message that only memory holds."""
         self.last_position += 1
-        if self.ready_bytes >= self.spill_above and self._spills(message):
+        if (
+            self.ready_bytes >= self.spill_above
+            or (self.memory.used_bytes >= self.memory.crowded_bytes and self.queue.spiller is not None)
+        ) and self._spills(message):
             return
         delivery = Delivery(message, self, self.last_position)
         if self.next_load < self.tail:
@@ -268,7 +278,20 @@ class Lane:
         self.attempts.pop(message.queue_offset, None)
         self.ahead[message.queue_offset] = delivery
         self.ahead_bytes += message.size
+        self.memory.load(message)
         return delivery
+
+    def is_ahead_full(self) -> bool:
+        """Say whether as much was found ahead, and is not taken, as may be.
+
+        While memory is short that is only what goes out at once: nothing of groups whose owners may not take it.
+        """
+        if self.ahead_bytes > AHEAD_BYTES:
+            return True
+        selection = self.queue.selection
+        return (
+            self.ahead_bytes > 0 and self.memory.is_short() and selection is not None and bool(selection.groups.by_key)
+        )
 
     def first(self) -> Delivery | None:
         """Return the first delivery in memory that is READY, None if entries on disk come before it."""
@@ -330,6 +353,7 @@ class Lane:
         if delivery.state == READY and not delivery.is_redelivered and self.ahead.get(offset) is delivery:
             del self.ahead[offset]
             self.ahead_bytes -= delivery.message.size
+            self.memory.unload(delivery.message)
 
     def add_delayed(self, message: Message) -> None:
         """Count a message that waits for its redelivery."""
@@ -396,7 +420,8 @@ class Lane:
     def load(self, next_offset: int, messages: list[Message]) -> list[Delivery]:
         """Take a page; return the deliveries of it in order, without those settled before the store was opened.
 
-        The caller adds those that need not wait with ``append_loaded``, or all of them with ``append_all``.
+        The caller counts them in the memory budget, and adds those that need not wait with ``append_loaded``, or all of
+        them with ``append_all``.
         """
         settled = self.settled
         if not settled.pages and not self.ahead and not self.attempts:  # most pages: nothing is known of any of it
@@ -412,6 +437,7 @@ class Lane:
                 if found is not None:
                     if found.state == READY:
                         self.ahead_bytes -= message.size
+                        self.memory.unload(found.message)  # counted anew, with its page
                         deliveries.append(found)
                     continue
             deliveries.append(self._delivery(message))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.delivery import DELAYED, READY, Delivery
 from engine.exclusions import Exclusions
-from engine.lane import AHEAD_BYTES, SERIAL_BITS, position_of
+from engine.lane import SERIAL_BITS, position_of
 from engine.message import Message
 from engine.ports import Attempts
 from engine.selector.evaluate import Selector
@@ -120,7 +120,7 @@ class Lookout:
                 view.fall_behind(lane.priority, lane.last_position)
                 continue
             if delivery is None:
-                if lane.ahead_bytes > AHEAD_BYTES:
+                if lane.is_ahead_full() or (lane.memory.is_short() and not view.idle):
                     view.fall_behind(lane.priority, lane.last_position)
                     continue
                 delivery = lane.keep_ahead(message)
@@ -131,17 +131,23 @@ class Lookout:
     ) -> list[tuple[Delivery, Attempts]]:
         """Look at a page that was read ahead of what is in memory; return what was found that has failed before.
 
-        What is not due again at ``wall_ms`` is DELAYED already.
+        What is not due again at ``wall_ms`` is DELAYED already.  While memory is short it is only for those that have
+        nothing else.
         """
         priority = lane.priority
         low = max(first, lane.next_load) << SERIAL_BITS
         high = next_offset << SERIAL_BITS
         self.scan_from[priority] = next_offset
         taking: dict[int, int] = {}
+        is_short = lane.memory.is_short()
         for view in self.by_number.values():
             if view.behind & lane.bit:
                 self._scan_memory(view, lane)
-                if view.behind & lane.bit and low <= view.cursor(priority) < high:
+                if (
+                    view.behind & lane.bit
+                    and low <= view.cursor(priority) < high
+                    and (view.wants_more() or not is_short)
+                ):
                     taking[view.number] = view.cursor(priority)
         failed: list[tuple[Delivery, Attempts]] = []
         for message in messages:
@@ -255,7 +261,7 @@ class Lookout:
         }
         found: list[tuple[Delivery, list[View]]] = []
         for position, message in zip(positions, messages, strict=True):
-            if position in block.taken:
+            if not block.is_left(position):
                 continue
             views = [view for view in self.views_of(message, 1, False) if taking.get(view.number, END) <= position]
             if views:

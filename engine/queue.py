@@ -11,6 +11,7 @@ from engine.consumer import Consumer
 from engine.destination import uri
 from engine.intake import intake_for
 from engine.lane import Lane
+from engine.memory import MemoryBudget
 from engine.message import Message
 from engine.ports import CAUSE_EXPIRED, EXPIRED
 from engine.settlement import SettlementBatch
@@ -50,6 +51,7 @@ class Queue:
     by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
     spiller: where messages that are not logged go past what memory holds, None where they stay (engine.spilling).
     shares: what its lanes may keep in memory among many, None for a view that ends soon.
+    memory: the budget of messages in memory.
     is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
     """
 
@@ -96,6 +98,7 @@ class Queue:
         "dropped_count",
         "spiller",
         "shares",
+        "memory",
     )
 
     def __init__(
@@ -106,6 +109,7 @@ class Queue:
         settings: AddressSettings,
         is_logged: bool,
         dirty_queues: list[Queue],
+        memory: MemoryBudget,
     ) -> None:
         self.destination_id = destination_id
         self.kind = kind
@@ -148,6 +152,7 @@ class Queue:
         self.dropped_count = 0
         self.spiller: Spiller | None = None
         self.shares: LaneShares | None = None
+        self.memory = memory
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def uri(self) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.lane import Lane
 
 LONG_DELAY_MS: Final = 100  # what waits less keeps its content in memory
-RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused
+RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused, or that memory had no room for
 RELOAD_READER: Final = -2  # the store's answers to requests for it come to this reader
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
@@ -36,16 +36,18 @@ class Redelivery(TimerTarget):
     """Everything that happens to deliveries that were not accepted.
 
     reloading: (destination, priority, queue offset) -> delivery that is due and whose content is being read again.
+    reloading_bytes: of these.
     waiting: a heap of (when it is due, number, delivery).  armed_ms: when the one timer that counts is set to fire,
     0 for none; its key is that time, so that one set before for later is known when it fires.
     """
 
-    __slots__ = ("broker", "waiting", "reloading", "next_number", "armed_ms", "seed", "dead_letters")
+    __slots__ = ("broker", "waiting", "reloading", "reloading_bytes", "next_number", "armed_ms", "seed", "dead_letters")
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
         self.waiting: list[tuple[int, int, Delivery]] = []
         self.reloading: dict[tuple[int, int, int], Delivery] = {}
+        self.reloading_bytes = 0
         self.next_number = 1
         self.armed_ms = 0
         self.seed = seed
@@ -155,6 +157,11 @@ class Redelivery(TimerTarget):
         else:
             self._return(queue, [delivery])
 
+    def delayed_of(self, queue: Queue) -> list[Delivery]:
+        """Return what waits for its redelivery to a queue, also what is due and whose content is being read."""
+        found = [one for _, _, one in self.waiting if one.lane.queue is queue]
+        return found + [one for one in self.reloading.values() if one.lane.queue is queue]
+
     def forget(self, queue: Queue) -> None:
         """Let go of what waits for its redelivery to a queue that has ended."""
         if not queue.delayed_count:
@@ -165,6 +172,10 @@ class Redelivery(TimerTarget):
                 self.broker.release(one[2])
             else:
                 kept.append(one)
+        for key, delivery in list(self.reloading.items()):
+            if delivery.lane.queue is queue:
+                self._reloaded(*key)
+                self.broker.release(delivery)
         heapify(kept)
         self.waiting = kept
         queue.delayed_count = 0
@@ -183,13 +194,19 @@ class Redelivery(TimerTarget):
         now_ms = max(key, self.broker.clock.monotonic_ms())
         waiting = self.waiting
         due: dict[Lane, list[Delivery]] = {}
+        late: list[Delivery] = []
         while waiting and waiting[0][0] <= now_ms:
             delivery = heappop(waiting)[2]
             if delivery.message.is_hollow():
-                self._reload(delivery)
+                if self._has_room_for(delivery):
+                    self._reload(delivery)
+                else:
+                    late.append(delivery)
                 continue
             delivery.state = advance(delivery.state, TIMER)
             due.setdefault(delivery.lane, []).append(delivery)
+        for delivery in late:
+            self._push(delivery, RELOAD_RETRY_MS)
         for lane, deliveries in due.items():
             for delivery in deliveries:
                 lane.remove_delayed(delivery.message)
@@ -202,7 +219,7 @@ class Redelivery(TimerTarget):
 
     def page_loaded(self, destination_id: int, priority: int, queue_offset: int, messages: list[Message]) -> None:
         """The content of a delivery that is due has been read again."""
-        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        delivery = self._reloaded(destination_id, priority, queue_offset)
         if delivery is None:
             return
         if not messages:
@@ -210,6 +227,8 @@ class Redelivery(TimerTarget):
             return
         lane = delivery.lane
         lane.remove_delayed(delivery.message)
+        self.broker.memory.unload(delivery.message)
+        self.broker.memory.load(messages[0])
         delivery.message = messages[0]
         delivery.state = advance(delivery.state, TIMER)
         lane.give_back([delivery])
@@ -218,22 +237,38 @@ class Redelivery(TimerTarget):
 
     def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
         """It could not be read: it is asked for again a little later."""
-        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        delivery = self._reloaded(destination_id, priority, queue_offset)
         if delivery is not None:
             self._push(delivery, RELOAD_RETRY_MS)
 
     def record_skipped(self, destination_id: int, priority: int, queue_offset: int) -> bool:
         """It is damaged, and the operator asked to go on without it; return whether it was waiting here."""
-        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        delivery = self._reloaded(destination_id, priority, queue_offset)
         if delivery is None:
             return False
         delivery.state = advance(delivery.state, DROP)
         delivery.lane.remove_delayed(delivery.message)
+        self.broker.memory.unload(delivery.message)
         delivery.lane.queue.delayed_count -= 1
         return True
 
+    def _reloaded(self, destination_id: int, priority: int, queue_offset: int) -> Delivery | None:
+        """Take out the delivery whose content was asked for, None if nobody waits for it any more."""
+        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        if delivery is not None:
+            self.reloading_bytes -= delivery.message.size
+        return delivery
+
+    def _has_room_for(self, delivery: Delivery) -> bool:
+        """Say whether memory has room for the content of a delivery that is due; the first of a lane always has."""
+        memory = self.broker.memory
+        if memory.held_bytes() + self.reloading_bytes + delivery.message.size <= memory.keep_bytes:
+            return True
+        return not self.reloading and not delivery.lane.returned
+
     def _reload(self, delivery: Delivery) -> None:
         message = delivery.message
+        self.reloading_bytes += message.size
         queue = delivery.lane.queue
         self.reloading[(queue.destination_id, message.priority, message.queue_offset)] = delivery
         store = self.broker.store
@@ -308,14 +343,16 @@ class Redelivery(TimerTarget):
         lane.add_delayed(delivery.message)
         message = delivery.message
         if (
-            lane.delayed_bytes > KEPT_DELAYED_BYTES
+            (lane.delayed_bytes > KEPT_DELAYED_BYTES or self.broker.memory.is_short())
             and delay_ms >= LONG_DELAY_MS
             and message.queue_offset >= 0
             and queue.is_logged
             and queue.feed is None
         ):
             lane.remove_delayed(message)
+            self.broker.memory.unload(message)
             delivery.message = message.twin(message.flags, b"", b"", b"")
+            self.broker.memory.load(delivery.message)
             lane.add_delayed(delivery.message)
         self._push(delivery, delay_ms)
 

@@ -46,7 +46,9 @@ def relocate(
     queue.depth -= 1
     if not is_stored:
         broker.memory.release(message)
-    elif queue.account is not None:
+        return
+    broker.memory.unload(message)
+    if queue.account is not None:
         queue.account.leave(message.size)
 
 

@@ -3,7 +3,7 @@
 A replay has a queue of its own, as a browser has.  What it shows comes from the consume queues, in log order over all
 priorities, whether it was settled or not, as long as retention keeps it.  On a topic it then goes on with what is
 published, on a queue with what is sent there; one that is a browser ends.  It holds a page of each priority and another
-one that is ready, however far it is behind, so that nobody waits for a slow one.
+one that is ready, however far it is behind, so that nobody waits for a slow one; many replays have smaller pages.
 Sources: RabbitMQ stream offset specifications; semantics.md 2.2 for what a retroactive consumer does instead.
 """
 
@@ -16,10 +16,12 @@ from engine.client import Client
 from engine.composite import CompositeSource, Source
 from engine.destinations import DestinationWatcher
 from engine.errors import EngineError, InvalidDestination, InvalidOption, ReplayGone
+from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import DEFAULT_PRIORITY, SHOWN, Message
 from engine.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
 from engine.ports import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, LanePlace
 from engine.queue import Queue
+from engine.shares import LEAST_BYTES, LEAST_MESSAGES
 from engine.topic import Topic
 from engine.wildcard import Wildcard
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 PAGE_MESSAGES: Final = 1_024  # of one priority asked for at a time, and kept ready to be handed over
 PAGE_BYTES: Final = 1024 * 1024
+SHARED_PART: Final = 8  # of the memory budget, one part of so many: what all replays hold beside what is in flight
 
 
 class Reading:
@@ -92,6 +95,10 @@ class Replay:
     def has_more(self) -> bool:
         """Say whether something that is in the log was not made ready yet."""
         return not self.is_sought or any(reading.has_more() for reading in self.readings.values())
+
+    def is_held(self) -> bool:
+        """Say whether memory is short, and its client has as many messages unsettled as each replay may have then."""
+        return self.broker.memory.is_short() and self.view.in_flight_count >= self.broker.replays.page_messages()
 
     def describe(self) -> str:
         """Return how far it is, in words."""
@@ -178,6 +185,8 @@ class Replay:
             if not self.is_over:
                 self._seek()
             return
+        if self.is_held() and self.has_more():
+            self.broker.starved[self.view] = None
         while self._has_room():
             nearest: Reading | None = None
             is_waiting = False
@@ -245,8 +254,9 @@ class Replay:
         reading.is_loading = True
         store = self.broker.store
         store.write()  # only what has been written can be read
-        count = min(PAGE_MESSAGES, reading.tail - reading.next_load)
-        store.request(self.source.destination_id, reading.priority, reading.next_load, count, PAGE_BYTES, self.number)
+        size_bytes, most = self.broker.replays.page()
+        count = min(most, reading.tail - reading.next_load)
+        store.request(self.source.destination_id, reading.priority, reading.next_load, count, size_bytes, self.number)
 
     def _reading(self, priority: int, first: int) -> Reading:
         """Return the reading of a priority; one that is used for the first time begins with ``first``."""
@@ -262,7 +272,8 @@ class Replay:
 
     def _has_room(self) -> bool:
         lane = self.view.lane(DEFAULT_PRIORITY)
-        return lane.ready_bytes < PAGE_BYTES and len(lane.ready) < PAGE_MESSAGES
+        size_bytes, count = self.broker.replays.page()
+        return lane.ready_bytes < size_bytes and len(lane.ready) < count and not self.is_held()
 
     def _show(self, message: Message) -> None:
         view = self.view
@@ -276,14 +287,18 @@ class Replay:
 
 
 class Replays(DestinationWatcher):
-    """All replays.  followers: those of queues that go on with what is sent there."""
+    """All replays.  followers: those of queues that go on with what is sent there.
 
-    __slots__ = ("broker", "replays", "followers")
+    page_bytes: that one of them may ask for, and keep ready.
+    """
+
+    __slots__ = ("broker", "replays", "followers", "page_bytes")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.replays: list[Replay] = []
         self.followers: list[Replay] = []
+        self.page_bytes = PAGE_BYTES
         broker.destinations.watchers.append(self)
 
     def open(self, client: Client, source: Queue | Topic, options: SubscribeOptions, start: ReplayStart) -> Queue:
@@ -293,7 +308,15 @@ class Replays(DestinationWatcher):
         if start.message_id:
             log_offset_of(self.broker, start.message_id)
         destinations = self.broker.destinations
-        view = Queue(source.destination_id, source.kind, source.name, source.settings, False, destinations.dirty_queues)
+        view = Queue(
+            source.destination_id,
+            source.kind,
+            source.name,
+            source.settings,
+            False,
+            destinations.dirty_queues,
+            self.broker.memory,
+        )
         view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
         feed = self.broker.subscriptions.new_feed(source.destination_id, source.destination_id, options.selector)
         feed.is_browser = True
@@ -304,6 +327,7 @@ class Replays(DestinationWatcher):
         view.feed = feed
         destinations.feeds[feed.number] = view
         self.replays.append(replay)
+        self._share()
         if options.is_browser:
             return view
         if isinstance(source, Topic):
@@ -315,11 +339,28 @@ class Replays(DestinationWatcher):
     def close(self, replay: Replay) -> None:
         """Let go of a replay whose consumer has gone."""
         self.replays.remove(replay)
+        self._share()
         if replay in self.followers:
             self.followers.remove(replay)
         if isinstance(replay.source, Topic):
             replay.source.remove(replay.number)
+        self.broker.starved.pop(replay.view, None)
         replay.let_go()
+
+    def page(self) -> tuple[int, int]:
+        """Return how many octets and messages a replay may ask for now, and keep ready."""
+        if self.broker.memory.is_short():
+            return LEAST_BYTES, LEAST_MESSAGES
+        return self.page_bytes, self.page_messages()
+
+    def page_messages(self) -> int:
+        """Return how many messages a replay may ask for while memory is not short."""
+        return max(LEAST_MESSAGES, min(PAGE_MESSAGES, self.page_bytes // MESSAGE_OVERHEAD_BYTES))
+
+    def _share(self) -> None:
+        """Let all replays together hold a part of the budget: a page of one priority and one that is ready, each."""
+        part = self.broker.memory.limit_bytes // SHARED_PART // (2 * max(1, len(self.replays)))
+        self.page_bytes = max(LEAST_BYTES, min(PAGE_BYTES, part))
 
     def follow(self) -> None:
         """Look for what this turn has brought to the queues that are followed."""

@@ -326,7 +326,7 @@ class Selection:
             if view.behind & lane.bit and lane.next_load < lane.tail:
                 if queue.fault():
                     return gates.STORE_DAMAGED
-                return gates.LOOK_AHEAD if lane.ahead_bytes > AHEAD_BYTES else gates.PAGING
+                return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
             if view.spill_behind & lane.bit and lane.spill is not None and queue.spiller is not None:
                 return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
         if queue.depth <= queue.in_flight_count + queue.delayed_count:

@@ -14,7 +14,7 @@ from engine.annotations import annotation
 from engine.consumer import AUTO
 from engine.delivery import DELAYED, DISPATCH, Delivery, advance
 from engine.failures import restored
-from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, Lane
+from engine.lane import PAGE_MESSAGES, Lane
 from engine.message import PLAIN, Message
 from engine.ports import TimerTarget
 from engine.queue import Queue
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.consumer import Consumer
 
 SCAN_BYTES: Final = 1024 * 1024  # of one page that is read ahead
+SHORT_SCAN_BYTES: Final = 64 * 1024  # the same while memory is short
 SCAN_EVALUATIONS: Final = 16 * 1024  # selectors times messages of one such page, about
 SCAN_READER: Final = -1  # the store's answers to pages read ahead come to this reader
 _CONTINUE: Final = 0  # key of the timer that goes on in the next turn
@@ -101,9 +102,8 @@ class SelectiveDispatcher(TimerTarget):
         for consumer in queue.consumers.values():
             selection.add(consumer)
         if queue.delayed_count:
-            for _, _, delivery in self.broker.redelivery.waiting:
-                if delivery.lane.queue is queue:
-                    selection.delay(delivery)
+            for delivery in self.broker.redelivery.delayed_of(queue):
+                selection.delay(delivery)
         self._await_consumers(queue, selection)
         if queue.settings.queue.group_idle_timeout_ms > 0:
             self._call_at(selection, queue.settings.queue.group_idle_timeout_ms, False)
@@ -224,7 +224,8 @@ class SelectiveDispatcher(TimerTarget):
         if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning or queue.feed is not None:
             return  # a subscription reads in order: its consumers have one selector between them
         lane.settle_ahead()
-        if lane.ahead_bytes > AHEAD_BYTES:
+        if lane.is_ahead_full():
+            self._wait_for_memory(queue)
             return
         first = selection.lookout.scan_start(lane)
         if first < 0:
@@ -233,9 +234,14 @@ class SelectiveDispatcher(TimerTarget):
         count = max(16, min(PAGE_MESSAGES, SCAN_EVALUATIONS // len(selection.lookout.by_number)))
         store = self.broker.store
         store.write()  # only what has been written can be read
-        store.request(
-            queue.destination_id, lane.priority, first, min(count, lane.tail - first), SCAN_BYTES, SCAN_READER
-        )
+        size_bytes = SHORT_SCAN_BYTES if self.broker.memory.is_short() else SCAN_BYTES
+        count = min(count, lane.tail - first)
+        store.request(queue.destination_id, lane.priority, first, count, size_bytes, SCAN_READER)
+
+    def _wait_for_memory(self, queue: Queue) -> None:
+        """Have a queue run again once memory is not short any more, if it is that."""
+        if self.broker.memory.is_short():
+            self.broker.starved[queue] = None
 
     def _look_at_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
         """Look at what is in temporary files, a block at a time, if somebody has nothing else to look at."""
@@ -243,7 +249,10 @@ class SelectiveDispatcher(TimerTarget):
         assert spiller is not None, "who has spilled has a spiller"
         lookout = selection.lookout
         while (spill := lane.spill) is not None and spill.reading is None:
-            if lookout.budget <= 0 or not spiller.may_look(lane):
+            if lookout.budget <= 0:
+                return
+            if not spiller.may_look(lane):
+                self._wait_for_memory(queue)
                 return
             block = lookout.spilled_block(lane)
             if block is None or block.is_writing:

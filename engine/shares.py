@@ -1,8 +1,9 @@
 """How much of the memory budget each lane may keep ready of messages that are in the log, and could be paged.
 
-A few lanes keep as much as one lane ever does.  From LANES_FREE on they share a quarter of the budget: what a lane may
-keep shrinks as there are more of them, and is set anew for all each time their number has doubled, so that neither a
-message nor a new queue costs more because there are many.
+A few lanes keep as much as one lane ever does; with what is around their octets that is three eighths of the default
+budget.  From LANES_FREE on they share a quarter of the budget: what a lane may keep shrinks as there are more of them,
+and is set anew for all each time their number has doubled, so that neither a message nor a new queue costs more
+because there are many.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from engine.memory import MESSAGE_OVERHEAD_BYTES
 if TYPE_CHECKING:
     from engine.lane import Lane
 
-LANES_FREE: Final = 16
+LANES_FREE: Final = 8
 SHARED_PART: Final = 4  # of the budget, one part of so many
 LEAST_BYTES: Final = 4 * 1024  # that a lane may keep, whatever their number
 LEAST_MESSAGES: Final = 8

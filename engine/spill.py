@@ -12,27 +12,31 @@ from engine.ports import SpilledBlock
 if TYPE_CHECKING:
     from engine.lane import Lane
 
-BLOCK_OVERHEAD_BYTES: Final = 1024  # of a block whose messages are on the disk, measured, rounded up
+BLOCK_OVERHEAD_BYTES: Final = 640  # of a block whose messages are on the disk, measured, rounded up
 SPENT_MAX: Final = 64  # blocks between others of which nothing is left; beyond, and if they are the most, they go
 
 
 class LaneBlock(SpilledBlock):
     """A block of one lane.
 
+    memory_bytes: of what was gathered in it, in memory.
     left_count, left_bytes: of its messages that were not taken out.  taken: positions of those that were, once the
-    block was on the disk.
-    held: (destination, whether they are in the log) -> [octets, messages] that are left, for the addresses.
+    block was on the disk; None before the first.
+    held: (destination, whether they are in the log) -> [octets, messages] that are left, for addresses with limits;
+    None where there are none.
     """
 
-    __slots__ = ("lane", "left_count", "left_bytes", "taken", "held")
+    __slots__ = ("lane", "left_count", "left_bytes", "memory_bytes", "taken", "held")
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: Lane, is_counted: bool) -> None:
+        """is_counted: some address has a limit on what it holds."""
         super().__init__()
         self.lane = lane
         self.left_count = 0
         self.left_bytes = 0
-        self.taken: set[int] = set()
-        self.held: dict[tuple[int, bool], list[int]] = {}
+        self.memory_bytes = 0
+        self.taken: set[int] | None = None
+        self.held: dict[tuple[int, bool], list[int]] | None = {} if is_counted else None
 
     def put(self, message: Message, position: int) -> None:
         """Put one more message behind the others."""
@@ -43,6 +47,8 @@ class LaneBlock(SpilledBlock):
         """Take one out, wherever the block is; not while it is on its way."""
         self._count(message, -1)
         if self.is_on_disk:
+            if self.taken is None:
+                self.taken = set()
             self.taken.add(position)
             return
         index = bisect_left(self.positions, position)
@@ -51,9 +57,15 @@ class LaneBlock(SpilledBlock):
         self.count -= 1
         self.size_bytes -= message.size
 
+    def is_left(self, position: int) -> bool:
+        """Say whether a message that was put in was not taken out."""
+        return self.taken is None or position not in self.taken
+
     def _count(self, message: Message, count: int) -> None:
         self.left_count += count
         self.left_bytes += message.size * count
+        if self.held is None:
+            return
         held = self.held.setdefault((message.destination_id, message.queue_offset >= 0), [0, 0])
         held[0] += message.size * count
         held[1] += count
@@ -70,9 +82,9 @@ class Spill:
 
     __slots__ = ("blocks", "gathered", "memory_messages", "reading", "is_looking", "look_from", "spent_count")
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: Lane, gathered: LaneBlock) -> None:
         self.blocks: deque[LaneBlock] = deque()
-        self.gathered = LaneBlock(lane)
+        self.gathered = gathered
         self.memory_messages = lane.memory_messages
         self.reading: LaneBlock | None = None
         self.is_looking = False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.delivery import Delivery
 from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, SERIAL_BITS, Lane, position_of
-from engine.memory import MemoryBudget
+from engine.memory import CROWDED_PERCENT, HOLDER_BYTES, MemoryBudget
 from engine.message import Message
 from engine.ports import Clock, SpilledBlock, SpillListener, SpillSpace, Timers, TimerTarget
 from engine.spill import BLOCK_OVERHEAD_BYTES, LaneBlock, Spill
@@ -33,6 +33,8 @@ GATHERED_PART: Final = (
 )
 RETRY_MS: Final = 1_000  # after the disk refused
 NOTICES_MAX: Final = 100  # losses that are told in words until somebody has read them
+_NO_MESSAGES: Final[list[Message]] = []  # one for all blocks on the disk: there may be hundreds of thousands
+_NO_POSITIONS: Final[list[int]] = []
 
 
 class Spiller(SpillListener):
@@ -90,7 +92,9 @@ class Spiller(SpillListener):
         full = queue.settings.full
         if 0 <= full.max_size_bytes <= lane.ready_bytes or 0 <= full.max_size_messages <= len(lane.ready):
             return True
-        return self._is_used(SPILL_PERCENT)
+        if lane.ready_bytes >= lane.spill_above:
+            return self._memory.is_used(SPILL_PERCENT)
+        return self._memory.is_used(CROWDED_PERCENT)
 
     def may_look(self, lane: Lane) -> bool:
         """Say whether more may be brought in of a lane for those who look ahead.
@@ -105,10 +109,7 @@ class Spiller(SpillListener):
 
     def is_short(self) -> bool:
         """Say whether memory is so short that nobody looks ahead for more than what goes out at once."""
-        return self._is_used(LOOK_PERCENT)
-
-    def _is_used(self, percent: int) -> bool:
-        return self._memory.used_bytes * 100 >= self._memory.limit_bytes * percent
+        return self._memory.is_used(LOOK_PERCENT)
 
     def _is_refused(self) -> bool:
         return self._clock.monotonic_ms() - self._refused_ms < RETRY_MS
@@ -117,19 +118,23 @@ class Spiller(SpillListener):
         """Take a message that comes behind all that a lane has."""
         spill = lane.spill
         if spill is None:
-            spill = lane.spill = Spill(lane)
+            spill = lane.spill = Spill(lane, self._block(lane))
             lane.memory_messages = 0
         block = spill.gathered
         block.put(message, position)
-        self.gathered_bytes += message.size
+        block.memory_bytes += _memory_of(message)
+        self.gathered_bytes += _memory_of(message)
         is_much = self.gathered_bytes * GATHERED_PART > self._memory.limit_bytes
         if block.size_bytes >= (self.small_block_bytes if is_much else self.block_bytes):
-            self.gathered_bytes -= block.size_bytes
+            self.gathered_bytes -= block.memory_bytes
             spill.blocks.append(block)
-            spill.gathered = LaneBlock(lane)
+            spill.gathered = self._block(lane)
             if not self._is_refused():
                 block.is_writing = True
                 self._space.write(block)
+
+    def _block(self, lane: Lane) -> LaneBlock:
+        return LaneBlock(lane, self._memory.accounts is not None)
 
     def written(self, block: SpilledBlock, reason: str) -> None:
         assert isinstance(block, LaneBlock), "what was written has gone out here"
@@ -145,8 +150,8 @@ class Spiller(SpillListener):
                 self._memory.page_out(message)
             self._memory.used_bytes += BLOCK_OVERHEAD_BYTES
             self.spilled_bytes += block.left_bytes
-            block.messages = []
-            block.positions = []
+            block.messages = _NO_MESSAGES
+            block.positions = _NO_POSITIONS
             block.is_on_disk = True
         if block.lane.queue.selection is not None and not block.is_dropped:
             block.lane.queue.mark_dirty()  # somebody may have waited to look at it
@@ -163,8 +168,8 @@ class Spiller(SpillListener):
                 return 0 if lane.is_loading else min(before, lane.tail - lane.next_load, PAGE_MESSAGES)
             if not spill.blocks:
                 block = spill.gathered
-                self.gathered_bytes -= block.size_bytes
-                spill.gathered = LaneBlock(lane)
+                self.gathered_bytes -= block.memory_bytes
+                spill.gathered = self._block(lane)
             else:
                 block = spill.blocks[0]
                 if block.is_on_disk:
@@ -196,8 +201,8 @@ class Spiller(SpillListener):
             self._show(lane, block, positions, messages)
             return
         spill.pop_first()
-        if block.taken:
-            left = [index for index, position in enumerate(positions) if position not in block.taken]
+        if block.taken is not None:
+            left = [index for index, position in enumerate(positions) if block.is_left(position)]
             positions = [positions[index] for index in left]
             messages = [messages[index] for index in left]
         for message in messages:
@@ -297,8 +302,9 @@ class Spiller(SpillListener):
         if block.is_on_disk:
             self._memory.page_in(message)
             self.spilled_bytes -= message.size
-        elif block is spill.gathered:
-            self.gathered_bytes -= message.size
+        elif block is spill.gathered and not block.count:
+            self.gathered_bytes -= block.memory_bytes
+            block.memory_bytes = 0
         insort(lane.returned, delivery, key=position_of)
         lane.ready_bytes += message.size
         lane.queue.mask |= lane.bit
@@ -318,7 +324,7 @@ class Spiller(SpillListener):
         if spill is None:
             return
         lane.end_spill()
-        self.gathered_bytes -= spill.gathered.size_bytes
+        self.gathered_bytes -= spill.gathered.memory_bytes
         for block in (*spill.blocks, spill.gathered):
             for message in block.messages:
                 self._memory.release(message)
@@ -331,7 +337,7 @@ class Spiller(SpillListener):
     def _leave_accounts(self, block: LaneBlock) -> None:
         """Take what is left of a block on the disk off the addresses that it counts for."""
         accounts = self._memory.accounts
-        if accounts is not None:
+        if accounts is not None and block.held is not None:
             for (destination_id, is_logged), (size_bytes, count) in block.held.items():
                 accounts.leave_many(destination_id, is_logged, size_bytes, count)
 
@@ -354,6 +360,11 @@ class ReadRetry(TimerTarget):
 
     def timer_fired(self, key: int) -> None:
         self._spiller.ask_again()
+
+
+def _memory_of(message: Message) -> int:
+    """Return about what a message takes for one of its holders."""
+    return message.size if message.holders <= 1 else HOLDER_BYTES
 
 
 def may_spill(queue: Queue) -> bool:

@@ -128,6 +128,9 @@ class StoreEvents(StoreListener):
         deliveries = lane.load(next_offset, messages)
         if queue.feed is not None:
             deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
+        if queue.is_logged:
+            for delivery in deliveries:
+                broker.memory.load(delivery.message)
         is_browsed = queue.feed is not None and queue.feed.is_browser
         for delivery in deliveries:
             message = delivery.message

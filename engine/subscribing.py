@@ -185,7 +185,7 @@ class Subscribing(DestinationWatcher):
     ) -> Consumer:
         destinations = self.broker.destinations
         settings = destinations.addresses.settings_for(QUEUE, source.name)
-        anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues)
+        anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues, self.broker.memory)
         anchor.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
         if subscription is not None and subscription.carrier is not None:
             anchor = subscription.carrier

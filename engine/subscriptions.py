@@ -335,7 +335,13 @@ class Subscriptions(DestinationWatcher):
     def _cursor_queue(self, subscription: Subscription, number: int, topic_id: int, name: str) -> Queue:
         destinations = self.broker.destinations
         queue = Queue(
-            number, TOPIC, name, destinations.addresses.settings_for(TOPIC, name), True, destinations.dirty_queues
+            number,
+            TOPIC,
+            name,
+            destinations.addresses.settings_for(TOPIC, name),
+            True,
+            destinations.dirty_queues,
+            self.broker.memory,
         )
         queue.shares = destinations.shares
         if may_spill(queue):
@@ -355,7 +361,7 @@ class Subscriptions(DestinationWatcher):
             number, settings = source.destination_id, source.settings
         else:
             number, settings = 0, destinations.addresses.settings_for(TOPIC, source.name)
-        queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues)
+        queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues, self.broker.memory)
         if may_spill(queue):
             queue.spiller = destinations.spiller
         queue.feed = self.new_feed(number, number, selector_text)

@@ -106,7 +106,7 @@ class Alarms:
             log.error("store: a damaged record was left out as asked for, its message is lost: %s", text)
         self._skips_told = len(broker.store_events.skipped_records)
         memory = broker.memory
-        used = f"{memory.used_bytes} of {memory.limit_bytes} octets are used"
+        used = f"{memory.held_bytes()} of {memory.limit_bytes} octets are used"
         self._memory.see(used if broker.flow.is_memory_shut else "", now_ms)
         self._blocked.see(self._who_waits(), now_ms)
         for text in broker.slow_consumers.notices:

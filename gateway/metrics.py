@@ -78,8 +78,8 @@ class BrokerCollector(Collector):
         for name, text, value in (
             ("connections", "Client connections", stats.connections),
             ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
-            ("memory_bytes", "Non-persistent messages and pending topic deliveries", stats.memory_bytes),
-            ("memory_limit_bytes", "Where producers begin to wait", stats.memory_limit_bytes),
+            ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
+            ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
             ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
             ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
             ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),

@@ -259,7 +259,7 @@ class StompSession(ProtocolConnection):
         delivery.key = key
         if message.wire is not None and self.version == VERSION_1_2:
             out.append(message.wire)
-        elif message.encoding == STOMP_ENCODING and consumer.queue.is_logged:
+        elif message.encoding == STOMP_ENCODING and message.holders <= 1:
             out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
         else:
             self._append_message(message, consumer.queue)

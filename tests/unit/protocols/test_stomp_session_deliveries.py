@@ -428,11 +428,14 @@ def test_the_subscriptions_of_a_connection_have_a_limit() -> None:
     assert b"2 subscriptions are open" in error.body
 
 
-@pytest.mark.parametrize(("name", "is_shared"), [("/queue/d", False), ("/topic/d", True)])
-def test_only_what_several_receivers_share_is_kept_encoded(name: str, is_shared: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "receivers", "is_shared"), [("/queue/d", 1, False), ("/topic/d", 1, False), ("/topic/d", 2, True)]
+)
+def test_only_what_several_receivers_share_is_kept_encoded(name: str, receivers: int, is_shared: bool) -> None:
     gateway = StompGateway()
-    peer = gateway.connect()
-    peer.subscribe(name)
+    for _ in range(receivers):
+        peer = gateway.connect()
+        peer.subscribe(name)
     peer.publish(name, b"body")
     (delivery,) = peer.session.unsettled.values()
     assert (delivery.message.wire is not None) == is_shared
