@@ -95,10 +95,6 @@ class _Verifier:
                 self._found.note(segment.path(), 40, f"of store {owner}, this store is {store_id}")
             if not segments or not is_left_over(segments[-1], segment):
                 segments.append(segment)
-        for before, after in pairwise(segments):
-            if after.base != before.limit() and not (after.is_continuation and after.base < before.limit()):
-                text = f"log offset {before.limit()} should follow, the next segment begins at {after.base}"
-                self._found.note(before.path(), -1, text)
         checkpoint = self._checkpoint
         if checkpoint is not None and segments:
             path = f"{self._directory}/{CHECKPOINT_FILE}"
@@ -114,6 +110,10 @@ class _Verifier:
         # Retention was interrupted: what the checkpoint has given up counts no more.
         first = checkpoint.first_offset if checkpoint is not None else 0
         kept = [segment for segment in segments if segment.base >= first]
+        for before, after in pairwise(kept):
+            if after.base != before.limit() and not (after.is_continuation and after.base < before.limit()):
+                text = f"log offset {before.limit()} should follow, the next segment begins at {after.base}"
+                self._found.note(before.path(), -1, text)
         # So it was where a power cut took the checkpoint back: what a continuation continued is gone.
         while kept and kept[0].is_continuation:
             del kept[0]

@@ -43,6 +43,24 @@ def bases(home: FileHome) -> list[int]:
     return [int(path[-24:-4]) for path in home.files.paths(".log")]
 
 
+def test_a_segment_that_was_given_up_and_is_there_again_leaves_no_gap() -> None:
+    home = home_with(octets=20_000)
+    queue = home.store.open_destination(QUEUE, "orders")
+    fill(home, queue)
+    first = home.files.paths(".log")[0]
+    octets = bytes(home.files.octets(first))
+    settle(home, queue, 0, 300)
+    home.flush()
+    home.pass_time(INTERVAL_MS)
+    home.files.create(first).pwrite(octets, 0)  # as one that is renamed into its place after that
+    assert bases(home)[0] == 0 and bases(home)[1] > 8192
+    home.files = home.files.killed()
+    found = verify(home.files, "data").findings
+    assert not [finding for finding in found if "should follow" in finding.text]
+    home.begin()
+    assert bases(home)[0] > 8192
+
+
 def test_consumed_segments_go_when_the_log_is_too_long() -> None:
     home = home_with(octets=20_000)
     queue = home.store.open_destination(QUEUE, "orders")
