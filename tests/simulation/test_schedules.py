@@ -8,12 +8,13 @@ from engine.ports import DestinationState, Range, Store
 from tests.support.long_run import LongRun
 from tests.support.schedule_world import ScheduleWorld, run_seed
 from tests.support.world_bodies import Violation
+from tests.support.world_seeds import asked_or
 from tests.support.world_store import StoreWrapper
 
 SEEDS = range(1, 81)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", asked_or(SEEDS))
 def test_schedule_seed(seed: int) -> None:
     run_seed(seed)
 

@@ -9,15 +9,21 @@ import pytest
 from engine.broker import Broker
 from engine.ports import DestinationState, LaneState, Range
 from engine.store.memory_store import MemoryStore
-from tests.support.subscription_world import SubscriptionWorld
+from tests.support.long_run import LongRun
+from tests.support.subscription_world import SubscriptionWorld, run_seed
 from tests.support.world_bodies import Violation
+from tests.support.world_seeds import asked_or
 
 SEEDS = range(1, 121)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", asked_or(SEEDS))
 def test_subscription_seed(seed: int) -> None:
-    SubscriptionWorld(seed).run()
+    run_seed(seed)
+
+
+def test_more_seeds(long_run: LongRun) -> None:
+    long_run.take(run_seed)
 
 
 def test_the_seeds_see_what_they_are_for() -> None:

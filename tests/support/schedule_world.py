@@ -374,10 +374,13 @@ class ScheduleWorld:
 
 
 def run_seed(seed: int, make: type[ScheduleWorld] = ScheduleWorld) -> ScheduleWorld:
-    """Run one seed; a Violation names it."""
+    """Run one seed; a Violation says how to run it again."""
     world = make(seed)
     try:
         world.run()
     except (Violation, AssertionError, LookupError, EngineError) as error:
-        raise Violation(f"schedule seed {seed}: {type(error).__name__}: {error}") from error
+        raise Violation(
+            f"schedule seed {seed}: {type(error).__name__}: {error}\n"
+            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k schedule_seed"
+        ) from error
     return world

@@ -395,3 +395,14 @@ class SubscriptionWorld(RestartWorld):
 
 def _uid(delivery: Delivery) -> int:
     return int(delivery.message.body.split()[0])
+
+
+def run_seed(seed: int) -> None:
+    """Run one seed; a Violation says how to run it again."""
+    try:
+        SubscriptionWorld(seed).run()
+    except (Violation, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Violation(
+            f"seed {seed}: {type(error).__name__}: {error}\n"
+            f"  again: PENSTOCK_SEED={seed} python -m pytest tests/simulation -k subscription_seed"
+        ) from error

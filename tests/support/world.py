@@ -17,27 +17,25 @@ from random import Random
 from typing import Final
 
 from config.matching import AddressMatcher
-from engine import gates
 from engine.broker import Broker
-from engine.consumer import CLIENT, INDIVIDUAL
-from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
+from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreCorrupt, StoreError
 from engine.flow import GlobalLimits
-from engine.inspection import inspect
 from engine.ports import Store
 from engine.queue import Queue
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.store.verify import verify
 from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.world_accounts import Accounts
 from tests.support.world_amqp import AmqpPeer
 from tests.support.world_bodies import Violation
 from tests.support.world_broker_peer import BrokerPeer
-from tests.support.world_clients import Peer, durable_name
+from tests.support.world_clients import Peer
+from tests.support.world_drain import Drain
 from tests.support.world_oracle import ACKED, Oracle
 from tests.support.world_profile import (
     ALONE,
-    COLOURS,
     GROUPED,
     QUEUES,
     SELECTED,
@@ -53,8 +51,6 @@ from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
 from tests.support.world_views import Fact
 
 DATA: Final = "data"
-DRAIN_ROUNDS: Final = 4_000
-ROUNDS_WITHOUT_TIME: Final = 20
 DISK_FAULTS: Final = (
     ("fdatasync", errno.EIO),
     ("fsync", errno.EIO),
@@ -133,7 +129,7 @@ class World:
         self._least_unit = 0
         self._least_after_cut = 0
         self._recorder: RecordingStore | None = None
-        self._durable_seen = 0
+        self.accounts = Accounts(self)
         self._turn_units = 0
 
     def _draws_special(self) -> bool:
@@ -273,7 +269,7 @@ class World:
         else:
             raise Violation("turns never end: the engine keeps its queues dirty")
         self._is_open = False
-        self._check_accounts()
+        self.accounts.check_turn()
 
     def confirmed(self, facts: list[Fact]) -> None:
         """A client has seen a confirmation of ``facts``: the store must have been told, and must keep it."""
@@ -298,34 +294,6 @@ class World:
         assert self._recorder is not None, "the gateway runs"
         return self._recorder
 
-    def _check_accounts(self) -> None:
-        store = self.store
-        durable = store.durable_offset()
-        if not self._durable_seen <= durable <= store.written_offset() <= store.append_offset():
-            raise Violation(
-                f"offsets: durable {self._durable_seen} then {durable}, written {store.written_offset()}, "
-                f"appended {store.append_offset()}"
-            )
-        self._durable_seen = durable
-        self._check_limits()
-        if self.broker.memory.used_bytes < 0:
-            raise Violation(f"memory budget is at {self.broker.memory.used_bytes} octets")
-        pairs = [(queue, self.oracle.queues.get(name)) for name, queue in self.broker.destinations.queues.items()]
-        pairs += [(queue, self.oracle.durables[name]) for name, queue in self.durable_queues()]
-        for queue, view in pairs:
-            self.paged_count += queue.has_backlog()
-            if view is None or view.is_loose:
-                continue
-            name = view.name
-            depth = len(view.places)
-            messages = self.oracle.messages
-            expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
-            if not depth - expiring <= queue.depth <= depth + (10_000 if name == "Expired" else 0):
-                raise Violation(f"depth of {view.uri()} is {queue.depth}, there are {depth} messages on it")
-            in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
-            if queue.in_flight_count != in_flight:
-                raise Violation(f"{view.uri()} counts {queue.in_flight_count} in flight, there are {in_flight}")
-
     def durable_queues(self) -> list[tuple[str, Queue]]:
         """Return the queue of each durable subscription, with the name of its topic."""
         return [
@@ -333,24 +301,6 @@ class World:
             for subscription in self.broker.subscriptions.named.values()
             for queue in subscription.queues.values()
         ]
-
-    def _check_limits(self) -> None:
-        """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
-        broker = self.broker
-        for queue in broker.destinations.queues.values():
-            account = queue.account
-            if account is not None and account.used_messages != queue.depth:
-                raise Violation(f"{queue.uri()} has {queue.depth} messages, counted are {account.used_messages}")
-        accounts = broker.flow.accounts
-        total = sum(account.used_bytes for account in accounts.by_id.values())
-        if accounts.used_bytes != total:
-            raise Violation(f"all addresses hold {total} octets, counted are {accounts.used_bytes}")
-        for waits in broker.flow.parked.values():
-            self.blocked_count += 1
-            for wait in waits.values():
-                account = wait.destination.account
-                if wait.gate == gates.ADDRESS_FULL and (account is None or account.has_room()):
-                    raise Violation(f"a producer waits at {wait.destination.uri()}, which has room")
 
     # -- what goes wrong
 
@@ -467,7 +417,7 @@ class World:
         self._recorder = RecordingStore(self._opened, image, self.book)
         self.store: Store = self._recorder
         self._least_unit = 0
-        self._durable_seen = 0
+        self.accounts = Accounts(self)
         self.oracle.restarted(image)
         self.broker = self.bug.broker_class()(
             self.store,
@@ -540,9 +490,10 @@ class World:
             if not peer.is_closed:
                 peer.lose()  # it waits at a gate that only its own subscriptions could open
         self.end_turn()
-        self._drain_selected()
-        self._drain()
-        self._check_empty()
+        drain = Drain(self)
+        drain.take_selected()
+        drain.take_everything()
+        self.accounts.check_empty()
         self._stop_in_order()
         left = {key: lane.waiting for key, lane in self.recorder().base.lanes.items() if lane.waiting}
         if left:
@@ -551,158 +502,6 @@ class World:
             findings = verify(self.disk, DATA).findings
             if findings:
                 raise Violation(f"the store that is left behind is not sound: {'; '.join(map(str, findings[:5]))}")
-
-    def _drain(self) -> None:
-        """Take everything from every queue, with whatever prefetch and mode."""
-        drainers: dict[str, Peer] = {}
-        for _ in range(DRAIN_ROUNDS):
-            self.open_turn()
-            for name in list(self.broker.destinations.queues):
-                if name not in drainers:
-                    drainers[name] = self.add_peer()
-                    drainers[name].subscribe(
-                        QUEUE, name, self.chance.choice((INDIVIDUAL, CLIENT)), self.chance.choice((0, 1, 7, 1000))
-                    )
-            for topic, _ in self.durable_queues():
-                if f"topic {topic}" not in drainers:
-                    peer = drainers[f"topic {topic}"] = self.add_durable_peer()
-                    peer.subscribe(SUBSCRIPTION, topic, INDIVIDUAL, self.chance.choice((1, 7, 1000)))
-            if self.has_replays:
-                self._replay_all(drainers)
-            for peer in drainers.values():
-                peer.take_all()
-            self.end_turn()
-            if self.workers.choices():
-                self.open_turn()
-                self.workers.drain()
-                self.end_turn()
-            elif self._is_drained():
-                break
-            else:
-                self._wait_for_timer()
-        else:
-            raise Violation(
-                f"not drained after {DRAIN_ROUNDS} rounds: {self.oracle.unfinished()[:10]}, {inspect(self.broker)}"
-            )
-        unfinished = self.oracle.unfinished()
-        if unfinished:
-            raise Violation(f"never delivered: {unfinished[:20]}")
-        self.open_turn()
-        for peer in drainers.values():
-            peer.disconnect()
-        self.end_turn()
-        self.workers.drain()
-        self.end_turn()
-        for peer in self.peers:
-            if not peer.is_at_rest():
-                raise Violation(f"connection {peer.number} is still owed {len(peer.receipts)} confirmations")
-        self.open_turn()
-        for topic in [topic for topic, _ in self.durable_queues()]:
-            self.broker.subscriptions.delete("", durable_name(topic))
-            self.oracle.delete_durable(topic)
-        self.end_turn()
-        self.workers.drain()
-        self.end_turn()
-
-    def _replay_all(self, drainers: dict[str, Peer]) -> None:
-        """Read each destination again; who is refused, because what he asks for is gone, tries another start."""
-        for kind, name in self.destinations:
-            key = f"replay {kind} {name}"
-            if key not in drainers or not drainers[key].subscriptions:
-                peer = drainers.get(key) or self.add_peer()
-                drainers[key] = peer
-                peer.replay(kind, name, INDIVIDUAL, self.chance.choice((1, 7, 1000)))
-
-    def _are_replays_done(self) -> bool:
-        replays = [one.subscriber.replay for peer in self.peers for one in peer.subscriptions.values()]
-        return all(replay is None or replay.is_done() for replay in replays)
-
-    def _drain_selected(self) -> None:
-        """What nobody takes must not keep from a consumer what its selector matches."""
-        if SELECTED not in self.broker.destinations.queues:
-            return
-        colour = self.chance.choice(COLOURS)
-        self.open_turn()
-        peer = self.add_peer()
-        peer.subscribe(QUEUE, SELECTED, INDIVIDUAL, self.chance.choice((0, 1, 7, 1000)), (colour,))
-        for number in range(DRAIN_ROUNDS):
-            self.open_turn()
-            peer.take_all()
-            self.end_turn()
-            if not self.oracle.holds(SELECTED, colour):
-                break
-            if self.workers.choices():
-                self.open_turn()
-                self.workers.drain()
-                self.end_turn()
-                # What a failed disk holds back can be read once it is written, and a retry takes time.
-                is_stuck = number % ROUNDS_WITHOUT_TIME == ROUNDS_WITHOUT_TIME - 1
-            else:
-                is_stuck = True
-            if is_stuck:
-                self._wait_for_timer()
-        else:
-            raise Violation(f"a consumer that asks for {colour} starves: {inspect(self.broker)}")
-        self.open_turn()
-        peer.disconnect()
-        self.end_turn()
-
-    def _wait_for_timer(self) -> None:
-        self.broker.sync()  # what nobody waits for is synced all the same, a little later
-        next_ms = self.timers.next_ms()
-        assert next_ms is not None, "the expiry scan always waits"
-        self.advance(max(0, next_ms - self.clock.now_ms))
-
-    def _is_drained(self) -> bool:
-        broker = self.broker
-        return (
-            not any(queue.depth for queue in broker.destinations.all_queues())
-            and self.store.is_accepting()
-            and not broker.has_unsynced()
-            and self._are_replays_done()
-            and not broker.store_events.page_fault()  # it is asked for again
-            and all(peer.is_at_rest() for peer in self.peers)
-        )
-
-    def _check_empty(self) -> None:
-        broker = self.broker
-        for topic in broker.destinations.topics.values():
-            if topic.account is not None:
-                topic.account.see_durable(self.store)  # which it does by itself where that matters
-        wrong: list[str] = []
-        for queue in broker.destinations.queues.values():
-            counts = (
-                queue.depth,
-                queue.in_flight_count,
-                queue.delayed_count,
-                len(queue.consumers),
-                len(queue.rotation),
-            )
-            if any(counts):
-                wrong.append(f"{queue.name}: depth, in flight, delayed, consumers, rotation {counts}")
-            for lane in queue.used_lanes:
-                held = (len(lane.ready), len(lane.returned), len(lane.volatile), lane.ready_bytes, len(lane.attempts))
-                ahead = (len(lane.ahead), lane.ahead_bytes, len(lane.stale), len(lane.settled))
-                if any(held + ahead) or lane.next_load != lane.tail:
-                    wrong.append(
-                        f"{queue.name} lane {lane.priority}: {held}, {ahead}, {lane.next_load} of {lane.tail} loaded"
-                    )
-        for what, count in (
-            ("octets of memory", broker.memory.used_bytes),
-            ("connections", len(broker.clients)),
-            ("replays", len(broker.replays.replays) + len(broker.replays.followers)),
-            ("parked connections", len(broker.flow.parked)),
-            ("awaiting connections", len(broker.store_events.awaiting)),
-            ("delayed deliveries", len(broker.redelivery.waiting)),
-            ("octets that addresses hold", broker.flow.accounts.used_bytes),
-            ("messages that addresses hold", broker.flow.accounts.used_messages),
-            ("addresses that are full", len(broker.flow.accounts.full)),
-            ("topic subscriptions", sum(len(topic.subscriptions) for topic in broker.destinations.topics.values())),
-        ):
-            if count:
-                wrong.append(f"{count} {what}")
-        if wrong:
-            raise Violation(f"everything is settled and closed, and yet: {wrong}")
 
 
 def run_seed(

@@ -20,11 +20,16 @@ SEEDS: Final = {"broker": BROKER_SEEDS, "stomp": STOMP_SEEDS, "amqp": AMQP_SEEDS
 VECTORS: Final = Path(__file__).parent.parent / "vectors" / "seeds.json"
 
 
+def asked_or(seeds: range) -> list[int]:
+    """Return the seed in PENSTOCK_SEED if there is one, else those of a default run."""
+    asked = os.environ.get("PENSTOCK_SEED")
+    return list(seeds) if asked is None else [int(asked)]
+
+
 def seeds_of(kind: str) -> list[int]:
     """Return the seeds for ``kind``: "broker", "stomp", "amqp" (with STOMP) or "store"."""
-    asked = os.environ.get("PENSTOCK_SEED")
-    if asked is not None:
-        return [int(asked)]
-    count = SEEDS[kind]
+    seeds = asked_or(range(1, SEEDS[kind] + 1))
+    if len(seeds) == 1:
+        return seeds
     known: list[dict[str, Any]] = json.loads(VECTORS.read_text())[kind]
-    return sorted({*range(1, count + 1), *(int(one["seed"]) for one in known)})
+    return sorted({*seeds, *(int(one["seed"]) for one in known)})

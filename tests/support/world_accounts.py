@@ -1,0 +1,107 @@
+"""What the engine counts, held against what there is: after every turn, and once everything is settled and closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine import gates
+from tests.support.world_bodies import Violation
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+
+class Accounts:
+    """Of one life of the gateway."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._durable_seen = 0
+
+    def check_turn(self) -> None:
+        store = self.world.store
+        durable = store.durable_offset()
+        if not self._durable_seen <= durable <= store.written_offset() <= store.append_offset():
+            raise Violation(
+                f"offsets: durable {self._durable_seen} then {durable}, written {store.written_offset()}, "
+                f"appended {store.append_offset()}"
+            )
+        self._durable_seen = durable
+        self._check_limits()
+        if self.world.broker.memory.used_bytes < 0:
+            raise Violation(f"memory budget is at {self.world.broker.memory.used_bytes} octets")
+        pairs = [
+            (queue, self.world.oracle.queues.get(name)) for name, queue in self.world.broker.destinations.queues.items()
+        ]
+        pairs += [(queue, self.world.oracle.durables[name]) for name, queue in self.world.durable_queues()]
+        for queue, view in pairs:
+            self.world.paged_count += queue.has_backlog()
+            if view is None or view.is_loose:
+                continue
+            name = view.name
+            depth = len(view.places)
+            messages = self.world.oracle.messages
+            expiring = sum(1 for uid in view.places if messages[uid].name == name and messages[uid].expires_ms)
+            if not depth - expiring <= queue.depth <= depth + (10_000 if name == "Expired" else 0):
+                raise Violation(f"depth of {view.uri()} is {queue.depth}, there are {depth} messages on it")
+            in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
+            if queue.in_flight_count != in_flight:
+                raise Violation(f"{view.uri()} counts {queue.in_flight_count} in flight, there are {in_flight}")
+
+    def _check_limits(self) -> None:
+        """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
+        broker = self.world.broker
+        for queue in broker.destinations.queues.values():
+            account = queue.account
+            if account is not None and account.used_messages != queue.depth:
+                raise Violation(f"{queue.uri()} has {queue.depth} messages, counted are {account.used_messages}")
+        accounts = broker.flow.accounts
+        total = sum(account.used_bytes for account in accounts.by_id.values())
+        if accounts.used_bytes != total:
+            raise Violation(f"all addresses hold {total} octets, counted are {accounts.used_bytes}")
+        for waits in broker.flow.parked.values():
+            self.world.blocked_count += 1
+            for wait in waits.values():
+                account = wait.destination.account
+                if wait.gate == gates.ADDRESS_FULL and (account is None or account.has_room()):
+                    raise Violation(f"a producer waits at {wait.destination.uri()}, which has room")
+
+    def check_empty(self) -> None:
+        broker = self.world.broker
+        for topic in broker.destinations.topics.values():
+            if topic.account is not None:
+                topic.account.see_durable(self.world.store)  # which it does by itself where that matters
+        wrong: list[str] = []
+        for queue in broker.destinations.queues.values():
+            counts = (
+                queue.depth,
+                queue.in_flight_count,
+                queue.delayed_count,
+                len(queue.consumers),
+                len(queue.rotation),
+            )
+            if any(counts):
+                wrong.append(f"{queue.name}: depth, in flight, delayed, consumers, rotation {counts}")
+            for lane in queue.used_lanes:
+                held = (len(lane.ready), len(lane.returned), len(lane.volatile), lane.ready_bytes, len(lane.attempts))
+                ahead = (len(lane.ahead), lane.ahead_bytes, len(lane.stale), len(lane.settled))
+                if any(held + ahead) or lane.next_load != lane.tail:
+                    wrong.append(
+                        f"{queue.name} lane {lane.priority}: {held}, {ahead}, {lane.next_load} of {lane.tail} loaded"
+                    )
+        for what, count in (
+            ("octets of memory", broker.memory.used_bytes),
+            ("connections", len(broker.clients)),
+            ("replays", len(broker.replays.replays) + len(broker.replays.followers)),
+            ("parked connections", len(broker.flow.parked)),
+            ("awaiting connections", len(broker.store_events.awaiting)),
+            ("delayed deliveries", len(broker.redelivery.waiting)),
+            ("octets that addresses hold", broker.flow.accounts.used_bytes),
+            ("messages that addresses hold", broker.flow.accounts.used_messages),
+            ("addresses that are full", len(broker.flow.accounts.full)),
+            ("topic subscriptions", sum(len(topic.subscriptions) for topic in broker.destinations.topics.values())),
+        ):
+            if count:
+                wrong.append(f"{count} {what}")
+        if wrong:
+            raise Violation(f"everything is settled and closed, and yet: {wrong}")
