@@ -51,7 +51,7 @@ class CheckpointFile:
         "_file",
         "_generation",
         "_next_slot",
-        "_are_both_whole",
+        "_are_both_open",
     )
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -68,7 +68,7 @@ class CheckpointFile:
         self._file: File | None = None
         self._generation = 0
         self._next_slot = 0
-        self._are_both_whole = False
+        self._are_both_open = False
 
     def load(self) -> Checkpoint | None:
         """Open the file, make it if it is missing; return what it says."""
@@ -82,17 +82,20 @@ class CheckpointFile:
             self._generation = found.generation
             slots = [unpack_slot(octets, start, self.path) for start in (0, layout.CHECKPOINT_SLOT_BYTES)]
             self._next_slot = 1 if slots[0] == found else 0
-            self._are_both_whole = None not in slots
+            self._are_both_open = all(slot is not None and not slot.is_clean for slot in slots)
         return found
 
     def begin(self) -> None:
-        """Publish the values and make them survive a power cut; in both slots, if there was one that is not whole."""
+        """Publish the values and make them survive a power cut; in both slots, if one is not whole or says "clean".
+
+        That one might be all that is left after a power cut, and would say that nothing was written after it.
+        """
         self.publish()
         self.sync()
-        if not self._are_both_whole:
+        if not self._are_both_open:
             self.publish()
             self.sync()
-            self._are_both_whole = True
+            self._are_both_open = True
 
     def publish(self, is_clean: bool = False) -> None:
         """Write the values into the older slot; not synced."""

@@ -109,3 +109,19 @@ def test_a_slot_that_is_not_whole_is_written_before_the_other_one() -> None:
     checkpoint.begin()
     octets = bytes(files.octets("data/checkpoint"))
     assert [layout.CHECKPOINT.unpack_from(octets, slot)[4] for slot in (0, 512)] == [100, 100]
+
+
+def test_a_clean_stop_is_forgotten_in_both_slots_before_anything_is_written() -> None:
+    for seed in range(1_000):
+        files = FaultyFiles(seed)
+        checkpoint, _ = opened(files)
+        checkpoint.begin()
+        checkpoint.publish(is_clean=True)
+        checkpoint.sync()
+        checkpoint, _ = opened(files)
+        checkpoint.begin()
+        for durable in (100, 200, 300):
+            checkpoint.durable_offset = durable
+            checkpoint.publish()
+        _, found = opened(files.crash())
+        assert found is not None and not found.is_clean
