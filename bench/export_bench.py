@@ -27,8 +27,9 @@ from pathlib import Path
 from bench.in_process import open_store
 from engine.destination import QUEUE
 from engine.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.reader import StoreReader
+from engine.stored import Range
 from gateway.clock import SystemClock
 from spark_bridge import source
 from spark_bridge.plan import make_plan, read_pieces

@@ -34,7 +34,7 @@ from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
 from engine.pending import PendingLimits
-from engine.ports import Clock, SpillSpace, Store, Timers
+from engine.ports import Clock, Store, Timers
 from engine.queue import Queue
 from engine.rate import Rates
 from engine.redelivery import Redelivery
@@ -47,6 +47,7 @@ from engine.schedule.scheduler import Scheduler
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
 from engine.slow_consumers import SlowConsumers
+from engine.spill_space import SpillSpace
 from engine.spilling import Spiller
 from engine.statistics import Statistics
 from engine.store_events import StoreEvents

@@ -8,7 +8,7 @@ from config.policies import RedeliveryPolicy
 from engine import gates
 from engine.client import Client
 from engine.delivery import Delivery
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.selector.evaluate import Selector
 from engine.settlement import SettlementBatch, SubscriptionBatch
 from engine.window import Window

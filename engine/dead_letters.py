@@ -14,7 +14,7 @@ from engine.delivery import EXHAUST, Delivery, advance
 from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
 from engine.intake import without_marks
 from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
-from engine.ports import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
+from engine.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
 from engine.queue import Queue
 from engine.relocation import append_moved, relocate
 from engine.topic import Topic

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.ports import Attempts, Store
+from engine.ports import Store
+from engine.stored import Attempts
 
 
 class FailureHistory:

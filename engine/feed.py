@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.ports import CAUSE_NOT_SELECTED, DROPPED
+from engine.outcomes import CAUSE_NOT_SELECTED, DROPPED
 from engine.selector.evaluate import Selector
 from engine.settlement import SubscriptionBatch
 

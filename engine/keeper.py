@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.delivery import DROP, GONE, READY, Delivery, advance
-from engine.ports import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED, Range
+from engine.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
+from engine.stored import Range
 
 if TYPE_CHECKING:
     from engine.broker import Broker

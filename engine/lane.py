@@ -11,7 +11,7 @@ from engine.delivery import GONE, READY, Delivery
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import Message
 from engine.offset_set import OffsetSet
-from engine.ports import Attempts
+from engine.stored import Attempts
 
 if TYPE_CHECKING:
     from engine.queue import Queue

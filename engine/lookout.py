@@ -11,11 +11,11 @@ from engine.delivery import DELAYED, READY, Delivery
 from engine.exclusions import Exclusions
 from engine.lane import SERIAL_BITS, position_of
 from engine.message import Message
-from engine.ports import Attempts
 from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
 from engine.selector.readers import PropertyReaders
 from engine.selector.table import SelectorTable
+from engine.stored import Attempts
 from engine.turns import Turns
 from engine.view import View
 

@@ -13,7 +13,7 @@ from engine.intake import intake_for
 from engine.lane import Lane
 from engine.memory import MemoryBudget
 from engine.message import Message
-from engine.ports import CAUSE_EXPIRED, EXPIRED
+from engine.outcomes import CAUSE_EXPIRED, EXPIRED
 from engine.settlement import SettlementBatch
 
 if TYPE_CHECKING:

@@ -16,9 +16,11 @@ from engine.delivery import DELAYED, DROP, EXHAUST, FAIL, IN_FLIGHT, RELEASE, TI
 from engine.failures import FailureHistory, consumer_words
 from engine.lane import KEPT_DELAYED_BYTES
 from engine.message import Message
-from engine.ports import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES, DELIVERY_COUNT_MAX, Range, TimerTarget
+from engine.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
+from engine.ports import TimerTarget
 from engine.queue import Queue
 from engine.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
+from engine.stored import DELIVERY_COUNT_MAX, Range
 
 if TYPE_CHECKING:
     from engine.broker import Broker

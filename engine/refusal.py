@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.policies import Nack
-from engine.ports import CAUSE_NACK
+from engine.outcomes import CAUSE_NACK
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from engine.delivery import Delivery
 from engine.message import Message
-from engine.ports import DELIVERY_COUNT_MAX, Range
 from engine.queue import Queue
+from engine.stored import DELIVERY_COUNT_MAX, Range
 from engine.topic import Topic
 
 if TYPE_CHECKING:

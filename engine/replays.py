@@ -19,9 +19,9 @@ from engine.errors import EngineError, InvalidDestination, InvalidOption, Replay
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import DEFAULT_PRIORITY, SHOWN, Message
 from engine.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
-from engine.ports import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, LanePlace
 from engine.queue import Queue
 from engine.shares import LEAST_BYTES, LEAST_MESSAGES
+from engine.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, LanePlace
 from engine.topic import Topic
 from engine.wildcard import Wildcard
 

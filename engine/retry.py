@@ -18,7 +18,8 @@ from engine.intake import without_marks
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import DEAD_LETTER, Message
 from engine.options import SubscribeOptions
-from engine.ports import ACKNOWLEDGED, CAUSE_RETRIED, TimerTarget
+from engine.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
+from engine.ports import TimerTarget
 from engine.queue import Queue
 from engine.relocation import relocate
 from engine.topic import Topic

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.message import Message
-from engine.ports import Range, Store
+from engine.ports import Store
+from engine.stored import Range
 
 
 class SettlementBatch:

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from engine.message import Message
-from engine.ports import SpilledBlock
+from engine.spill_space import SpilledBlock
 
 if TYPE_CHECKING:
     from engine.lane import Lane

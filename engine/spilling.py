@@ -17,8 +17,9 @@ from engine.delivery import Delivery
 from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, SERIAL_BITS, Lane, position_of
 from engine.memory import CROWDED_PERCENT, HOLDER_BYTES, MemoryBudget
 from engine.message import Message
-from engine.ports import Clock, SpilledBlock, SpillListener, SpillSpace, Timers, TimerTarget
+from engine.ports import Clock, Timers, TimerTarget
 from engine.spill import BLOCK_OVERHEAD_BYTES, LaneBlock, Spill
+from engine.spill_space import SpilledBlock, SpillListener, SpillSpace
 
 if TYPE_CHECKING:
     from engine.queue import Queue

@@ -9,12 +9,14 @@ from engine.delivery import Delivery
 from engine.failures import restored
 from engine.lane import Lane
 from engine.message import Message
-from engine.ports import CAUSE_DAMAGED, CAUSE_NONE, DROPPED, LanePlace, Range, StoreListener, TimerTarget
+from engine.outcomes import CAUSE_DAMAGED, CAUSE_NONE, DROPPED
+from engine.ports import StoreListener, TimerTarget
 from engine.queue import Queue
 from engine.redelivery import RELOAD_READER
 from engine.schedule.management import BROWSE_READER
 from engine.schedule.read_ahead import SCHEDULE_READER
 from engine.selective import SCAN_READER
+from engine.stored import LanePlace, Range
 
 if TYPE_CHECKING:
     from engine.broker import Broker

@@ -17,11 +17,12 @@ from engine.feed import Feed
 from engine.lane import Lane
 from engine.message import DEAD_LETTER, Message
 from engine.options import SubscribeOptions
-from engine.ports import CAUSE_EXPIRED, EXPIRED, DestinationState
+from engine.outcomes import CAUSE_EXPIRED, EXPIRED
 from engine.queue import Queue
 from engine.selector.evaluate import compile_selector
 from engine.settlement import SubscriptionBatch
 from engine.spilling import may_spill
+from engine.stored import DestinationState
 from engine.subscription import Subscription, from_description
 from engine.topic import Topic
 from engine.wildcard import Wildcard

@@ -12,7 +12,8 @@ from engine.destination import QUEUE
 from engine.errors import DestinationInUse, EngineError
 from engine.message import Message
 from engine.options import SubscribeOptions
-from engine.ports import CAUSE_PURGED, DROPPED, TimerTarget
+from engine.outcomes import CAUSE_PURGED, DROPPED
+from engine.ports import TimerTarget
 from engine.queue import Queue
 from engine.topic import Topic
 

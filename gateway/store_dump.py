@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engine.ports import CAUSE_NAMES, OUTCOME_NAMES
+from engine.outcomes import CAUSE_NAMES, OUTCOME_NAMES
 from engine.store import format as layout
 from engine.store.reader import Record, StoreReader
 from engine.store.records import Records

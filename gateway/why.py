@@ -9,7 +9,7 @@ from config.matching import Setting
 from config.policies import RedeliveryPolicy
 from engine.annotations import unescaped
 from engine.failures import consumer_words
-from engine.ports import CAUSE_FIRED, CAUSE_NAMES
+from engine.outcomes import CAUSE_FIRED, CAUSE_NAMES
 from engine.schedule.ticket import JOB_ID
 from engine.schedule.ticket import PREFIX as TICKET_PREFIX
 from engine.store.biography import FAILED, SENT, Biography, Event

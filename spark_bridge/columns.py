@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from engine.destination import KIND_NAMES, TOPIC, uri
 from engine.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
-from engine.ports import CAUSE_NAMES, CAUSE_NONE
+from engine.outcomes import CAUSE_NAMES, CAUSE_NONE
 from engine.store import format as layout
 from engine.store.reader import DestinationInfo
 from spark_bridge import headers

@@ -9,11 +9,12 @@ from engine.composite import Target
 from engine.destination import QUEUE, TOPIC
 from engine.errors import EngineError
 from engine.message import Message
-from engine.ports import ACKNOWLEDGED, CAUSE_FIRED, DELIVERY_COUNT_MAX, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_FIRED
 from engine.schedule.held import Held, HeldBack
 from engine.schedule.lanes import REPEATING_LANE, lane_for
 from engine.schedule.pending import Schedule, merged
 from engine.schedule.ticket import Ticket, read_ticket, standing_lines, to_message, to_record
+from engine.stored import DELIVERY_COUNT_MAX, Range
 
 if TYPE_CHECKING:
     from engine.schedule.scheduler import Scheduler

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from engine.ports import Range
+from engine.stored import Range
 
 CHUNK_COUNT: Final = 512
 SMALL_COUNT: Final = 128  # two neighbours that have no more than this together become one

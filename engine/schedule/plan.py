@@ -15,8 +15,8 @@ from datetime import UTC, tzinfo
 from typing import Final, NamedTuple
 
 from engine.errors import InvalidOption
-from engine.ports import DELIVERY_COUNT_MAX
 from engine.schedule.cron import next_hit_ms
+from engine.stored import DELIVERY_COUNT_MAX
 
 DAY_MS: Final = 86_400_000
 YEAR_MS: Final = 365 * DAY_MS

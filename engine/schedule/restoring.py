@@ -6,8 +6,8 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from engine.destination import QUEUE
-from engine.ports import EntryColumns, LaneState
 from engine.schedule.pending import SPOT_SHIFT, Chunk, by_place, spot_of
+from engine.stored import EntryColumns, LaneState
 
 if TYPE_CHECKING:
     from engine.schedule.scheduler import Scheduler

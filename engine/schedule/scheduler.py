@@ -15,7 +15,8 @@ from engine.composite import Composite
 from engine.destination import QUEUE, SCHEDULE_QUEUE
 from engine.errors import LimitReached
 from engine.message import Message
-from engine.ports import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED, TimerTarget
+from engine.outcomes import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED
+from engine.ports import TimerTarget
 from engine.schedule.delayed import Delayed
 from engine.schedule.ending import Ending
 from engine.schedule.firing import Firing

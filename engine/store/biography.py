@@ -13,15 +13,7 @@ from typing import Any, Final
 from engine.annotations import annotation
 from engine.destination import QUEUE, uri
 from engine.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT, SCHEDULED
-from engine.ports import (
-    CAUSE_FIRED,
-    CAUSE_NAMES,
-    CAUSE_RETRIED,
-    DEAD_LETTERED,
-    DROPPED,
-    EXPIRED,
-    OUTCOME_NAMES,
-)
+from engine.outcomes import CAUSE_FIRED, CAUSE_NAMES, CAUSE_RETRIED, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
 from engine.schedule.ticket import JOB_ID
 from engine.store import format as layout
 from engine.store.catalog import read_catalog

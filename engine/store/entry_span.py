@@ -8,12 +8,12 @@ from bisect import bisect_left
 from typing import Final
 
 from engine.errors import StoreCorrupt
-from engine.ports import EntryColumns
 from engine.store import format as layout
 from engine.store.consume_queue import file_name, lane_directory
 from engine.store.files import read_fully
 from engine.store.open_files import OpenFiles
 from engine.store.state import Lane
+from engine.stored import EntryColumns
 
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 

@@ -8,18 +8,7 @@ from engine.destination import QUEUE, SCHEDULE_QUEUE
 from engine.errors import StoreError
 from engine.keys import Keys
 from engine.message import Message
-from engine.ports import (
-    DELIVERY_COUNT_MAX,
-    READ_LANE,
-    Clock,
-    DestinationState,
-    EntryColumns,
-    Range,
-    Store,
-    StoreListener,
-    Timers,
-    Workers,
-)
+from engine.ports import READ_LANE, Clock, Store, StoreListener, Timers, Workers
 from engine.store import format as layout
 from engine.store.checkpoint import CheckpointFile
 from engine.store.commit_log import CommitLog
@@ -45,6 +34,7 @@ from engine.store.seeking import SeekJob
 from engine.store.settings import ASYNC, StoreSettings
 from engine.store.state import Lane, compact_json
 from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
+from engine.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range
 
 LANE_SHIFT: Final = layout.LANE_SHIFT
 

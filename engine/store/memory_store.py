@@ -9,24 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from engine.message import Message
-from engine.ports import (
-    DELIVERY_COUNT_MAX,
-    READ_LANE,
-    SEEK_ENTRY,
-    SEEK_LOG,
-    SYNC_LANE,
-    DestinationState,
-    EntryColumns,
-    Job,
-    LanePlace,
-    Range,
-    Store,
-    StoreListener,
-    Workers,
-)
+from engine.ports import READ_LANE, SYNC_LANE, Job, Store, StoreListener, Workers
 from engine.store import format as layout
 from engine.store.commit_log import COMMIT_BYTES
 from engine.store.state import Lane, StoreState, compact_json
+from engine.stored import DELIVERY_COUNT_MAX, SEEK_ENTRY, SEEK_LOG, DestinationState, EntryColumns, LanePlace, Range
 
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.ports import Attempts
 from engine.store.settled import SettledEntries
+from engine.stored import Attempts
 
 
 class Progress:

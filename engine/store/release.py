@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import StoreError
-from engine.ports import CAUSE_ADMIN, DROPPED, READ_LANE, Clock, Job, Range, Store, Timers, TimerTarget, Workers
+from engine.outcomes import CAUSE_ADMIN, DROPPED
+from engine.ports import READ_LANE, Clock, Job, Store, Timers, TimerTarget, Workers
 from engine.store import format as layout
 from engine.store.entry_span import EntrySpan
 from engine.store.files import describe
 from engine.store.open_files import OpenFiles
 from engine.store.state import StoreState
 from engine.store.subscription import Subscription
+from engine.stored import Range
 
 ENTRIES_AT_ONCE: Final = 4096
 

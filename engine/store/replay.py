@@ -15,7 +15,6 @@ from crc32c import crc32c
 from engine.destination import QUEUE
 from engine.errors import StoreCorrupt
 from engine.message import IN_TRANSACTION
-from engine.ports import Range
 from engine.store import format as layout
 from engine.store.closing import Closing
 from engine.store.consume_queue import ConsumeQueueFiles
@@ -26,6 +25,7 @@ from engine.store.runs import NOT_THERE, Runs
 from engine.store.segment import Segment, read_runs, records_limit
 from engine.store.snapshot import load_snapshot
 from engine.store.state import RECOVERED, Lane, StoreState, compact_json
+from engine.stored import Range
 
 READ_BYTES: Final = 4 << 20
 ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond these to the disk on its way

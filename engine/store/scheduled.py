@@ -8,7 +8,6 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from engine.destination import QUEUE, SCHEDULE_QUEUE, uri
-from engine.ports import Attempts
 from engine.schedule.lanes import REPEATING_LANE
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
@@ -17,6 +16,7 @@ from engine.store.reader import Record, StoreReader
 from engine.store.records import Records
 from engine.store.snapshot import load_snapshot
 from engine.store.state import StoreState
+from engine.stored import Attempts
 
 ENTRIES_AT_ONCE: Final = 8_192
 

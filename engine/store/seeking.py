@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import StoreError
-from engine.ports import SEEK_ENTRY, SEEK_LOG, Job, LanePlace, StoreListener
+from engine.ports import Job, StoreListener
 from engine.store import format as layout
 from engine.store.consume_queue import file_name, lane_directory
 from engine.store.files import describe, read_fully
 from engine.store.open_files import OpenFiles
 from engine.store.state import Lane
+from engine.stored import SEEK_ENTRY, SEEK_LOG, LanePlace
 
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 LOG_OFFSET_AT: Final = 0  # in an entry

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.destination import QUEUE
-from engine.ports import Attempts
 from engine.store.format import LANE_SHIFT, SYSTEM_QUEUE
 from engine.store.progress import Progress
 from engine.store.state import Destination, Lane, StoreState, compact_json
 from engine.store.subscription import Subscription, SubscriptionLane
+from engine.stored import Attempts
 
 
 def encode_snapshot(state: StoreState, sequence: int) -> bytes:

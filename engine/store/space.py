@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.destination import SCHEDULE_QUEUE, TOPIC, uri
-from engine.ports import Range
 from engine.store import format as layout
 from engine.store.entry_files import entry_files
 from engine.store.kept_reasons import Keeping, KeptReasons
@@ -24,6 +23,7 @@ from engine.store.reader import Record, StoreReader
 from engine.store.records import Records
 from engine.store.snapshot import load_snapshot
 from engine.store.state import Destination, Lane, StoreState
+from engine.stored import Range
 
 BEHIND: Final = "behind a segment that stays"
 DUE: Final = "retention drops it at its next look"

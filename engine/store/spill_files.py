@@ -12,7 +12,8 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.message import Message
-from engine.ports import FILE_LANE, READ_LANE, Job, SpilledBlock, SpillListener, SpillSpace, Workers
+from engine.ports import FILE_LANE, READ_LANE, Job, Workers
+from engine.spill_space import SpilledBlock, SpillListener, SpillSpace
 from engine.store.files import File, Files, describe, read_fully, write_fully
 
 FOLDER: Final = "spill"

@@ -6,12 +6,13 @@ import json
 from array import array
 from typing import Any, Final
 
-from engine.ports import OUTCOME_NAMES, Range
+from engine.outcomes import OUTCOME_NAMES
 from engine.store import format as layout
 from engine.store.findings import Note, Record
 from engine.store.snapshot import encode_snapshot, load_snapshot
 from engine.store.state import Destination, Lane, StoreState, compact_json
 from engine.store.verify_index import IndexCheck
+from engine.stored import Range
 
 GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES

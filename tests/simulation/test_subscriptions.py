@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from engine.broker import Broker
-from engine.ports import DestinationState, LaneState, Range
 from engine.store.memory_store import MemoryStore
+from engine.stored import DestinationState, LaneState, Range
 from tests.support.long_run import LongRun
 from tests.support.subscription_world import SubscriptionWorld, run_seed
 from tests.support.world_bodies import Violation

@@ -13,23 +13,9 @@ from engine.delivery import Delivery
 from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.errors import EngineError
 from engine.message import PERSISTENT, Message
-from engine.ports import (
-    SEEK_ENTRY,
-    SEEK_LOG,
-    Clock,
-    DestinationState,
-    EntryColumns,
-    Job,
-    LanePlace,
-    LaneState,
-    Range,
-    Store,
-    StoreListener,
-    Timers,
-    TimerTarget,
-    Workers,
-)
+from engine.ports import Clock, Job, Store, StoreListener, Timers, TimerTarget, Workers
 from engine.stats import BrokerStats, DestinationStats
+from engine.stored import SEEK_ENTRY, SEEK_LOG, DestinationState, EntryColumns, LanePlace, LaneState, Range
 from protocols.connection import Link
 
 START_MONOTONIC_MS: Final = 5_000

@@ -14,19 +14,11 @@ from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.destination import QUEUE, TOPIC
 from engine.message import AMQP_1_0, DEAD_LETTER, KEYED, PERSISTENT, PLAIN, STOMP, TEXT, Message
-from engine.ports import (
-    ACKNOWLEDGED,
-    CAUSE_ADMIN,
-    CAUSE_EXHAUSTED,
-    CAUSE_NACK,
-    CAUSE_NONE,
-    DEAD_LETTERED,
-    DROPPED,
-    Range,
-)
+from engine.outcomes import ACKNOWLEDGED, CAUSE_ADMIN, CAUSE_EXHAUSTED, CAUSE_NACK, CAUSE_NONE, DEAD_LETTERED, DROPPED
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import FOREVER, Plan
 from engine.store.settings import StoreSettings
+from engine.stored import Range
 from tests.support.store_home import FileHome
 
 

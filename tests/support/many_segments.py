@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from engine.destination import QUEUE
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.recovery_report import RecoveryReport
+from engine.stored import Range
 from tests.support.store_home import FileHome, lane
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from engine.message import Message
-from engine.ports import Clock, Job, LanePlace, StoreListener, Timers, TimerTarget, Workers
+from engine.ports import Clock, Job, StoreListener, Timers, TimerTarget, Workers
+from engine.stored import LanePlace
 
 START_WALL_MS = 1_700_000_000_000
 

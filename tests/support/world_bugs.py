@@ -10,7 +10,8 @@ from engine.composite import Source
 from engine.consumer import Consumer
 from engine.delivery import Delivery
 from engine.options import SubscribeOptions
-from engine.ports import DestinationState, LaneState, Range, Store
+from engine.ports import Store
+from engine.stored import DestinationState, LaneState, Range
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_records import ignore_commits, records, sign
 from tests.support.world import Bug

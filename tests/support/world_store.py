@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.message import Message
-from engine.ports import DestinationState, EntryColumns, Range, Store, StoreListener
+from engine.ports import Store, StoreListener
+from engine.stored import DestinationState, EntryColumns, Range
 from tests.support.world_bodies import Violation, uid_of
 from tests.support.world_replays import LogBook
 from tests.support.world_time import VirtualWorkers

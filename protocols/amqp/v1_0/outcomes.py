@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.delivery import Delivery
-from engine.ports import CAUSE_REJECTED
+from engine.outcomes import CAUSE_REJECTED
 from engine.refusal import Refusal
 from protocols.amqp.v1_0.states import Accepted, Modified, Rejected, Released, State
 from protocols.amqp.v1_0.types import decode, encode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumer import AUTO
-from engine.ports import CAUSE_CONNECTION_LOST
+from engine.outcomes import CAUSE_CONNECTION_LOST
 from tests.support.engine_world import EngineWorld, address
 
 DLQ = "ActiveMQ.DLQ"

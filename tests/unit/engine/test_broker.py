@@ -13,8 +13,9 @@ from engine.errors import InvalidOption, LimitReached
 from engine.expiry import EXPIRY_SCAN_MS
 from engine.inspection import inspect
 from engine.memory import MESSAGE_OVERHEAD_BYTES
-from engine.ports import EXPIRED, DestinationState, LaneState
+from engine.outcomes import EXPIRED
 from engine.queue import Queue
+from engine.stored import DestinationState, LaneState
 from engine.topic import Topic
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore

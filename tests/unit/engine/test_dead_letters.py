@@ -8,7 +8,7 @@ from engine.consumer import AUTO, INDIVIDUAL
 from engine.destination import TOPIC
 from engine.message import Message
 from engine.options import SubscribeOptions
-from engine.ports import DROPPED, EXPIRED
+from engine.outcomes import DROPPED, EXPIRED
 from engine.retry import Retry
 from engine.transaction import Transaction, TransactionLimits
 from engine.wildcard import Wildcard

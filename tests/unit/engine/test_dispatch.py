@@ -7,7 +7,7 @@ import pytest
 from engine import gates
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.options import SubscribeOptions
-from engine.ports import ACKNOWLEDGED, EXPIRED
+from engine.outcomes import ACKNOWLEDGED, EXPIRED
 from tests.support.engine_world import EngineWorld, address
 
 

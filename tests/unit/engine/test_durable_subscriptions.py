@@ -10,7 +10,7 @@ from engine.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.destination import QUEUE, TEMP_TOPIC, TOPIC
 from engine.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.options import SubscribeOptions
-from engine.ports import CAUSE_NOT_SELECTED, DROPPED
+from engine.outcomes import CAUSE_NOT_SELECTED, DROPPED
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from engine.wildcard import Wildcard

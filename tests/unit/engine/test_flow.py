@@ -10,9 +10,9 @@ from engine import gates
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.errors import AddressFull
 from engine.flow import GlobalLimits
-from engine.ports import DestinationState, LaneState
 from engine.queue import Queue
 from engine.refusal import Refusal
+from engine.stored import DestinationState, LaneState
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address

@@ -6,7 +6,8 @@ import pytest
 
 from engine.keeper import PRUNE_COUNT
 from engine.lane import LANE_MESSAGES
-from engine.ports import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED, LaneState
+from engine.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
+from engine.stored import LaneState
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import ScriptedStore, Settled, recovered_queue, stored_message
 

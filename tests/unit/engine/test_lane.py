@@ -7,8 +7,9 @@ from engine.consumer import INDIVIDUAL
 from engine.delivery import GONE, IN_FLIGHT
 from engine.inspection import inspect
 from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, KEPT_DELAYED_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
-from engine.ports import CAUSE_DAMAGED, CAUSE_NACK, DROPPED, Attempts, LaneState
+from engine.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
 from engine.redelivery import LONG_DELAY_MS, RELOAD_READER
+from engine.stored import Attempts, LaneState
 from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
 

@@ -7,9 +7,10 @@ from engine.broker import Broker
 from engine.consumer import INDIVIDUAL
 from engine.destination import TOPIC
 from engine.options import SubscribeOptions
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.segment import load_segment
 from engine.store.verify import verify
+from engine.stored import Range
 from tests.support.engine_world import MIB
 from tests.support.fakes import FakeClient
 from tests.support.store_home import THINNING, FileHome

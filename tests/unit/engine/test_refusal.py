@@ -8,7 +8,7 @@ from config.policies import Nack
 from engine.consumer import INDIVIDUAL
 from engine.delivery import Delivery
 from engine.options import SubscribeOptions
-from engine.ports import CAUSE_NACK, CAUSE_REJECTED, DEAD_LETTERED
+from engine.outcomes import CAUSE_NACK, CAUSE_REJECTED, DEAD_LETTERED
 from engine.refusal import Refusal
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address

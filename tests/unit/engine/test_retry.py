@@ -9,7 +9,7 @@ from engine.consumer import INDIVIDUAL
 from engine.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from engine.errors import InvalidSelector
 from engine.message import DEAD_LETTER, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_RETRIED
+from engine.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
 from engine.queue import Queue
 from engine.retry import HELD_MAX, SKIPPED_BYTES, Retry
 from engine.topic import Topic

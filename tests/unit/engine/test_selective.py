@@ -9,7 +9,7 @@ from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.errors import InvalidSelector
 from engine.lane import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
 from engine.lookout import SCAN_MESSAGES
-from engine.ports import Attempts, LaneState
+from engine.stored import Attempts, LaneState
 from engine.transaction import Transaction, TransactionLimits
 from engine.view import VIEW_MESSAGES
 from tests.support.engine_world import EngineWorld, address

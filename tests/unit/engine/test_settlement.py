@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.settlement import SettlementBatch
 from tests.support.fakes import ScriptedStore, stored_message
 

@@ -7,7 +7,7 @@ import pytest
 from engine import gates
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.errors import TransactionError
-from engine.ports import ACKNOWLEDGED
+from engine.outcomes import ACKNOWLEDGED
 from engine.refusal import AS_THE_ADDRESS_SAYS
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address

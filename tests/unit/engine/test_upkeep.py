@@ -7,7 +7,7 @@ import pytest
 from engine.consumer import AUTO
 from engine.errors import DestinationInUse, InvalidDestination, LimitReached
 from engine.lane import IDLE_LANE_BYTES
-from engine.ports import CAUSE_PURGED, DROPPED
+from engine.outcomes import CAUSE_PURGED, DROPPED
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
 from engine.transaction import Transaction, TransactionLimits

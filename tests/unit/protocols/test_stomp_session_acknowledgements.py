@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.inspection import inspect
-from engine.ports import ACKNOWLEDGED
+from engine.outcomes import ACKNOWLEDGED
 from tests.support.engine_world import address
 from tests.support.stomp_gateway import Peer, Received, StompGateway
 

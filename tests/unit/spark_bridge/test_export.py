@@ -27,12 +27,13 @@ from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from engine.errors import RangeGone
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
 from engine.store import format as layout
 from engine.store.files import RealFiles
 from engine.store.watermarks import read_watermarks
+from engine.stored import Range
 from gateway.cli.export import summary
 from spark_bridge import source
 from spark_bridge.export import ExportFailed, Request, Result, export

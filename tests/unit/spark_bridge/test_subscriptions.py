@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.destination import QUEUE, TOPIC
-from engine.ports import (
+from engine.outcomes import (
     ACKNOWLEDGED,
     CAUSE_EXHAUSTED,
     CAUSE_NONE,
@@ -16,9 +16,9 @@ from engine.ports import (
     CAUSE_PURGED,
     DEAD_LETTERED,
     DROPPED,
-    Range,
 )
 from engine.store.settings import StoreSettings
+from engine.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from spark_bridge.subscriptions import label

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from engine.destination import QUEUE
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.records import Piece
 from spark_bridge.selection import parse

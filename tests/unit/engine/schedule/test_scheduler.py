@@ -7,7 +7,7 @@ from engine.composite import Composite, Destination
 from engine.destination import SCHEDULE_QUEUE, TEMP_QUEUE
 from engine.errors import InvalidDestination, LimitReached
 from engine.message import PERSISTENT
-from engine.ports import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
+from engine.outcomes import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
 from engine.schedule.delayed import Delayed, delayed
 from engine.schedule.firing import FIRE_MESSAGES
 from engine.schedule.plan import FOREVER, Plan, ScheduleLimits

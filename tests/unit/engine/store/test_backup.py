@@ -9,7 +9,7 @@ import pytest
 
 from engine.destination import QUEUE
 from engine.errors import StoreError
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.backup import BackupRefused, back_up
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles

@@ -10,7 +10,7 @@ from engine.annotations import annotation
 from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreError
 from engine.message import DEAD_LETTER, PERSISTENT, STOMP, Message
-from engine.ports import (
+from engine.outcomes import (
     ACKNOWLEDGED,
     CAUSE_EXHAUSTED,
     CAUSE_NACK,
@@ -18,11 +18,11 @@ from engine.ports import (
     CAUSE_NOT_SELECTED,
     DEAD_LETTERED,
     DROPPED,
-    Range,
 )
 from engine.store.biography import FAILED, SENT, SETTLED, Biography, biography
 from engine.store.reader import StoreReader
 from engine.store.records import UnknownMessage
+from engine.stored import Range
 from tests.support.store_home import FileHome
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.destination import QUEUE
-from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.store.biography import FAILED, SENT, biography
+from engine.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome
 

@@ -8,9 +8,10 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreCorrupt
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.catalog import Catalog, read_catalog
 from engine.store.settings import StoreSettings
+from engine.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 

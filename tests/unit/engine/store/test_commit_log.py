@@ -9,8 +9,9 @@ from crc32c import crc32c
 
 from engine.destination import QUEUE
 from engine.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE
 from engine.store import format as layout
+from engine.stored import Range
 from tests.support.store_home import FileHome
 from tests.support.store_world import START_WALL_MS
 

@@ -13,7 +13,8 @@ import pytest
 from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone
 from engine.message import KEYED, PERSISTENT, STOMP, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, READ_LANE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
+from engine.ports import READ_LANE
 from engine.store import format as layout
 from engine.store.backup import _Copy, _Dropped, _identities, back_up
 from engine.store.biography import FAILED, SENT, biography
@@ -24,6 +25,7 @@ from engine.store.segment import Segment, load_segment
 from engine.store.space import space_of
 from engine.store.thinning import Choice, Kept, Thinning
 from engine.store.verify import verify
+from engine.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from tests.support.faulty_files import Crashed

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.destination import QUEUE
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.making_space import LANES_AT_ONCE
 from engine.store.segment import load_segment
+from engine.stored import Range
 from tests.support.store_home import THINNING, FileHome, message
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreError
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from engine.store.verify import verify

@@ -8,10 +8,12 @@ import pytest
 
 from engine.destination import QUEUE
 from engine.errors import StoreError
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, FILE_LANE, READ_LANE, SYNC_LANE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE
 from engine.store import format as layout
 from engine.store.headers import unpack_checkpoint
 from engine.store.settings import ASYNC, StoreSettings
+from engine.stored import Range
 from tests.support.store_home import UNLIMITED, FileHome, lane, message
 
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"

@@ -16,7 +16,6 @@ from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.destination import SCHEDULE_QUEUE
 from engine.errors import StoreCorrupt
-from engine.ports import Attempts, DestinationState, LaneState
 from engine.store import format as layout
 from engine.store.backup import back_up
 from engine.store.file_store import FileStore
@@ -26,6 +25,7 @@ from engine.store.reader import StoreReader, read_checkpoint
 from engine.store.scheduled import scheduled_in
 from engine.store.settings import StoreSettings
 from engine.store.verify import verify
+from engine.stored import Attempts, DestinationState, LaneState
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from tests.support.store_copy import copy_to

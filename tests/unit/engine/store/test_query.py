@@ -12,12 +12,13 @@ from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone, StoreCorrupt
 from engine.keys import KeyReader, Keys
 from engine.message import AMQP_1_0, KEYED, PERSISTENT, PRIORITY_SHIFT, STOMP, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.key_index import INDEX_DIRECTORY
 from engine.store.query import Bounds, Page, StoreQuery, UnknownDestination
 from engine.store.reader import StoreReader
 from engine.store.records import UnknownMessage
 from engine.store.settings import StoreSettings
+from engine.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 from tests.support.store_world import START_WALL_MS

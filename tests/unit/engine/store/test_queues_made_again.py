@@ -10,8 +10,9 @@ import pytest
 
 from engine.destination import QUEUE
 from engine.errors import StoreError
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.verify import verify
+from engine.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from tests.support.store_copy import copy_to

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 
 from engine.destination import TOPIC
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, READ_LANE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.ports import READ_LANE
 from engine.store.release import ENTRIES_AT_ONCE
 from engine.store.settings import StoreSettings
+from engine.stored import Range
 from tests.support.store_home import FileHome, message
 
 SIZE = message(1, b"x").size

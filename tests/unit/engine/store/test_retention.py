@@ -8,10 +8,12 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.errors import StoreError
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, FILE_LANE, READ_LANE, SYNC_LANE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE
 from engine.store.headers import unpack_checkpoint
 from engine.store.settings import StoreSettings
 from engine.store.verify import verify
+from engine.stored import Range
 from tests.support.store_home import UNLIMITED, FileHome, lane
 
 INTERVAL_MS = 1_000

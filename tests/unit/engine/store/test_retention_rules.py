@@ -11,7 +11,8 @@ import pytest
 from config.policies import RetentionPolicy
 from engine.destination import QUEUE
 from engine.errors import StoreError
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range, Store
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.ports import Store
 from engine.store.backlog_sizes import BacklogSizes
 from engine.store.file_store import FileStore
 from engine.store.files import RealFiles, write_fully
@@ -22,6 +23,7 @@ from engine.store.settings import StoreSettings
 from engine.store.space import BEHIND, space_of
 from engine.store.verify import verify
 from engine.store.watermarks import read_watermarks, write_watermark
+from engine.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome, message
 from tests.support.store_world import START_WALL_MS

@@ -6,8 +6,8 @@ import errno
 
 from engine.destination import QUEUE
 from engine.keys import Keys
-from engine.ports import SEEK_ENTRY, SEEK_LOG, SEEK_TIME
 from engine.store.rebuild import rebuild
+from engine.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME
 from tests.support.store_home import FileHome
 from tests.unit.engine.store.test_retention import INTERVAL_MS, fill, home_with, settle
 

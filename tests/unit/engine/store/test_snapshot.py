@@ -7,10 +7,11 @@ import random
 import pytest
 
 from engine.destination import QUEUE, TOPIC
-from engine.ports import CAUSE_NACK, Range
+from engine.outcomes import CAUSE_NACK
 from engine.store.snapshot import encode_snapshot, load_snapshot
 from engine.store.snapshot_draft import SnapshotDraft
 from engine.store.state import StoreState
+from engine.stored import Range
 
 
 def append(state: StoreState, number: int, priority: int, size: int) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.destination import QUEUE, TOPIC
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.store.space import Space, space_of
+from engine.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome, message
 

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from engine.destination import QUEUE, TOPIC
-from engine.ports import CAUSE_NACK, Attempts, Range
+from engine.outcomes import CAUSE_NACK
 from engine.store.snapshot import encode_snapshot, load_snapshot
 from engine.store.state import StoreState
+from engine.stored import Attempts, Range
 
 ATTEMPTS = {6: Attempts(3, 77, 50, 50, CAUSE_NACK, 11), 7: Attempts(4, 78, 50, 60, CAUSE_NACK, 11)}
 

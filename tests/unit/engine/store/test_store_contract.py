@@ -8,17 +8,9 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.message import IN_TRANSACTION, Message
-from engine.ports import (
-    ACKNOWLEDGED,
-    CAUSE_NACK,
-    CAUSE_NONE,
-    SEEK_ENTRY,
-    SEEK_LOG,
-    SEEK_TIME,
-    SYNC_LANE,
-    Attempts,
-    Range,
-)
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
+from engine.ports import SYNC_LANE
+from engine.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
 from tests.support.attributes import attributes
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
 from tests.support.store_world import START_WALL_MS

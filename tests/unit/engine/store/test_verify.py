@@ -9,11 +9,12 @@ import pytest
 from crc32c import crc32c
 
 from engine.destination import QUEUE, TOPIC
-from engine.ports import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.store import format as layout
 from engine.store.findings import Verification
 from engine.store.settings import StoreSettings
 from engine.store.verify import verify
+from engine.stored import Range
 from tests.support.store_home import FileHome
 
 HEADER = layout.SEGMENT_HEADER_BYTES

@@ -10,10 +10,11 @@ import pytest
 from engine.destination import QUEUE
 from engine.keys import Keys
 from engine.message import KEYED, PERSISTENT, STOMP, TEXT, Message
-from engine.ports import ACKNOWLEDGED, CAUSE_NONE, Range
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.key_index import ENTRY_BYTES, HEADER_BYTES, hash_of, unpack_header
 from engine.store.settings import StoreSettings
 from engine.store.verify import verify
+from engine.stored import Range
 from tests.support.store_home import FileHome
 from tests.unit.engine.store.test_retention import INTERVAL_MS
 
