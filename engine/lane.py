@@ -27,7 +27,6 @@ DELAYED_BYTES: Final = 32 * 1024 * 1024  # waiting for their redelivery in memor
 AHEAD_BYTES: Final = 32 * 1024 * 1024  # found ahead of ``next_load`` and not handed over yet; beyond, no one looks on
 STALE_MAX: Final = 256  # places of deliveries that are gone; beyond, and if they are the most, they are cleared away
 SERIAL_BITS: Final = 32  # room for messages that are not logged between two entries
-SPILL_LOOK_BYTES: Final = 4 * 1024  # ready in a lane before anybody asks whether more should go to a temporary file
 NEVER: Final = 1 << 62
 
 
@@ -49,7 +48,8 @@ class Lane:
     place there.
     attempts: the failed attempts of entries by queue offset, found when the store was opened.
     spill: messages that are not logged and are in temporary files, behind all others of their kind (engine.spilling).
-    spill_above: ready octets from which on a message that is not logged may go there; 0 while others are.
+    spill_above: ready octets from which on a message that is not logged may go there whatever memory holds; 0 while
+    others are.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class Lane:
         self.page_bytes = max(1, min(PAGE_BYTES, self.memory_bytes))
         self.page_messages = max(1, min(PAGE_MESSAGES, self.memory_messages))
         self.spill: Spill | None = None
-        self.spill_above = NEVER if queue.spiller is None else min(SPILL_LOOK_BYTES, self.memory_bytes)
+        self.spill_above = _spill_above(queue)
 
     def set_share(self, size_bytes: int, count: int) -> None:
         """Keep no more in memory than that, or what the address says if it is less."""
@@ -172,9 +172,10 @@ class Lane:
     def add_volatile(self, message: Message) -> None:
         """Take a message that only memory holds."""
         self.last_position += 1
+        memory = self.memory
         if (
             self.ready_bytes >= self.spill_above
-            or (self.memory.used_bytes >= self.memory.crowded_bytes and self.queue.spiller is not None)
+            or (memory.used_bytes + memory.paged_bytes >= memory.spill_bytes and self.queue.spiller is not None)
         ) and self._spills(message):
             return
         delivery = Delivery(message, self, self.last_position)
@@ -203,7 +204,7 @@ class Lane:
         assert self.spill is not None, "something was spilled"
         self.memory_messages = self.spill.memory_messages
         self.spill = None
-        self.spill_above = min(SPILL_LOOK_BYTES, self.memory_bytes)
+        self.spill_above = _spill_above(self.queue)
 
     def add_back(self, deliveries: list[Delivery]) -> None:
         """Take what was in a temporary file: it comes behind all that is not logged, and in its turn."""
@@ -512,3 +513,13 @@ def _memory_limits(full: AddressFullPolicy) -> tuple[int, int]:
         if 0 <= full.max_size_messages < count:
             count = full.max_size_messages
     return size_bytes, count
+
+
+def _spill_above(queue: Queue) -> int:
+    """Return from how many octets on a lane asks by itself whether to spill: its address limits it."""
+    full = queue.settings.full
+    if queue.spiller is None:
+        return NEVER
+    if full.max_size_messages >= 0:
+        return 0
+    return full.max_size_bytes if full.max_size_bytes >= 0 else NEVER

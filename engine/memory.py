@@ -18,6 +18,7 @@ MESSAGE_OVERHEAD_BYTES: Final = 512  # of the objects around the octets, measure
 KEEP_PERCENT: Final = 75  # of the limit; from there on nothing of the log is kept in memory that nobody takes now
 IDLE_PERCENT: Final = 25  # the same; of messages in the log no more is kept for queues without consumers
 RESUME_PERCENT: Final = 90  # of the room; down to there producers wait
+SPILL_PERCENT: Final = 60  # the same; from there on lanes spill that hold more than a little themselves
 CROWDED_PERCENT: Final = 80  # the same; from there on lanes spill whatever they hold themselves
 HOLDER_BYTES: Final = 200  # of one more Delivery with its place in a lane or a ledger, measured, rounded up
 
@@ -30,17 +31,17 @@ class MemoryBudget:
     used_bytes: of what only memory holds, with its overhead.  paged_bytes: of messages in the log that are in memory
     for a queue or a durable subscription, wherever they are: ready, in flight, delayed.
     limit_bytes: of both.  keep_bytes, idle_bytes: KEEP_PERCENT and IDLE_PERCENT of it.
-    crowded_bytes: used by what only memory holds, from which on each lane asks whether it is to spill.
+    spill_bytes: of both, from which on each lane asks whether it is to spill: SPILL_PERCENT of the limit.
     accounts: of the addresses with limits, None while no address has one.
     """
 
-    __slots__ = ("limit_bytes", "keep_bytes", "idle_bytes", "crowded_bytes", "used_bytes", "paged_bytes", "accounts")
+    __slots__ = ("limit_bytes", "keep_bytes", "idle_bytes", "spill_bytes", "used_bytes", "paged_bytes", "accounts")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.keep_bytes = limit_bytes * KEEP_PERCENT // 100
         self.idle_bytes = limit_bytes * IDLE_PERCENT // 100
-        self.crowded_bytes = limit_bytes // 2 * CROWDED_PERCENT // 100  # of the least room there is
+        self.spill_bytes = limit_bytes * SPILL_PERCENT // 100
         self.used_bytes = 0
         self.paged_bytes = 0
         self.accounts: Accounts | None = None

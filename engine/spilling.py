@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.delivery import Delivery
 from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, SERIAL_BITS, Lane, position_of
-from engine.memory import CROWDED_PERCENT, HOLDER_BYTES, MemoryBudget
+from engine.memory import CROWDED_PERCENT, HOLDER_BYTES, SPILL_PERCENT, MemoryBudget
 from engine.message import Message
 from engine.ports import Clock, Timers, TimerTarget
 from engine.spill import BLOCK_OVERHEAD_BYTES, LaneBlock, Spill
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 BLOCK_BYTES: Final = 64 * 1024  # of one block, unless a message is larger
 LOW_BYTES: Final = 256 * 1024  # ready in a lane below which it asks for the next block
 SMALL_BLOCK_BYTES: Final = 2 * 1024  # the same while too much is gathered: thousands of queues may be gathering
-SPILL_PERCENT: Final = 60  # of the memory limit; from there on lanes spill that hold little themselves
-LOOK_PERCENT: Final = 90  # the same; from there on nobody looks ahead for more than what goes out at once
+LITTLE_BYTES: Final = 4 * 1024  # ready in a lane that spills only where memory is crowded
+LOOK_PERCENT: Final = 90  # of the room in memory; from there on nobody looks ahead for more than what goes out at once
 GATHERED_PART: Final = (
     16  # of the memory limit, one part of so many: gathered in all lanes, above which blocks are small
 )
@@ -85,17 +85,16 @@ class Spiller(SpillListener):
     def wants(self, lane: Lane) -> bool:
         """Say whether what comes to a lane goes to the disk from now on."""
         queue = lane.queue
+        full = queue.settings.full
+        is_full = 0 <= full.max_size_bytes <= lane.ready_bytes or 0 <= full.max_size_messages <= len(lane.ready)
+        if not is_full:
+            has_little = lane.ready_bytes < min(LITTLE_BYTES, lane.memory_bytes)
+            if not self._memory.is_used(CROWDED_PERCENT if has_little else SPILL_PERCENT):
+                return False
         # What drops or shows what it keeps needs it at hand; a pending-message limit bounds what waits by itself.
         if queue.keeper is not None or queue.settings.queue.non_destructive or queue.pending is not None:
             return False
-        if self._is_refused():
-            return False
-        full = queue.settings.full
-        if 0 <= full.max_size_bytes <= lane.ready_bytes or 0 <= full.max_size_messages <= len(lane.ready):
-            return True
-        if lane.ready_bytes >= lane.spill_above:
-            return self._memory.is_used(SPILL_PERCENT)
-        return self._memory.is_used(CROWDED_PERCENT)
+        return not self._is_refused()
 
     def may_look(self, lane: Lane) -> bool:
         """Say whether more may be brought in of a lane for those who look ahead.
