@@ -11,6 +11,7 @@ from engine.errors import StoreError
 from engine.schedule.pending import Schedule
 from gateway.engine_loop import EngineLoop
 from gateway.web.schedule import Named, ScheduleSource
+from gateway.wording import counted
 
 LOOK_KEYS: Final = 512  # in one turn
 CANCELS: Final = 512  # likewise
@@ -104,8 +105,8 @@ class LiveSchedule(ScheduleSource):
         while store.durable_offset() < offset and not self._engine_loop.is_failed:
             if not store.is_accepting() or self._broker.clock.monotonic_ms() >= until_ms:
                 raise StoreError(
-                    f"{cancelled} messages were cancelled, but the disk has not taken that yet: {self._disk()}; "
-                    "if the gateway is killed before it does, they are scheduled again"
+                    f"cancelled {counted(cancelled, 'message')}, but the disk has not taken that yet: {self._disk()}; "
+                    "what was cancelled is scheduled again if the gateway is killed before it does"
                 )
             self._broker.sync()
             await asyncio.sleep(DURABLE_POLL_S)

@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-import mypy_extensions
 from pyspark import SparkContext
 
 WORKER_MODULES: Final = (
@@ -17,7 +16,7 @@ WORKER_MODULES: Final = (
     "engine/destination.py",
     "engine/errors.py",
     "engine/message.py",
-    "engine/ports.py",
+    "engine/outcomes.py",
     "engine/store/__init__.py",
     "engine/store/catalog.py",
     "engine/store/entry_files.py",
@@ -58,6 +57,4 @@ def worker_zip(path: Path) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in WORKER_MODULES:
             archive.write(root / name, name)
-        # engine/ports.py imports it, and nobody installs it where only Spark runs.
-        archive.write(mypy_extensions.__file__, "mypy_extensions.py")
     return path

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.cli import exit_codes
 from gateway.cli.store_task import run_task
+from gateway.wording import counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -75,4 +76,4 @@ def _as_text(summary: dict[str, Any]) -> str:
     )
     if summary["is_torn"]:
         text += "; an unfinished end, which was never confirmed and which the next start cuts"
-    return f"{text}: {summary['findings']} findings" if summary["findings"] else f"{text}: sound"
+    return f"{text}: {counted(summary['findings'], 'finding')}" if summary["findings"] else f"{text}: sound"

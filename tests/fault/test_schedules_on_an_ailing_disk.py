@@ -60,7 +60,7 @@ def test_a_cancel_says_what_became_of_it(
     write_faults(gateway.data, ("fdatasync", fault, "/commitlog/"))
     code, said = cancel(gateway, ids[0])
     assert code == exit_codes.FAILED
-    assert "1 messages were cancelled, but the disk has not taken that yet: " in said
+    assert "cancelled 1 message, but the disk has not taken that yet: " in said
     assert reason in said
     if fault == errno.EIO:
         code, said = cancel(gateway, "--destination", name)
@@ -69,7 +69,7 @@ def test_a_cancel_says_what_became_of_it(
         assert reason in said
         heal(gateway.data)
         wait_until(lambda: gateway.get("/healthz")[0] == 200, "/healthz says 200 again", limit_s=LIMIT_S)
-        assert cancel(gateway, "--destination", name) == (0, "2 messages were cancelled\n")
+        assert cancel(gateway, "--destination", name) == (0, "cancelled 2 messages\n")
     gateway.kill9()
     heal(gateway.data)
     gateway.restart()

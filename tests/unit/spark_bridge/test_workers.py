@@ -17,11 +17,11 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import spark_bridge.parquet, spark_bridge.source
 rooms = ("config", "engine", "gateway", "protocols", "spark_bridge")
-ours = [name for name in sys.modules if name.split(".")[0] in rooms] + ["mypy_extensions"]
+ours = [name for name in sys.modules if name.split(".")[0] in rooms]
 for name in ours:
     assert sys.modules[name].__file__.startswith(sys.argv[1]), name
 assert "engine.store.reader" in ours
-for name in ("asyncio", "aiohttp", "uvloop"):
+for name in ("asyncio", "aiohttp", "uvloop", "mypy_extensions"):
     assert name not in sys.modules, name
 """
 
