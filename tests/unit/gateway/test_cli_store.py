@@ -11,6 +11,7 @@ import pytest
 from engine.destination import QUEUE
 from gateway.__main__ import main
 from gateway.cli import exit_codes
+from gateway.wording import counted
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 
@@ -42,7 +43,7 @@ def test_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "verify", "--data", str(data)]) == exit_codes.STORE
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{segment}, position ")
-    assert lines[-1].endswith(f"{len(lines) - 1} findings")
+    assert lines[-1].endswith(": " + counted(len(lines) - 1, "finding"))
     assert main(["store", "verify", "--data", str(data), "--json"]) == exit_codes.STORE
     assert json.loads(capsys.readouterr().out.splitlines()[0])["path"] == str(segment)
 
