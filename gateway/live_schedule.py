@@ -9,9 +9,9 @@ from typing import Any, Final
 from config.matching import QUEUE
 from engine.errors import StoreError
 from engine.schedule.pending import Schedule
+from engine.store.plain_words import counted
 from gateway.engine_loop import EngineLoop
 from gateway.web.schedule import Named, ScheduleSource
-from gateway.wording import counted
 
 LOOK_KEYS: Final = 512  # in one turn
 CANCELS: Final = 512  # likewise

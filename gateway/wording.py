@@ -1,4 +1,4 @@
-"""Times and numbers in the words of commands and answers."""
+"""Times in the words of commands and answers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,3 @@ from datetime import UTC, datetime
 def clock_time(wall_ms: int) -> str:
     """Return wall-clock milliseconds as ISO 8601 in UTC."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return ``1 message``, ``2 messages``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

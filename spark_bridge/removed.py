@@ -16,6 +16,7 @@ import numpy as np
 from engine.destination import uri
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
+from engine.store.plain_words import counted
 from engine.store.reader import DestinationInfo, Segment, StoreReader, open_segment, scan_piece
 from spark_bridge.records import entries_at
 
@@ -34,8 +35,8 @@ class Removed:
     to_offset: int
 
     def __str__(self) -> str:
-        noun = "message" if self.messages == 1 else "messages"
-        return f"{self.messages} {noun} of {self.destination} (log offsets {self.from_offset} to {self.to_offset})"
+        told = counted(self.messages, "message")
+        return f"{told} of {self.destination} (log offsets {self.from_offset} to {self.to_offset})"
 
 
 def removed_messages(

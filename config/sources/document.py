@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from config.errors import Problem
@@ -40,10 +39,6 @@ class Document:
 
     def note(self, line: int, element: str, text: str) -> None:
         self.notes.append(Problem(self.source, line, element, text))
-
-    def note_all(self, line: int, element: str, texts: Iterable[str]) -> None:
-        for text in texts:
-            self.note(line, element, text)
 
     def place(self, line: int) -> str:
         return f"{self.source}:{line}"

@@ -285,10 +285,6 @@ class CommitLog:
         if count:
             self.append_record(layout.COMMIT, 0, layout.COMMIT_FIXED.pack(self._transaction_sequence, count, 0))
 
-    def is_in_transaction(self) -> bool:
-        """Return whether a transaction has begun and is not committed."""
-        return self._transaction_flag != 0
-
     def roll(self, room: int) -> None:
         """Go on in a new segment that holds a snapshot and then at least ``room`` octets more."""
         assert not self._transaction_flag, "a transaction is larger than what was reserved for it"

@@ -1,4 +1,4 @@
-"""Times and sizes as an operator reads them."""
+"""Counts, times and sizes as an operator reads them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ MIB: Final = 1024 * 1024
 GIB: Final = 1024 * 1024 * 1024
 
 
+def counted(count: int, noun: str) -> str:
+    """Return ``1 message``, ``2 messages``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def duration(milliseconds: int) -> str:
     """Return a length of time in the largest unit of which it has two: ``119 seconds``, ``2 minutes``."""
     seconds = max(milliseconds, 0) // 1000
@@ -18,7 +23,7 @@ def duration(milliseconds: int) -> str:
         if seconds >= 2 * length:
             name, count = unit, seconds // length
             break
-    return f"{count} {name}{'' if count == 1 else 's'}"
+    return counted(count, name)
 
 
 def size(octets: int) -> str:

@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from engine.store.plain_words import counted
 from gateway.cli import exit_codes
-from gateway.wording import clock_time, counted
+from gateway.wording import clock_time
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers

@@ -10,10 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import PenstockError
+from engine.store.plain_words import counted
 from gateway.cli import exit_codes
 from gateway.cli.parsers import add_connection_arguments
 from gateway.questions import WrongQuestion
-from gateway.wording import counted
 
 if TYPE_CHECKING:
     from gateway.cli.client import Event, StompClient

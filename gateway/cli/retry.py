@@ -8,10 +8,10 @@ import sys
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
+from engine.store.plain_words import counted
 from gateway.cli import exit_codes
 from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
 from gateway.cli.parsers import add_user_argument
-from gateway.wording import counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers

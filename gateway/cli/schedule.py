@@ -8,10 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from engine.store.plain_words import counted
 from gateway.cli import exit_codes
 from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
 from gateway.cli.parsers import add_user_argument
-from gateway.wording import clock_time, counted
+from gateway.wording import clock_time
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers

@@ -7,10 +7,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from engine.store.plain_words import size
+from engine.store.plain_words import counted, size
 from gateway.cli import exit_codes
 from gateway.cli.http_client import authorization_of, fetch
-from gateway.wording import clock_time, counted
+from gateway.wording import clock_time
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from engine.store.plain_words import counted
 from gateway.cli import exit_codes
 from gateway.cli.store_task import run_task
-from gateway.wording import counted
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers

@@ -133,13 +133,7 @@ def frozen_schedule() -> FileHome:
         target = delayed(orders, plan)
         body = f"order {number} ".ljust(1_500, ".").encode()
         broker.send(target, Message(0, STOMP, PERSISTENT | PLAIN | TEXT, number, 0, 0, 0, b"", b"keys:k\n", body))
-    for _ in range(30):
-        home.pass_time(100)
-        broker.begin_turn()
-        home.workers.run_all()
-        broker.end_turn()
-    broker.sync()
-    home.workers.run_all()
+    home.live_on(broker, 30, 100)
     home.stop()
     return home
 

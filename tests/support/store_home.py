@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from engine.broker import Broker
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.ports import Store
 from engine.store.file_store import FileStore
@@ -124,6 +125,16 @@ class FileHome(Home):
         """Likewise in small steps: one thing after the other gets its turn."""
         for _ in range(milliseconds // 100):
             self.pass_time(100)
+
+    def live_on(self, broker: Broker, turns: int, turn_ms: int) -> None:
+        """Let so many turns of the engine pass, and everything become durable."""
+        for _ in range(turns):
+            self.pass_time(turn_ms)
+            broker.begin_turn()
+            self.workers.run_all()
+            broker.end_turn()
+        broker.sync()
+        self.workers.run_all()
 
 
 class MemoryHome(Home):

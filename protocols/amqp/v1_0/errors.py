@@ -67,10 +67,6 @@ class UnattachedHandle(SessionError):
     condition: ClassVar[str] = "unattached-handle"
 
 
-class ErrantLink(SessionError):
-    condition: ClassVar[str] = "errant-link"
-
-
 class TooManyLinks(SessionError):
     condition: ClassVar[str] = "too-many-links"
 

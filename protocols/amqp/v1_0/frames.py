@@ -24,7 +24,6 @@ from typing import ClassVar, Final
 
 from protocols.amqp.v1_0.composite import Composite
 
-FRAME_BYTES_LEAST: Final = 512  # a peer's max-frame-size may not be below
 HEADER_BYTES: Final = 8
 AMQP_LAYER: Final = 0
 TLS_LAYER: Final = 2

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.destination import QUEUE
+from engine.store.plain_words import counted
 from gateway.__main__ import main
 from gateway.cli import exit_codes
-from gateway.wording import counted
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.wording import clock_time, counted
+from engine.store.plain_words import counted
+from gateway.wording import clock_time
 
 
 def test_times_are_in_utc() -> None:

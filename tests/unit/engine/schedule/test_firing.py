@@ -56,6 +56,15 @@ def take(client: FakeClient, world: EngineWorld) -> list[bytes]:
     return [one.body for one in handed]
 
 
+def take_for(client: FakeClient, world: EngineWorld, rounds: int) -> list[bytes]:
+    """Return the bodies that come while room is made so many times."""
+    found: list[bytes] = []
+    for _ in range(rounds):
+        found += take(client, world)
+        world.advance(SOON_MS)
+    return found
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("policy", ["BLOCK", "FAIL"])
 def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: bool) -> None:
@@ -105,10 +114,7 @@ def test_others_pass_what_is_held_back() -> None:
     schedule(world, b"20", to="full", plan=Plan(delay_ms=10))
     client = world.client()
     world.consumer(client, "full")
-    found: list[bytes] = []
-    for _ in range(30):
-        found += take(client, world)
-        world.advance(SOON_MS)
+    found = take_for(client, world, 30)
     assert found == numbered(21)
 
 
@@ -207,10 +213,7 @@ def test_what_begins_late_at_a_time_of_an_expression_waits_with_the_others() -> 
     world.advance(1_000)
     client = world.client()
     world.consumer(client)
-    found: list[bytes] = []
-    for _ in range(8):
-        found += take(client, world)
-        world.advance(SOON_MS)
+    found = take_for(client, world, 8)
     assert sorted(found) == [*numbered(3), b"cron"]
     assert [one for one in found if one != b"cron"] == numbered(3)
 
@@ -261,10 +264,7 @@ def test_what_is_held_back_and_those_who_wait_to_send_take_turns() -> None:
     sender.admit()
     client = world.client()
     world.consumer(client, prefetch=4)
-    found: list[bytes] = []
-    for _ in range(14):
-        found += take(client, world)
-        world.advance(SOON_MS)
+    found = take_for(client, world, 14)
     assert [one for one in found if one != b"sent"] == numbered(12)
     assert sender.count >= 12
 
@@ -278,10 +278,7 @@ def test_nothing_that_is_held_back_is_lost_in_a_crash() -> None:
     assert len(world.broker.scheduler.pending) == 4
     client = world.client()
     world.consumer(client)
-    found: list[bytes] = []
-    for _ in range(6):
-        found += take(client, world)
-        world.advance(SOON_MS)
+    found = take_for(client, world, 6)
     assert found == numbered(6)
 
 
@@ -292,10 +289,7 @@ def test_a_record_that_cannot_be_read_lets_the_others_go_on() -> None:
     world.broker.scheduler.damaged(places[2], "torn")
     client = world.client()
     world.consumer(client)
-    found: list[bytes] = []
-    for _ in range(4):
-        found += take(client, world)
-        world.advance(SOON_MS)
+    found = take_for(client, world, 4)
     assert found == [b"0", b"1", b"3"]
     world.advance(DAMAGED_RETRY_MS)
     assert take(client, world) == [b"2"]

@@ -41,13 +41,7 @@ def test_it_is_what_a_gateway_would_find(segment_bytes: int, tmp_path: Path) -> 
     found = broker.scheduler.pending.find(broker.scheduler.place_named(gone))
     assert found is not None
     broker.scheduler.cancel([found])
-    for _ in range(30):
-        home.pass_time(100)
-        broker.begin_turn()
-        home.workers.run_all()
-        broker.end_turn()
-    broker.sync()
-    home.workers.run_all()
+    home.live_on(broker, 30, 100)
     copy_to(tmp_path, home.files)
     pending, listed = scheduled_in(str(tmp_path / "data"), "", 100)
     assert pending == 13
