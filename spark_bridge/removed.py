@@ -6,7 +6,6 @@ sparse segment in between does not hold of these was removed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -134,7 +133,7 @@ def _tails(segment: Segment) -> dict[tuple[int, int], int]:
     record = next(scan_piece(segment, segment.base, segment.limit), None)
     if record is None or record.type != layout.SNAPSHOT:
         raise StoreCorrupt(f"{segment.path.name} does not open with a snapshot")
-    snapshot = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+    snapshot = record.described()
     return {
         (int(destination["id"]), int(lane["priority"])): int(lane["tail"])
         for destination in snapshot["destinations"]

@@ -5,7 +5,6 @@ Hand-overs are not logged (design: dispatches cost nothing), so who holds a mess
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -240,7 +239,7 @@ def _lines(octets: bytes) -> list[tuple[str, str]]:
 
 
 def _payload(record: Record) -> dict[str, Any]:
-    found = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+    found = record.described()
     return found if isinstance(found, dict) else {}
 
 

@@ -8,7 +8,6 @@ the log, is scanned.  Answers come newest first, a page at a time.
 from __future__ import annotations
 
 import heapq
-import json
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -201,7 +200,7 @@ class StoreQuery:
                 continue
             record = self._records.at(segment.base)
             if record is not None and record.type == layout.SNAPSHOT:
-                for each in json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))["destinations"]:
+                for each in record.described()["destinations"]:
                     self._known[each["id"]] = DestinationInfo(each["id"], each["kind"], each["name"])
             return
 

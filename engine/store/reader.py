@@ -145,6 +145,10 @@ class Record:
         self.data = data
         self.is_followed = True
 
+    def described(self) -> Any:
+        """Return the JSON that the record holds: one of a snapshot, a destination, a subscription or a consumer."""
+        return json.loads(bytes(self.data[layout.RECORD_HEADER_BYTES :]))
+
     def end(self) -> int:
         """Return the offset at which the next record starts, unless the segment ends here."""
         return self.offset + layout.padded(len(self.data))
@@ -211,7 +215,7 @@ class StoreReader:
             except StoreCorrupt:
                 continue  # who reads the log itself will say so
             if record is not None and record.type == layout.SNAPSHOT:
-                snapshot: dict[str, Any] = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+                snapshot: dict[str, Any] = record.described()
                 return snapshot
         return None
 

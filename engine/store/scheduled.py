@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from heapq import nsmallest
 from typing import Any, Final
@@ -120,7 +119,7 @@ class _Look:
 
     def _apply(self, record: Record) -> None:
         if record.type == layout.DESTINATION and not self._number:
-            described = json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+            described = record.described()
             if described["kind"] == QUEUE and described["name"] == SCHEDULE_QUEUE:
                 self._number = int(described["id"])
                 self._state.add_destination(self._number, QUEUE, SCHEDULE_QUEUE)

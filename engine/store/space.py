@@ -6,7 +6,6 @@ message in it that is not settled; what nobody needs any more stays until retent
 
 from __future__ import annotations
 
-import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -170,7 +169,7 @@ class _Pins:
             ]
             state.settle(record.destination_id, ranges, 0)
         elif record.type in (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE):
-            _apply_metadata(state, record.type, json.loads(bytes(record.data[layout.RECORD_HEADER_BYTES :])))
+            _apply_metadata(state, record.type, record.described())
 
     def _look_at(self, destination: Destination, lane: Lane) -> None:
         first = destination.first_needed(lane)
