@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, assert_never
 
 from engine.selector.arithmetic import compute, negated, number_of
-from engine.selector.like import like_pattern
+from engine.selector.like import LikePattern
 from engine.selector.parser import parse
 from engine.selector.properties import Properties, Value
 from engine.selector.syntax import (
@@ -81,8 +81,7 @@ def _condition(node: Node) -> _Condition:
         case In(name, values, is_negated):
             return _string_test(name, frozenset(values).__contains__, is_negated)
         case Like(name, pattern, escape, is_negated):
-            fullmatch = like_pattern(pattern, escape).fullmatch
-            return _string_test(name, lambda text: fullmatch(text) is not None, is_negated)
+            return _string_test(name, LikePattern(pattern, escape).matches, is_negated)
         case IsNull(name, is_negated):
             return lambda properties: (properties.get(name) is None) is not is_negated
         case Identifier() | Literal():

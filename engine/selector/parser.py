@@ -25,7 +25,7 @@ from engine.selector.syntax import (
 )
 
 NESTING_MAX: Final = 50  # parentheses, NOTs and signs inside each other
-LIKE_PATTERN_MAX: Final = 1_024  # characters; a match looks at each of them at each place of the value, at worst
+LIKE_PATTERN_MAX: Final = 1_024  # characters
 
 # Header fields that a selector may name: those of section 3.8.1.1, and of those that ActiveMQ adds the ones that are
 # numbers, booleans or strings.  A misspelled one would never match, in silence.
