@@ -93,18 +93,24 @@ def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for note in config.notes:
         log.warning("configuration: %s", note)
-    security = Security(config)
+    counters = GatewayCounters()
+    security = Security(config, counters)
     directory = config.data_directory
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise NotADirectoryError(f"--data is {directory!r}, which is not a directory; allowed is a directory or none")
     try:
-        return uvloop.run(_serve(config, security, json_output, skip_corruption, files or RealFiles()))
+        return uvloop.run(_serve(config, security, counters, json_output, skip_corruption, files or RealFiles()))
     finally:
         gc.enable()
 
 
 async def _serve(
-    config: ServerConfig, security: Security, json_output: bool, skip_corruption: bool, files: Files
+    config: ServerConfig,
+    security: Security,
+    counters: GatewayCounters,
+    json_output: bool,
+    skip_corruption: bool,
+    files: Files,
 ) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -153,7 +159,6 @@ async def _serve(
     )
     watch.start()
     engine_loop.disk_watch = watch
-    counters = GatewayCounters()
     listener = Listener(config, broker, engine_loop, security, counters, _connections_max(config))
     looking = asyncio.ensure_future(_look_for_ever(engine_loop))
     code = OK

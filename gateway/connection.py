@@ -238,6 +238,10 @@ class Connection(asyncio.Protocol, Link, Flushable):
     def peer(self) -> str:
         return self._peer
 
+    def address(self) -> str:
+        """Return the peer's host, without its port."""
+        return self._peer.rpartition(":")[0]
+
     def shut_down(self) -> None:
         """Tell the peer that the gateway stops; what it is owed still leaves."""
         if self._session is None or self._engine_loop.is_failed:

@@ -7,12 +7,15 @@ class GatewayCounters:
     """Since the start.
 
     dropped_frames: unconfirmed frames that waited at a gate when their connection was lost.
-    stalled: connections given up because the peer took no output.  refused: connections over the limit.
+    stalled: connections given up because the peer took no output.  refused: connections over a limit.
+    failed_logins: wrong passwords, and unknown users.  refused_logins: attempts unchecked, because too many waited.
     """
 
-    __slots__ = ("dropped_frames", "stalled", "refused")
+    __slots__ = ("dropped_frames", "stalled", "refused", "failed_logins", "refused_logins")
 
     def __init__(self) -> None:
         self.dropped_frames = 0
         self.stalled = 0
         self.refused = 0
+        self.failed_logins = 0
+        self.refused_logins = 0

@@ -65,7 +65,7 @@ class Listener(ConnectionHost):
             max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
         )
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
-        self._checks: set[asyncio.Task[None]] = set()
+        self._checks: dict[Connection, asyncio.Task[None]] = {}
         self._servers: dict[str, asyncio.Server | PeekingServer] = {}
         self._amqp_settings = amqp_settings(config, security.is_required)
 
@@ -167,6 +167,9 @@ class Listener(ConnectionHost):
     def connection_closed(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
         self._refused.pop(connection, None)
+        check = self._checks.pop(connection, None)
+        if check is not None:
+            check.cancel()
 
     def refusal(self) -> bytes:
         if len(self._refused) > REFUSED_MAX:
@@ -178,12 +181,11 @@ class Listener(ConnectionHost):
         if self._security.remembers(login, passcode):
             connection.credentials_checked(True)
             return
-        task = asyncio.get_running_loop().create_task(self._check(connection, login, passcode))
-        self._checks.add(task)
-        task.add_done_callback(self._checks.discard)
+        self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, login, passcode))
 
     async def _check(self, connection: Connection, login: str, passcode: str) -> None:
-        is_allowed = await self._security.check_on_worker(login, passcode)
+        is_allowed = await self._security.logins.check(connection.address(), login, passcode)
+        self._checks.pop(connection, None)
         connection.credentials_checked(is_allowed)
 
 

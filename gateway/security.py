@@ -5,7 +5,6 @@ One check costs as much as the iterations ask for, tens of milliseconds: ``check
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -19,6 +18,8 @@ from config.matching import QUEUE, TOPIC
 from config.model import Endpoint, ServerConfig
 from config.permissions import Action, PermissionMap
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
+from gateway.counters import GatewayCounters
+from gateway.login_checks import LoginChecks
 from gateway.tls import server_context
 from protocols.amqp.sasl import Credentials, ScramVerifier
 
@@ -30,17 +31,16 @@ ANY_NAME: Final = "\0"  # of no destination: only an entry for all of them match
 LOGIN_MAX_CHARACTERS: Final = 255
 PASSCODE_MAX_CHARACTERS: Final = 4_096
 
-# A check keeps a worker thread busy for long; a flood of wrong passwords, whatever the protocol, must not take all.
-CONCURRENT_CHECKS_MAX: Final = 2
-
 
 class Security(Credentials):
-    """Checks credentials; safe to call from several threads.  tls: what listeners speak TLS with, None for nothing.
+    """Checks credentials; safe to call from several threads.
+
+    tls: what listeners speak TLS with, None for nothing.  logins: passwords that wait for ``check``.
 
     Raises: ConfigError for a listener that would be open to the network without users, and for bad certificates.
     """
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, counters: GatewayCounters | None = None) -> None:
         refuse_open_listeners(config)
         self._users = {
             login: tuple(Verifier.parse(text) for text in verifiers) for login, verifiers in config.users.items()
@@ -56,7 +56,7 @@ class Security(Credentials):
         self._secret = os.urandom(32)
         self._remembered: dict[tuple[str, bytes], None] = {}
         self._lock = threading.Lock()
-        self._places = asyncio.Semaphore(CONCURRENT_CHECKS_MAX)
+        self.logins = LoginChecks(self.check, counters or GatewayCounters())
 
     @property
     def is_required(self) -> bool:
@@ -88,11 +88,6 @@ class Security(Credentials):
             return False
         self.remember(login, passcode)
         return True
-
-    async def check_on_worker(self, login: str, passcode: str) -> bool:
-        """Do ``check`` on a worker thread, at most ``CONCURRENT_CHECKS_MAX`` at a time for all listeners together."""
-        async with self._places:
-            return await asyncio.to_thread(self.check, login, passcode)
 
     def scram_mechanisms(self) -> tuple[str, ...]:
         """Return those for which every user has a verifier, the strongest first."""

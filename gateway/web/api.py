@@ -196,7 +196,7 @@ class _Api:
             login, passcode = credentials
             if self._security.remembers(login, passcode):
                 return None
-            if await self._security.check_on_worker(login, passcode):
+            if await self._security.logins.check(request.remote or "?", login, passcode):
                 return None
         return web.Response(
             status=401,

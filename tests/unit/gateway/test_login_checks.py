@@ -1,0 +1,140 @@
+"""Passwords that wait: who is checked next, who is refused, and that a flood of wrong ones keeps nobody out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.counters import GatewayCounters
+from gateway.login_checks import CONCURRENT_CHECKS_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, LoginChecks
+
+LIMIT_S = 20.0
+
+
+class Verifier:
+    """Answers a check only when it is told to; the right password is ``right``."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, str]] = []
+        self._places = threading.Semaphore(0)
+
+    def check(self, login: str, passcode: str) -> bool:
+        self.begun.append((login, passcode))
+        assert self._places.acquire(timeout=LIMIT_S)
+        return passcode == "right"
+
+    def let(self, count: int) -> None:
+        self._places.release(count)
+
+
+class World:
+    def __init__(self) -> None:
+        self.verifier = Verifier()
+        self.counters = GatewayCounters()
+        self.checks = LoginChecks(self.verifier.check, self.counters)
+        self.tasks: list[asyncio.Task[bool]] = []
+
+    def ask(self, address: str, login: str, passcode: str) -> asyncio.Task[bool]:
+        task = asyncio.ensure_future(self.checks.check(address, login, passcode))
+        self.tasks.append(task)
+        return task
+
+    async def begun(self, count: int) -> list[tuple[str, str]]:
+        async with asyncio.timeout(LIMIT_S):
+            while len(self.verifier.begun) < count:
+                await asyncio.sleep(0.001)
+        return self.verifier.begun
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    yield world
+    world.verifier.let(10_000)
+    for task in world.tasks:
+        task.cancel()
+    async with asyncio.timeout(LIMIT_S):
+        await asyncio.gather(*world.tasks, return_exceptions=True)
+
+
+async def test_right_and_wrong(world: World) -> None:
+    world.verifier.let(2)
+    assert await world.ask("10.0.0.1", "ann", "right")
+    assert not await world.ask("10.0.0.1", "ann", "wrong")
+    assert world.counters.failed_logins == 1
+
+
+async def test_a_flood_from_one_address_does_not_keep_out_another(world: World) -> None:
+    flood = [world.ask("10.0.0.66", f"mallory{number}", "wrong") for number in range(3_000)]
+    await asyncio.sleep(0)
+    honest = world.ask("10.0.0.1", "ann", "right")
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    world.verifier.let(CONCURRENT_CHECKS_MAX + 1)
+    assert (await world.begun(CONCURRENT_CHECKS_MAX + 1))[CONCURRENT_CHECKS_MAX] == ("ann", "right")
+    assert await honest
+    async with asyncio.timeout(LIMIT_S):
+        while world.counters.refused_logins < 3_000 - CONCURRENT_CHECKS_MAX - WAITING_PER_ADDRESS_MAX:
+            await asyncio.sleep(0.001)
+    assert sum(task.done() and not task.result() for task in flood) >= world.counters.refused_logins
+    assert world.checks.waiting_count <= WAITING_PER_ADDRESS_MAX
+
+
+async def test_all_addresses_together_are_bounded(world: World) -> None:
+    for number in range(WAITING_MAX + CONCURRENT_CHECKS_MAX + 10):
+        world.ask(f"10.0.{number // 200}.{number % 200}", "ann", f"wrong{number}")
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    assert world.checks.waiting_count == WAITING_MAX
+    assert world.counters.refused_logins == 10
+
+
+async def test_equal_attempts_are_one_check(world: World) -> None:
+    fleet = [world.ask(f"10.0.1.{number % 250}", "ann", "right") for number in range(2_000)]
+    await world.begun(1)
+    world.verifier.let(1)
+    assert all(await asyncio.gather(*fleet))
+    assert world.verifier.begun == [("ann", "right")]
+
+
+async def test_who_has_gone_is_not_checked(world: World) -> None:
+    running = [world.ask("10.0.0.1", "ann", f"wrong{number}") for number in range(CONCURRENT_CHECKS_MAX)]
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    gone = world.ask("10.0.0.2", "bob", "right")
+    last = world.ask("10.0.0.3", "eve", "right")
+    await asyncio.sleep(0)
+    gone.cancel()
+    world.verifier.let(CONCURRENT_CHECKS_MAX + 1)
+    assert await last
+    assert not any(await asyncio.gather(*running))
+    assert ("bob", "right") not in world.verifier.begun
+    assert world.checks.waiting_count == 0
+
+
+async def test_a_login_that_failed_waits_behind_one_that_did_not(world: World) -> None:
+    world.verifier.let(1)
+    assert not await world.ask("10.0.0.1", "ann", "wrong")
+    for number in range(CONCURRENT_CHECKS_MAX):
+        world.ask("10.0.0.2", "busy", f"wrong{number}")
+    await world.begun(1 + CONCURRENT_CHECKS_MAX)
+    failed = world.ask("10.0.0.1", "ann", "right")
+    fresh = world.ask("10.0.0.1", "bob", "right")
+    await asyncio.sleep(0)
+    world.verifier.let(CONCURRENT_CHECKS_MAX + 2)
+    assert (await world.begun(2 + CONCURRENT_CHECKS_MAX))[-1] == ("bob", "right")
+    assert await fresh
+    assert await failed  # after the delay
+
+
+async def test_equal_addresses_take_turns(world: World) -> None:
+    for number in range(CONCURRENT_CHECKS_MAX):
+        world.ask("10.0.0.9", "busy", f"wrong{number}")
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    for number in range(3):
+        world.ask("10.0.0.1", f"ann{number}", "right")
+    world.ask("10.0.0.2", "bob", "right")
+    await asyncio.sleep(0)
+    world.verifier.let(CONCURRENT_CHECKS_MAX + 4)
+    begun = await world.begun(CONCURRENT_CHECKS_MAX + 4)
+    assert begun.index(("bob", "right")) < begun.index(("ann2", "right"))
