@@ -61,6 +61,9 @@ class QuietLink(Link):
     def resume_reading(self) -> None:
         pass
 
+    def look_soon(self) -> None:
+        pass
+
     def warn(self, text: str) -> None:
         raise AssertionError(text)
 

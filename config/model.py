@@ -163,6 +163,7 @@ class AmqpLimits:
     links: int = 10_000  # of all sessions of a connection
     idle_time_ms: int = 60 * SECOND_MS  # of silence, then a peer is given up; it is asked for half; 0 for ever
     frame_time_ms: int = 30 * SECOND_MS  # from a frame's first octet to its last
+    delivery_time_ms: int = 300 * SECOND_MS  # from a delivery's first transfer to its last
     connect_time_ms: int = 30 * SECOND_MS  # from accept to open
     close_time_ms: int = 5 * SECOND_MS  # close waits so long for what is owed
     incoming_window: int = 4_096  # transfer frames of a session before it must hear from us

@@ -269,6 +269,7 @@ SERVER: Final[Tree] = {
             "links": Leaf("amqp.limits.links", Integer(1, 1_000_000)),
             "idle-time-ms": Leaf("amqp.limits.idle_time_ms", Duration(0, DAY_MS)),
             "frame-time-ms": Leaf("amqp.limits.frame_time_ms", Duration(100, DAY_MS)),
+            "delivery-time-ms": Leaf("amqp.limits.delivery_time_ms", Duration(100, DAY_MS)),
             "connect-time-ms": Leaf("amqp.limits.connect_time_ms", Duration(100, DAY_MS)),
             "close-time-ms": Leaf("amqp.limits.close_time_ms", Duration(100, DAY_MS)),
             "incoming-window": Leaf("amqp.limits.incoming_window", Integer(2, 1_000_000)),

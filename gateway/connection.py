@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, Flushable
+from gateway.ticks import Ticking
 from gateway.tls import common_name
 from protocols.connection import Link, ProtocolConnection
 from protocols.detect import UNDECIDED, detect
@@ -54,7 +55,7 @@ class ConnectionHost(ABC):
         """Answer with ``Connection.credentials_checked``."""
 
 
-class Connection(asyncio.Protocol, Link, Flushable):
+class Connection(asyncio.Protocol, Link, Flushable, Ticking):
     """write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.
 
     write_stall_ms: for so long output may wait of which the peer takes nothing.
@@ -228,6 +229,9 @@ class Connection(asyncio.Protocol, Link, Flushable):
         self._is_reading_paused = False
         self._apply_reading()
 
+    def look_soon(self) -> None:
+        self._schedule_tick(0)
+
     def warn(self, text: str) -> None:
         log.warning("%s: %s", self._peer, text)
 
@@ -319,13 +323,14 @@ class Connection(asyncio.Protocol, Link, Flushable):
             transport.abort()
 
     def _schedule_tick(self, delay_ms: int) -> None:
-        self._tick = asyncio.get_running_loop().call_later(delay_ms / 1000, self._do_tick)
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick = self._engine_loop.ticks.call_later(delay_ms, self)
 
-    def _do_tick(self) -> None:
+    def tick(self, now_ms: int) -> None:
         session = self._session
         if session is None or self._engine_loop.is_failed:
             return
-        now_ms = self._engine_loop.now_ms = self._engine_loop.clock.monotonic_ms()
         try:
             delay_ms = session.tick(now_ms)
             is_blocked = self._is_reading_paused and session.is_blocked()

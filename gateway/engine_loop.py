@@ -11,6 +11,7 @@ from engine.broker import Broker
 from engine.disk_watch import DiskWatch
 from engine.ports import Clock, Job, Store, Timers, TimerTarget
 from gateway.alarms import Alarms
+from gateway.ticks import Ticks
 from gateway.workers import JobSink
 
 log: Final = logging.getLogger("penstock.engine")
@@ -64,6 +65,7 @@ class EngineLoop(JobSink):
         self.clock = clock
         self.now_ms = clock.monotonic_ms()
         self.touched: list[Flushable] = []
+        self.ticks = Ticks(loop, clock)
         self._loop = loop
         self.is_open = False
         self._is_sync_armed = False

@@ -230,6 +230,7 @@ def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
         link_count=limits.links,
         idle_time_ms=limits.idle_time_ms,
         frame_time_ms=limits.frame_time_ms,
+        delivery_time_ms=limits.delivery_time_ms,
         connect_time_ms=limits.connect_time_ms,
         ending_time_ms=limits.close_time_ms,
         incoming_window=limits.incoming_window,

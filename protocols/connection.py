@@ -29,6 +29,10 @@ class Link(ABC):
     def resume_reading(self) -> None: ...
 
     @abstractmethod
+    def look_soon(self) -> None:
+        """Have ``ProtocolConnection.tick`` called soon: the peers have agreed on what time asks for."""
+
+    @abstractmethod
     def warn(self, text: str) -> None:
         """Tell the operator; ``text`` holds no credentials and no bodies."""
 
@@ -86,7 +90,10 @@ class ProtocolConnection(Client):
 
     @abstractmethod
     def tick(self, now_ms: int) -> int:
-        """Do what time asks for (heart-beats, limits); return the milliseconds until the next tick."""
+        """Do what time asks for (heart-beats, limits); return the milliseconds until the next tick.
+
+        now_ms: monotonic; all that had reached the socket by then has been received.
+        """
 
     @abstractmethod
     def is_blocked(self) -> bool:

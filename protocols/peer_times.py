@@ -1,38 +1,89 @@
-"""When a peer was last heard, and how long it has taken over what it began: the same in every protocol."""
+"""When a peer was last heard, and how long it has taken over what it began: the same in every protocol.
+
+Who asks for a fault passes a time up to which the peer's socket has been read: then no octet that came in time is
+held against the peer, however late we are.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 TICK_MOST_MS: Final = 1_000
 TICK_LEAST_MS: Final = 20
-TICK_CONNECTING_MS: Final = 100  # once it is open, the agreed intervals must be kept soon
+TICK_ENDING_MS: Final = 100
+NO_FRAME: Final = 0
 
 
-class PeerTimes:
-    """opened_ms: monotonic time of the accept; received_ms, sent_ms: of the last octet either way."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PeerTimes(ABC):
+    """opened_ms: monotonic time of the accept; received_ms, sent_ms: of the last octet either way.
 
-    __slots__ = ("opened_ms", "received_ms", "sent_ms", "partial_since_ms")
+    resumed_ms: since then we have read without a pause.
+    opening: the frame that opens a connection, within connect_time_ms.  frame_time_ms: from a frame's first octet to
+    its last.
+    """
 
-    def __init__(self, now_ms: int) -> None:
+    __slots__ = (
+        "opening",
+        "connect_time_ms",
+        "frame_time_ms",
+        "opened_ms",
+        "received_ms",
+        "sent_ms",
+        "resumed_ms",
+        "partial_number",
+        "partial_since_ms",
+    )
+
+    def __init__(self, now_ms: int, opening: str, connect_time_ms: int, frame_time_ms: int) -> None:
+        self.opening = opening
+        self.connect_time_ms = connect_time_ms
+        self.frame_time_ms = frame_time_ms
         self.opened_ms = now_ms
         self.received_ms = now_ms
         self.sent_ms = now_ms
-        self.partial_since_ms = -1  # -1: no frame has begun that has not ended
+        self.resumed_ms = now_ms
+        self.partial_number = NO_FRAME
+        self.partial_since_ms = now_ms
 
-    def frame_seen(self, has_partial: bool, now_ms: int) -> None:
-        """Remember since when a frame has been under way."""
-        if not has_partial:
-            self.partial_since_ms = -1
-        elif self.partial_since_ms < 0:
+    def frame_seen(self, number: int, now_ms: int) -> None:
+        """Remember since when a frame has been under way.
+
+        number: which one of the connection's partial frames it is; NO_FRAME where none has begun that has not ended.
+        """
+        if number != self.partial_number:
+            self.partial_number = number
             self.partial_since_ms = now_ms
 
     def reading_resumed(self, now_ms: int) -> None:
         """We read again: the peer's clocks go on from here."""
-        self.received_ms = now_ms
-        if self.partial_since_ms >= 0:
-            self.partial_since_ms = now_ms
+        self.received_ms = self.resumed_ms = now_ms
 
-    def is_frame_late(self, now_ms: int, frame_time_ms: int) -> bool:
-        """Say whether a frame has been under way for ``frame_time_ms``."""
-        return self.partial_since_ms >= 0 and now_ms - self.partial_since_ms >= frame_time_ms
+    def fault(self, now_ms: int, is_open: bool, is_reading_paused: bool) -> str:
+        """Return what the peer took too long for, "" for nothing.  While we do not read, its clock stands still."""
+        if is_reading_paused:
+            return ""
+        if not is_open and now_ms - self.opened_ms >= self.connect_time_ms:
+            return f"no {self.opening} within {self.connect_time_ms} ms"
+        since_ms = max(self.partial_since_ms, self.resumed_ms)
+        if self.partial_number != NO_FRAME and now_ms - since_ms >= self.frame_time_ms:
+            return f"a frame took longer than {self.frame_time_ms} ms"
+        return self.silence(now_ms - self.received_ms) if is_open else ""
+
+    @abstractmethod
+    def silence(self, silent_ms: int) -> str:
+        """Return what is wrong with a silence of ``silent_ms`` on an open connection, "" for nothing."""
+
+    def interval_ms(self, is_open: bool, now_ms: int) -> int:
+        """Return when to look again; a connection that opens meanwhile asks for it sooner (``Link.look_soon``)."""
+        if is_open:
+            return max(TICK_LEAST_MS, min(TICK_MOST_MS, self.open_interval_ms()))
+        left_ms = self.opened_ms + self.connect_time_ms - now_ms
+        return max(TICK_LEAST_MS, min(TICK_MOST_MS, left_ms))
+
+    @abstractmethod
+    def open_interval_ms(self) -> int:
+        """Return how often what was agreed on an open connection wants to be looked at."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from protocols.peer_times import NO_FRAME
 from protocols.stomp.errors import FrameError, FrameTooLarge
 from protocols.stomp.frames import BODIED, SEND, Frame, Head
 from protocols.stomp.head import HeadParser
@@ -37,10 +38,12 @@ class ClearDecoder:
     peers have agreed on one, before it asks for the frame behind CONNECT or CONNECTED, and ``limits`` after a login.
     After an error every call raises it again and further octets are dropped.
     is_drained: the last frame used up all there was; if not, ``next_frame`` says whether there is another.
+    begun_count: frames that were read piece by piece, or are being; it tells one partial frame from the next.
     """
 
     __slots__ = (
         "is_drained",
+        "begun_count",
         "_parser",
         "_body_max",
         "_state",
@@ -59,6 +62,7 @@ class ClearDecoder:
     def __init__(self, limits: Limits | None = None) -> None:
         limits = limits or Limits()
         self.is_drained = True
+        self.begun_count = 0
         self._parser = HeadParser(limits)
         self._body_max = limits.body_bytes
         self._state = BETWEEN
@@ -111,6 +115,10 @@ class ClearDecoder:
         """Say whether a frame has begun and not ended, once ``next_frame`` has returned None."""
         return _HEAD <= self._state <= _OPEN_BODY
 
+    def partial_number(self) -> int:
+        """Return a number of its own for the frame that has begun and not ended, NO_FRAME for none."""
+        return self.begun_count if self.has_partial() else NO_FRAME
+
     def buffered_bytes(self) -> int:
         """Return how many octets are held that are not yet a frame."""
         waiting = sum(len(octets) for octets in self._waiting)
@@ -155,6 +163,7 @@ class ClearDecoder:
             if self._position == len(buffer):
                 return None
             self._state = _HEAD
+            self.begun_count += 1
         if self._state == _HEAD and not self._collect_head():
             return None
         return self._collect_body()

@@ -15,6 +15,7 @@ from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from engine.queue import Queue
 from protocols.connection import Link, ProtocolConnection
+from protocols.peer_times import NO_FRAME, TICK_ENDING_MS
 from protocols.stomp import frames
 from protocols.stomp.acknowledging import Acknowledging
 from protocols.stomp.confirmations import Confirmations
@@ -194,20 +195,20 @@ class StompSession(ProtocolConnection):
         self.now_ms = now_ms
         if self.state == ENDING:
             self._touch()
-            return 100
+            return TICK_ENDING_MS
         if self.parking.is_late(now_ms):
             addresses = ", ".join(sorted(self.parking.addresses))
             self._fail(self._too_late(f"frames that wait for {addresses}"), self.parking.parked[-1])
-            return 100
+            return TICK_ENDING_MS
         heartbeat = self.heartbeat
         fault = heartbeat.fault(now_ms, self.state == OPEN, self.parking.is_reading_paused or self.is_output_full)
         if fault:
             self._fail(TimedOut(fault), None)
-            return 100
+            return TICK_ENDING_MS
         if self.state == OPEN and heartbeat.must_send(now_ms) and not self.out and not self.is_output_full:
             self.out.append(b"\n")
             self._touch()
-        return heartbeat.interval_ms(self.state == OPEN)
+        return heartbeat.interval_ms(self.state == OPEN, now_ms)
 
     def is_blocked(self) -> bool:
         # Who said DISCONNECT has left in order, and need not stay until the gate opens.
@@ -372,8 +373,8 @@ class StompSession(ProtocolConnection):
                 break
             except PenstockError as error:
                 self._refuse(error, frame)
-        if not decoder.is_drained or self.heartbeat.partial_since_ms >= 0:
-            self.heartbeat.frame_seen(decoder.has_partial(), self.now_ms)
+        if not decoder.is_drained or self.heartbeat.partial_number != NO_FRAME:
+            self.heartbeat.frame_seen(decoder.partial_number(), self.now_ms)
         if not self.is_touched:
             self.is_touched = True
             self.link.touch()
@@ -456,6 +457,7 @@ class StompSession(ProtocolConnection):
         if self.settings.needs_login:  # a login that nobody checked proves nothing
             self.groups = self.settings.groups.get(terms.login, self.groups)
         self.state = OPEN
+        self.link.look_soon()
         self.broker.advisories.connected(self)
 
     def _disconnect(self, frame: Frame) -> None:

@@ -457,6 +457,7 @@ class FakeLink(Link):
     is_reading: bool = True
     credentials: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    wants_look: bool = False
 
     def touch(self) -> None:
         self.is_touched = True
@@ -469,6 +470,9 @@ class FakeLink(Link):
 
     def resume_reading(self) -> None:
         self.is_reading = True
+
+    def look_soon(self) -> None:
+        self.wants_look = True
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)

@@ -78,7 +78,8 @@ class SocketPeer:
             self._connection.connection_lost()
 
     def tick(self, now_ms: int) -> None:
-        if not self.is_closed and self.next_tick_ms <= now_ms:
+        if not self.is_closed and (self.link.wants_look or self.next_tick_ms <= now_ms):
+            self.link.wants_look = False
             self.next_tick_ms = now_ms + self._connection.tick(now_ms)
 
     def _read(self) -> None:

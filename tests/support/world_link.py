@@ -35,6 +35,9 @@ class SimulatedLink(Link):
     def resume_reading(self) -> None:
         self.is_reading = True
 
+    def look_soon(self) -> None:
+        pass  # time passes by ticks of the world's own
+
     def warn(self, text: str) -> None:
         self._world.note(f"warning: {text}")
 

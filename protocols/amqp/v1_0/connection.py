@@ -16,6 +16,7 @@ from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.decoder import Decoder
 from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.errors import (
+    DeliveryTooSlow,
     Forced,
     FramingError,
     IllegalState,
@@ -53,7 +54,7 @@ from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.transaction import Transactions
 from protocols.connection import Link as Socket
 from protocols.connection import ProtocolConnection
-from protocols.peer_times import TICK_CONNECTING_MS
+from protocols.peer_times import TICK_ENDING_MS
 
 DELIVERY_OVERHEAD_BYTES: Final = 64
 TICK_DRAINING_MS: Final = 20
@@ -63,6 +64,7 @@ class AmqpConnection(ProtocolConnection):
     """channels: sessions by the peer's channel; own_channels: ours in use.
 
     short_links: producers that wait for room in a full address to be granted credit.
+    gathering: links with a delivery of which more transfers are to come, and since when; the oldest first.
     """
 
     __slots__ = (
@@ -84,6 +86,7 @@ class AmqpConnection(ProtocolConnection):
         "parking",
         "short_links",
         "partial_bytes",
+        "gathering",
         "out",
         "out_bytes",
         "out_limit",
@@ -119,6 +122,7 @@ class AmqpConnection(ProtocolConnection):
         self.parking = Parking(self)
         self.short_links: dict[IncomingLink, None] = {}
         self.partial_bytes = 0
+        self.gathering: dict[IncomingLink, int] = {}
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
@@ -193,20 +197,23 @@ class AmqpConnection(ProtocolConnection):
         self.now_ms = now_ms
         if self.state == ENDING:
             self.touch()
-            return TICK_CONNECTING_MS
+            return TICK_ENDING_MS
         idle = self.idle
         is_open = self.state == OPEN
-        fault = idle.fault(now_ms, is_open, self.parking.is_reading_paused or self.is_socket_full)
+        is_read_paused = self.parking.is_reading_paused or self.is_socket_full
+        fault = idle.fault(now_ms, is_open, is_read_paused)
         if fault:
             self._fail(TimedOut(fault))
-            return TICK_CONNECTING_MS
+            return TICK_ENDING_MS
+        if self.gathering and not is_read_paused:
+            self._give_up_deliveries(now_ms)
         if is_open and idle.must_send(now_ms) and not self.out and not self.is_socket_full:
             self.out.append(HEARTBEAT_OCTETS)
             self.touch()
         if any(session.draining for session in self.channels.values()):
             self.touch()
             return TICK_DRAINING_MS
-        return idle.interval_ms(is_open)
+        return idle.interval_ms(is_open, now_ms)
 
     def is_blocked(self) -> bool:
         return bool(self.parking.parked)
@@ -334,7 +341,7 @@ class AmqpConnection(ProtocolConnection):
                 self._read_frames()
         except (PenstockError, ValueError) as error:
             self._fail(error if isinstance(error, PenstockError) else IllegalState(str(error)))
-        self.idle.frame_seen(decoder.has_partial(), self.now_ms)
+        self.idle.frame_seen(decoder.partial_number(), self.now_ms)
         if not self.is_touched:
             self.touch()
 
@@ -431,6 +438,14 @@ class AmqpConnection(ProtocolConnection):
         for delivery in settling:
             if delivery.state == IN_FLIGHT:
                 self.broker.acknowledge_unconfirmed(delivery)
+
+    def _give_up_deliveries(self, now_ms: int) -> None:
+        """Detach the links on which a delivery has not come to its end in time."""
+        limit_ms = self.settings.delivery_time_ms
+        for link, since_ms in list(self.gathering.items()):
+            if now_ms - max(since_ms, self.idle.resumed_ms) < limit_ms:
+                return
+            link.detach(DeliveryTooSlow(f"the transfers of a delivery took longer than {limit_ms} ms"))
 
     def _apply_output(self) -> None:
         if self.is_socket_full or self.out_bytes > self.out_limit:

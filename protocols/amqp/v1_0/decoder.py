@@ -18,6 +18,7 @@ from protocols.amqp.v1_0.errors import AmqpError, DecodeError, FramingError
 from protocols.amqp.v1_0.frames import FRAME_HEADER, HEADER_BYTES, SASL_LAYER, Heartbeat, ProtocolHeader
 from protocols.amqp.v1_0.performatives import TRANSFER, Disposition, Flow, Transfer
 from protocols.amqp.v1_0.states import ACCEPTED, ACCEPTED_LIST0
+from protocols.peer_times import NO_FRAME
 
 _TRANSFER_HEAD: Final = b"\x00\x53\x14\xc0"
 _DISPOSITION_HEAD: Final = b"\x00\x53\x15\xc0"
@@ -44,17 +45,20 @@ class Decoder:
     to the frame returned last, and so does a transfer that is a whole delivery, and a receiver's disposition that
     accepts: the next one like it is the same object.
     max_frame_size: octets of a frame that is taken; a larger one is refused unread.
+    begun_count: frames that came, or are coming, in several reads; it tells one partial frame from the next.
     After an error every call raises it again and further octets are dropped.
     """
 
     __slots__ = (
         "max_frame_size",
+        "begun_count",
         "channel",
         "payload",
         "_layer",
         "_buffer",
         "_position",
         "_partial",
+        "_is_continued",
         "_needed",
         "_error",
         "_alike",
@@ -74,10 +78,12 @@ class Decoder:
         self.max_frame_size = max_frame_size
         self.channel = 0
         self.payload = b""
+        self.begun_count = 0
         self._layer = _EXPECT_HEADER
         self._buffer = b""
         self._position = 0
         self._partial = bytearray()
+        self._is_continued = False  # the buffer begins with what was partial
         self._needed = 0
         self._error: AmqpError | None = None
         # The last whole transfer, what stands in front of its delivery-id, and behind its tag.
@@ -102,9 +108,11 @@ class Decoder:
         if not partial:
             self._buffer = octets if self._position >= len(self._buffer) else self._buffer[self._position :] + octets
             self._position = 0
+            self._is_continued = False
             return
         partial += octets
         if len(partial) >= self._needed:
+            self._is_continued = True
             self._buffer = bytes(partial)
             self._position = 0
             partial.clear()
@@ -120,6 +128,10 @@ class Decoder:
     def has_partial(self) -> bool:
         """Say whether a frame has begun that has not ended."""
         return bool(self._partial)
+
+    def partial_number(self) -> int:
+        """Return a number of its own for the frame that has begun and not ended, NO_FRAME for none."""
+        return self.begun_count if self._partial else NO_FRAME
 
     def next_frame(self) -> Composite | None:
         """Return the next frame, None for "more octets please".  Raises: FramingError, DecodeError."""
@@ -480,6 +492,8 @@ class Decoder:
 
     def _keep(self, size: int) -> None:
         """Keep what there is of something that will have ``size`` octets, in a place that grows cheaply."""
+        if self._position > 0 or not self._is_continued:
+            self.begun_count += 1  # else its header has become whole, and the frame is the same
         self._partial += self._buffer[self._position :]
         self._needed = size
         self._buffer = b""

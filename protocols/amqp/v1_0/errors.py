@@ -95,6 +95,12 @@ class PartialTooMuch(LinkError):
     condition: ClassVar[str] = "partial-too-much"
 
 
+class DeliveryTooSlow(LinkError):
+    """A delivery has begun whose last transfer has not come in time."""
+
+    condition: ClassVar[str] = "delivery-too-slow"
+
+
 class ParkedTooMuch(LinkError):
     """The peer sent on although what it sent before waits at a gate."""
 
@@ -152,6 +158,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "too-many-links": "amqp:resource-limit-exceeded",
     "partial-too-much": "amqp:resource-limit-exceeded",
     "parked-too-much": "amqp:resource-limit-exceeded",
+    "delivery-too-slow": "amqp:resource-limit-exceeded",
     "connection-forced": "amqp:connection:forced",
     "address-full": "amqp:resource-limit-exceeded",
     "slow-consumer": "amqp:resource-limit-exceeded",

@@ -234,6 +234,7 @@ class IncomingLink(Link):
         first = self.first
         if first is None:
             self.first = first = transfer
+            self.session.connection.gathering[self] = self.session.connection.now_ms
         elif transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
             raise InvalidField(
                 f"a transfer of delivery {transfer.delivery_id} stands inside delivery {first.delivery_id}"
@@ -262,6 +263,7 @@ class IncomingLink(Link):
         """Return the octets of a delivery that was coming in frames, and forget it."""
         octets = bytes(self.partial)
         self.session.connection.partial_bytes -= len(octets)
+        self.session.connection.gathering.pop(self, None)
         self.first = None
         self.partial = bytearray()
         return octets

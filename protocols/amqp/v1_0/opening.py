@@ -115,6 +115,7 @@ class Opening:
         connection.container_id = frame.container_id
         connection.out.append(encode_frame(0, self._answer()))
         connection.state = OPEN
+        connection.socket.look_soon()
 
     def refuse(self, error: PenstockError, info: dict[Value, Value] | None = None) -> None:
         """Open and close at once: before open there is nothing that could carry an error."""

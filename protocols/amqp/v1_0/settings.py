@@ -16,6 +16,7 @@ class AmqpSettings:
     needs_login: credentials are checked; else any are taken, and none.
     max_frame_size: octets of a frame that we take.  body_bytes: of a message, over all its frames.
     partial_bytes: of messages of a connection whose frames are not all there.
+    delivery_time_ms: from a delivery's first transfer to its last.
     idle_time_ms: of silence, after which a peer is given up; half of it is what we ask for (transport 2.4.5).
     incoming_window: transfer frames of a session before it must hear from us.
     link_count: links of all sessions of a connection.
@@ -35,6 +36,7 @@ class AmqpSettings:
     idle_time_ms: int = 60_000
     connect_time_ms: int = 30_000
     frame_time_ms: int = 30_000
+    delivery_time_ms: int = 300_000
     incoming_window: int = 4_096
     link_credit: int = 1_000
     unread_output_bytes: int = 1024 * 1024

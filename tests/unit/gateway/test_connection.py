@@ -361,7 +361,7 @@ INPUTS: dict[str, Callable[[World], object]] = {
     "connection_lost": lambda world: world.connection.connection_lost(None),
     "credentials_checked": lambda world: world.connection.credentials_checked(True),
     "shut_down": lambda world: world.connection.shut_down(),
-    "tick": lambda world: world.connection._do_tick(),
+    "tick": lambda world: world.connection.tick(world.clock.now_ms),
     "flush": lambda world: world.connection.flush(0, 0),
 }
 
@@ -397,21 +397,21 @@ async def test_who_takes_no_output_for_long_is_given_up(world: World) -> None:
     world.connection.data_received(b"abc")
     world.turn()
     world.transport.unsent = 2
-    world.connection._do_tick()  # it took one octet
+    world.connection.tick(world.clock.now_ms)  # it took one octet
     for _ in range(2):
         world.clock.now_ms += 59_999
         world.transport.unsent -= 1
-        world.connection._do_tick()
+        world.connection.tick(world.clock.now_ms)
         assert "abort" not in world.transport.calls, "it is slow, but it takes"
         world.transport.unsent = max(world.transport.unsent, 1)
     world.connection.data_received(b"more")
     world.turn()
     world.transport.unsent = 5
     world.clock.now_ms += 59_999
-    world.connection._do_tick()
+    world.connection.tick(world.clock.now_ms)
     assert "abort" not in world.transport.calls
     world.clock.now_ms += 60_000
-    world.connection._do_tick()
+    world.connection.tick(world.clock.now_ms)
     assert "abort" in world.transport.calls
     assert world.counters.stalled == 1
 
@@ -419,7 +419,7 @@ async def test_who_takes_no_output_for_long_is_given_up(world: World) -> None:
 async def test_with_nothing_to_take_nobody_stalls(world: World) -> None:
     for _ in range(3):
         world.clock.now_ms += 600_000
-        world.connection._do_tick()
+        world.connection.tick(world.clock.now_ms)
     assert world.transport.calls == []
 
 
@@ -432,14 +432,14 @@ async def test_a_hang_up_is_noticed_while_a_blocked_producer_is_not_read(is_wait
             world = World(endpoint=endpoint)
             world.session.is_waiting = is_waiting
             world.connection.pause_reading()
-            world.connection._do_tick()
+            world.connection.tick(world.clock.now_ms)
             assert "abort" not in world.transport.calls
             peer.sendall(b"unread, and in front of the end")
             peer.close()
             poll = select.poll()
             poll.register(endpoint, select.POLLRDHUP)
             assert poll.poll(20_000)
-            world.connection._do_tick()
+            world.connection.tick(world.clock.now_ms)
             assert ("abort" in world.transport.calls) == is_waiting
 
 

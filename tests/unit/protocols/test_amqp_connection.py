@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.encoder import encode_sasl_frame
+from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Begin, Close, Detach, End, Flow, Open
+from protocols.amqp.v1_0.performatives import Begin, Close, Detach, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.values import Symbol
-from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said
+from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said, text
 
 OTHER_HEADERS = [
     b"AMQP\x00\x00\x09\x01",
@@ -234,6 +234,36 @@ def test_a_frame_must_end_in_time() -> None:
     peer.send_octets(b"\x00\x00\x00\xff\x02")
     gateway.advance(2_100)
     assert peer.error()[:2] == (Close, "amqp:resource-limit-exceeded")
+
+
+@pytest.mark.parametrize("cut", [1, 4, 7, 8, 9, 20])
+def test_a_steady_producer_is_never_late_though_each_read_ends_inside_a_frame(cut: int) -> None:
+    gateway = AmqpGateway(amqp=AmqpSettings(frame_time_ms=3_000))
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    frame = encode_frame(0, Transfer(0, 0, b"t", 0, True), text("body"))
+    peer.send_octets(frame[:cut])
+    for _ in range(10):
+        gateway.advance(1_000)
+        peer.send_octets(frame[cut:] + frame[:cut])
+    assert not peer.is_closed, "a frame took a second each"
+    peer.take()
+    for octet in frame[cut:-1]:
+        gateway.advance(500)
+        if not peer.is_closed:
+            peer.send_octets(bytes([octet]))
+    assert peer.error()[2] == "a frame took longer than 3000 ms"
+
+
+def test_the_limit_of_a_frame_does_not_begin_anew_with_its_header() -> None:
+    gateway = AmqpGateway(amqp=AmqpSettings(frame_time_ms=3_000))
+    peer = gateway.amqp_session()
+    frame = encode_frame(0, Close())
+    peer.send_octets(frame[:7])
+    gateway.advance(2_000)
+    peer.send_octets(frame[7:9])
+    gateway.advance(2_000)
+    assert peer.error()[2] == "a frame took longer than 3000 ms"
 
 
 def test_the_gateway_stops() -> None:

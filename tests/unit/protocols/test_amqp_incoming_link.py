@@ -253,3 +253,42 @@ def test_full_addresses_that_fail_reject_the_message() -> None:
         states += [type(frame.state) for frame in peer.take() if isinstance(frame, Disposition)]
     assert states[0] is Accepted
     assert states[-1] is Rejected
+
+
+def test_a_delivery_whose_transfers_never_end_ends_its_link() -> None:
+    gateway = AmqpGateway(amqp=AmqpSettings(delivery_time_ms=5_000))
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    peer.attach_sender("q", 1)
+    payload = text("x" * 200)
+    for number in range(8):
+        peer.send(Transfer(0, 0 if number == 0 else None, b"t", 0, more=True), payload[number : number + 1])
+        if number % 2 == 0:
+            peer.send(Transfer(1, 1 + number, b"u", 0, True, True), payload[:100])
+        else:
+            peer.send(Transfer(1, more=False), payload[100:])
+        if number < 5:
+            assert peer.take() == [], "each transfer is in time"
+        gateway.advance(1_000)
+    kind, condition, words = peer.error()
+    assert (kind, condition) == (Detach, "amqp:resource-limit-exceeded")
+    assert words == "the transfers of a delivery took longer than 5000 ms"
+    assert not peer.connection.gathering, "the other link's deliveries came to their end"
+    assert peer.connection.partial_bytes == 0
+
+
+def test_a_delivery_has_its_time_anew_when_we_read_again() -> None:
+    gateway = AmqpGateway(amqp=AmqpSettings(delivery_time_ms=5_000, idle_time_ms=0))
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    payload = text("x")
+    peer.send(Transfer(0, 0, b"t", 0, True, True), payload[:1])
+    peer.is_stuck = True
+    peer.connection.output_written(True)
+    gateway.advance(60_000)
+    peer.drain()
+    gateway.advance(4_000)
+    assert peer.take() == []
+    peer.send(Transfer(0, more=False), payload[1:])
+    gateway.advance(60_000)
+    assert peer.take() == []

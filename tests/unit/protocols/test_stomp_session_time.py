@@ -166,3 +166,21 @@ def test_waiting_for_a_login_is_limited_too() -> None:
     peer.send("CONNECT", accept_version="1.2", login="ann")
     gateway.advance(30_000)
     assert peer.error()["condition"] == "timed-out"
+
+
+@pytest.mark.parametrize("cut", [1, 5, 17, 30])
+def test_a_steady_producer_is_never_late_though_each_read_ends_inside_a_frame(cut: int) -> None:
+    gateway = StompGateway()
+    peer = gateway.connect()
+    frame = b"SEND\ndestination:/queue/q\n\nbody\0"
+    peer.send_octets(frame[:cut])
+    for _ in range(60):
+        gateway.advance(1_000)
+        peer.send_octets(frame[cut:] + frame[:cut])
+    assert not peer.is_closed, "a frame took a second each"
+    for octet in frame[cut:-1]:
+        gateway.advance(5_000)
+        if not peer.is_closed:
+            peer.send_octets(bytes([octet]))
+    gateway.advance(30_000)
+    assert peer.error().body == b"a frame took longer than 30000 ms"
