@@ -46,11 +46,13 @@ class StompGateway:
         *addresses: AddressEntry,
         settings: SessionSettings | None = None,
         memory_limit_bytes: int = 256 * MIB,
+        store: MemoryStore | None = None,
+        workers: HeldWorkers | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
-        self.workers = HeldWorkers()
-        self.store = MemoryStore(self.workers, store_id="c0ffee00", start_count=3)
+        self.workers = workers or HeldWorkers()
+        self.store = store or MemoryStore(self.workers, store_id="c0ffee00", start_count=3)
         self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(addresses), memory_limit_bytes, seed=7)
         self.settings = settings or SessionSettings()
         self.peers: list[SocketPeer] = []

@@ -81,6 +81,7 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
     if isinstance(target, Coordinator):
         coordinator = CoordinatorLink(session, frame.name, handle, frame.handle)
         session.add_link(coordinator)
+        connection.confirmations.hold(coordinator)
         answer = _answer(session, frame, handle, frame.source, Coordinator(list(CAPABILITIES)))
         connection.send(encode_frame(session.channel, answer))
         coordinator.grant()
@@ -99,6 +100,7 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
     link.node = node
     link.delivery_count = frame.initial_delivery_count or 0
     session.add_link(link)
+    connection.confirmations.hold(link)
     answer = _answer(session, frame, handle, frame.source, target)
     if DELAYED_DELIVERY in (frame.desired_capabilities or ()):
         answer = replace(answer, offered_capabilities=[DELAYED_DELIVERY])
@@ -138,9 +140,11 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
     link.node = node
     if options.is_durable:
         link.durable = ("" if options.is_global else connection.container_id, options.subscription)
+        connection.confirmations.stand_for_all()
     session.add_link(link)
+    connection.confirmations.hold(link)
     connection.send(encode_frame(session.channel, _answer(session, frame, handle, applied, frame.target)))
-    if session.is_shut:
+    if session.is_shut or link.is_behind:
         connection.broker.hold(consumer, False)
     connection.broker.start(consumer)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from config.model import ConnectionDefaults
@@ -13,6 +12,7 @@ from engine.errors import EngineError, PenstockError
 from engine.message import Message
 from protocols.amqp.sasl import Credentials
 from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.confirmations import Confirmations
 from protocols.amqp.v1_0.decoder import Decoder
 from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.errors import (
@@ -65,6 +65,7 @@ class AmqpConnection(ProtocolConnection):
 
     short_links: producers that wait for room in a full address to be granted credit.
     gathering: links with a delivery of which more transfers are to come, and since when; the oldest first.
+    last_words: what the connection ends with; late_words: the same where what is owed was not confirmed in time.
     """
 
     __slots__ = (
@@ -93,8 +94,9 @@ class AmqpConnection(ProtocolConnection):
         "is_touched",
         "is_socket_full",
         "settling",
-        "owed",
+        "confirmations",
         "last_words",
+        "late_words",
         "ending_deadline_ms",
         "idle",
         "now_ms",
@@ -129,8 +131,9 @@ class AmqpConnection(ProtocolConnection):
         self.is_touched = False
         self.is_socket_full = False
         self.settling: list[Delivery] = []
-        self.owed: deque[tuple[int, bytes]] = deque()
+        self.confirmations = Confirmations(broker, self.out)
         self.last_words = b""
+        self.late_words = b""
         self.ending_deadline_ms = 0
         self.idle = IdleTimes(settings, now_ms)
         self.now_ms = now_ms
@@ -150,21 +153,22 @@ class AmqpConnection(ProtocolConnection):
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         self.is_touched = False
         out = self.out
+        outcomes = b""
         if self.settling:
             self._settle_sent()
         if self.channels:
-            octets = b""
             for session in self.channels.values():
-                octets += session.end_turn(out)
-            if octets:
-                if offset <= confirmed_offset and not self.owed:
-                    out.append(octets)
-                else:
-                    self.owed.append((offset, octets))
-        if self.owed:
-            self.broker.store_events.await_confirmation(self)
-        if self.last_words and (not self.owed or self.now_ms >= self.ending_deadline_ms):
+                outcomes += session.end_turn(out)
+        confirmations = self.confirmations
+        if outcomes or confirmations.owed or confirmations.is_answering:
+            confirmations.end_turn(outcomes, offset, confirmed_offset)
+            if confirmations.owed:
+                self.broker.store_events.await_confirmation(self)
+        if self.last_words and not confirmations.owed:
             out.append(self.last_words)
+            self.last_words = b""
+        elif self.last_words and self.now_ms >= self.ending_deadline_ms:
+            out.append(self.late_words)
             self.last_words = b""
         if not out:
             return b""
@@ -183,7 +187,8 @@ class AmqpConnection(ProtocolConnection):
 
     def is_finished(self) -> bool:
         return self.state == ENDING and (
-            (not self.owed and not self.out and not self.last_words) or self.now_ms >= self.ending_deadline_ms > 0
+            (not self.confirmations.owed and not self.out and not self.last_words)
+            or self.now_ms >= self.ending_deadline_ms > 0
         )
 
     def authenticated(self, is_allowed: bool) -> None:
@@ -249,11 +254,9 @@ class AmqpConnection(ProtocolConnection):
         raise AssertionError("consumers of AMQP links settle each delivery")
 
     def release_confirmations(self, offset: int) -> bool:
-        owed = self.owed
-        while owed and owed[0][0] <= offset:
-            self.out.append(owed.popleft()[1])
+        is_owed = self.confirmations.release(offset)
         self.touch()
-        return bool(owed)
+        return is_owed
 
     def admit(self) -> None:
         self.broker.sender = self.client_number
@@ -291,7 +294,13 @@ class AmqpConnection(ProtocolConnection):
     # -- what sessions and links ask for
 
     def send(self, octets: bytes) -> None:
-        """Add one frame to what leaves."""
+        """Send a begin, attach, detach or end, or what belongs to a session or link whose own has not left."""
+        self.confirmations.send(octets)
+        if not self.is_touched:
+            self.touch()
+
+    def send_at_once(self, octets: bytes) -> None:
+        """Send a flow of what the peer knows already."""
         self.out.append(octets)
         if not self.is_touched:
             self.touch()
@@ -304,6 +313,12 @@ class AmqpConnection(ProtocolConnection):
     def settle_at_end(self, delivery: Delivery) -> None:
         """Settle a delivery that is gone when sent; the engine is in the middle of handing it over."""
         self.settling.append(delivery)
+
+    def end_session(self, session: AmqpSession, end: End) -> None:
+        """Send ``end`` behind all outcomes of a session that has let go of its links; it stands for all before it."""
+        outcomes = session.end_turn(self.out)
+        self.confirmations.stand_for_all()
+        self.send(outcomes + encode_frame(session.channel, end))
 
     # -- frames
 
@@ -394,6 +409,7 @@ class AmqpConnection(ProtocolConnection):
         session = AmqpSession(self, channel, peer_channel, frame)
         self.channels[peer_channel] = session
         self.own_channels[channel] = session
+        self.confirmations.hold(session)
         self.send(encode_frame(channel, session.begin_answer()))
 
     def _end_session(self, session: AmqpSession) -> None:
@@ -402,17 +418,15 @@ class AmqpConnection(ProtocolConnection):
         if session.is_ending:
             return
         session.close(False)
-        octets = session.end_turn(self.out) + encode_frame(session.channel, End())
-        self._owe(octets)
+        self.end_session(session, End())
 
     def _close(self, frame: Close) -> None:
         if frame.error is not None:
             self.socket.warn(f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}")
-        # The answer stands for every outcome before it, also for those that were put off.
-        offset = self.broker.flush_settlements()
+        self.confirmations.stand_for_all()
         self.end(encode_frame(0, Close()), is_lost=False)
-        if offset > self.broker.store.confirmed_offset():
-            self.owed.append((offset, b""))
+        late = TimedOut(f"what came before close is not on the disk after {self.settings.ending_time_ms} ms")
+        self.late_words = encode_frame(0, Close(error_of(late)))
 
     def is_id_taken(self, container_id: str) -> bool:
         """Say whether another connection has this id, and one of the two asked to be the only one."""
@@ -423,14 +437,6 @@ class AmqpConnection(ProtocolConnection):
         return False
 
     # -- the steps
-
-    def _owe(self, octets: bytes) -> None:
-        """Let octets leave behind all confirmations that are owed."""
-        if self.owed:
-            offset, earlier = self.owed[-1]
-            self.owed[-1] = (offset, earlier + octets)
-        else:
-            self.out.append(octets)
 
     def _settle_sent(self) -> None:
         settling = self.settling
@@ -466,13 +472,13 @@ class AmqpConnection(ProtocolConnection):
             self.end(b"", is_lost=False)
 
     def end(self, last_words: bytes, is_lost: bool) -> None:
-        """Read nothing more; ``last_words`` leave behind what is owed."""
+        """Read nothing more; ``last_words`` leave behind what is owed, or at the deadline."""
         if self.state == ENDING:
             return
         self._let_go(is_lost)
         self.state = ENDING
         self.is_ending = True
-        self.last_words = last_words
+        self.last_words = self.late_words = last_words
         self.ending_deadline_ms = self.now_ms + self.settings.ending_time_ms
         self.touch()
 

@@ -165,8 +165,8 @@ class IncomingLink(Link):
         """Accept a delivery, once it is durable if it asks for that."""
         session = self.session
         if self.is_second:
-            session.confirm_state(delivery_id, ACCEPTED, False, message.log_offset >= 0)
-        elif message.log_offset >= 0:
+            session.confirm_state(delivery_id, ACCEPTED, False, session.connection.confirmations.waits(message))
+        elif session.connection.confirmations.waits(message):
             session.accepted_logged.append(delivery_id)
         else:
             session.accepted_now.append(delivery_id)
@@ -227,7 +227,7 @@ class IncomingLink(Link):
 
     def _tell_credit(self) -> None:
         told = max(0, self.credit - self.withdrawn)
-        self.session.send_link_flow(self.handle, self.delivery_count, told, 0, False)
+        self.session.send_link_flow(self, told, 0, False)
 
     def _gather(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
         """Collect the frames of one delivery; return its first frame and all octets once it is whole."""

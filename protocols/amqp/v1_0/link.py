@@ -22,10 +22,10 @@ MASK: Final = 0xFFFFFFFF
 class Link:
     """handle: ours; peer_handle: what the peer calls it.
 
-    is_detaching: we have said detach, and drop what comes until the peer has.
+    is_detaching: we have said detach, and drop what comes until the peer has.  is_behind: our attach has not left yet.
     """
 
-    __slots__ = ("session", "name", "handle", "peer_handle", "is_detaching", "delivery_count")
+    __slots__ = ("session", "name", "handle", "peer_handle", "is_detaching", "is_behind", "delivery_count")
 
     def __init__(self, session: AmqpSession, name: str, handle: int, peer_handle: int) -> None:
         self.session = session
@@ -33,7 +33,12 @@ class Link:
         self.handle = handle
         self.peer_handle = peer_handle
         self.is_detaching = False
+        self.is_behind = False
         self.delivery_count = 0
+
+    def release(self) -> None:
+        """Our attach has left."""
+        self.is_behind = False
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Take one transfer frame."""

@@ -52,6 +52,11 @@ class OutgoingLink(Link):
         self.durable: tuple[str, str] | None = None
         self.node: Queue | Topic | None = None
 
+    def release(self) -> None:
+        self.is_behind = False
+        if self.consumer is not None and not self.session.is_shut:
+            self.session.connection.broker.unhold(self.consumer)
+
     def sections(self, delivery: Delivery) -> tuple[bytes, bytes]:
         """Return the octets of a message as it leaves, in two parts."""
         consumer = self.consumer
@@ -79,7 +84,7 @@ class OutgoingLink(Link):
         consumer = self.consumer
         credit = 0 if consumer is None else consumer.window.room()
         available = 0 if consumer is None else min(consumer.queue.depth - consumer.queue.in_flight_count, MASK)
-        self.session.send_link_flow(self.handle, self.delivery_count, credit, max(0, available), is_drained)
+        self.session.send_link_flow(self, credit, max(0, available), is_drained)
 
     def finish_drain(self) -> bool:
         """Use up the credit if nothing can be delivered now; say whether the drain is over.
@@ -108,6 +113,8 @@ class OutgoingLink(Link):
         broker.unsubscribe(consumer, is_lost)
         if is_closing and self.durable is not None:
             broker.delete_subscription(self.session.connection, *self.durable)
+        if self.durable is not None:
+            self.session.connection.confirmations.stand_for_all()
         if is_closing and self.node is not None:
             broker.close_temporary(self.node)
 
@@ -127,6 +134,7 @@ class SubscriptionLink(Link):
         if is_closing:
             connection = self.session.connection
             connection.broker.delete_subscription(connection, *self.subscription)
+            connection.confirmations.stand_for_all()
 
 
 class Outgoing:

@@ -47,6 +47,7 @@ class AmqpSession:
     waiting: deliveries that have begun and the remote window holds back, in order.  is_shut: it does, or takes nothing;
     the consumers of this session get nothing more until it opens.
     is_ending: we have said end, and drop what comes until the peer has.
+    is_behind: our begin has not left yet.
     """
 
     __slots__ = (
@@ -72,6 +73,7 @@ class AmqpSession:
         "is_shut",
         "draining",
         "is_ending",
+        "is_behind",
     )
 
     def __init__(self, connection: AmqpConnection, channel: int, peer_channel: int, begin: Begin) -> None:
@@ -97,6 +99,11 @@ class AmqpSession:
         self.is_shut = self.remote_window == 0
         self.draining: list[OutgoingLink] = []
         self.is_ending = False
+        self.is_behind = False
+
+    def release(self) -> None:
+        """Our begin has left."""
+        self.is_behind = False
 
     def begin_answer(self) -> Begin:
         return Begin(
@@ -218,7 +225,7 @@ class AmqpSession:
         """End the session because of an error."""
         self.close(False)
         self.is_ending = True
-        self.connection.send(encode_frame(self.channel, End(error_of(error))))
+        self.connection.end_session(self, End(error_of(error)))
 
     # -- what the engine hands over
 
@@ -298,22 +305,24 @@ class AmqpSession:
             self.draining.append(link)
         self.connection.touch()
 
-    def send_link_flow(self, handle: int, delivery_count: int, credit: int, available: int, is_drained: bool) -> None:
+    def send_link_flow(self, link: Link, credit: int, available: int, is_drained: bool) -> None:
         self.incoming_window = self.window_size
-        self.connection.send(
-            encode_link_flow(
-                self.channel,
-                self.next_incoming_id,
-                self.incoming_window,
-                self.next_outgoing_id,
-                OUTGOING_WINDOW,
-                handle,
-                delivery_count,
-                credit,
-                available,
-                is_drained,
-            )
+        octets = encode_link_flow(
+            self.channel,
+            self.next_incoming_id,
+            self.incoming_window,
+            self.next_outgoing_id,
+            OUTGOING_WINDOW,
+            link.handle,
+            link.delivery_count,
+            credit,
+            available,
+            is_drained,
         )
+        if link.is_behind:
+            self.connection.send(octets)
+        else:
+            self.connection.send_at_once(octets)
 
     def forget(self, link: OutgoingLink) -> None:
         """Forget what a link that goes has sent and what it was going to send."""
@@ -402,7 +411,7 @@ class AmqpSession:
         self.is_shut = is_shut
         broker = self.connection.broker
         for link in self.links.values():
-            if isinstance(link, OutgoingLink) and link.consumer is not None:
+            if isinstance(link, OutgoingLink) and link.consumer is not None and not link.is_behind:
                 if is_shut:
                     broker.hold(link.consumer, link is sending)
                 else:
@@ -410,11 +419,13 @@ class AmqpSession:
 
     def _send_window(self) -> None:
         self.incoming_window = self.window_size
-        self.connection.send(
-            encode_session_flow(
-                self.channel, self.next_incoming_id, self.incoming_window, self.next_outgoing_id, OUTGOING_WINDOW
-            )
+        octets = encode_session_flow(
+            self.channel, self.next_incoming_id, self.incoming_window, self.next_outgoing_id, OUTGOING_WINDOW
         )
+        if self.is_behind:
+            self.connection.send(octets)
+        else:
+            self.connection.send_at_once(octets)
 
 
 def _accepted(channel: int, numbers: list[int]) -> bytes:

@@ -225,7 +225,7 @@ class CoordinatorLink(Link):
 
     def grant(self) -> None:
         self.credit = COORDINATOR_CREDIT
-        self.session.send_link_flow(self.handle, self.delivery_count, self.credit, 0, False)
+        self.session.send_link_flow(self, self.credit, 0, False)
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Raises: LinkError, UnknownTransaction."""
