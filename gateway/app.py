@@ -30,6 +30,7 @@ from engine.store.files import Files, RealFiles
 from engine.store.recovery_report import LogRange
 from engine.store.settings import StoreSettings
 from engine.store.spill_files import SpillFiles
+from gateway.admission import Admission, address_share
 from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock
 from gateway.closing import close_within
@@ -159,7 +160,8 @@ async def _serve(
     )
     watch.start()
     engine_loop.disk_watch = watch
-    listener = Listener(config, broker, engine_loop, security, counters, _connections_max(config))
+    admission = _admission(config, counters)
+    listener = Listener(config, broker, engine_loop, security, counters, admission)
     looking = asyncio.ensure_future(_look_for_ever(engine_loop))
     code = OK
     try:
@@ -210,14 +212,14 @@ async def _listen(
             endpoint = listener.endpoints[name]
             await listener.bind(name)
         name, endpoint = "http", config.listeners.http
-        sockets = SocketRoute(listener.new_connection)
+        sockets = SocketRoute(listener.new_socket_connection)
         stored = LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config))
         web = await HttpServer.start(
-            endpoint, source, why, retries, stored, security, sockets, LiveSchedule(engine_loop)
+            endpoint, source, why, retries, stored, security, sockets, LiveSchedule(engine_loop), source.counters()
         )
         for name in names:
             endpoint = listener.endpoints[name]
-            await listener.accept(name)
+            listener.accept(name)
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise OSError(f"listeners.{name} (--{name}): cannot listen at {endpoint}: {reason}") from error
@@ -259,6 +261,12 @@ def _connections_max(config: ServerConfig) -> int:
             RESERVED_DESCRIPTORS,
         )
     return allowed
+
+
+def _admission(config: ServerConfig, counters: GatewayCounters) -> Admission:
+    most = _connections_max(config)
+    address_most = config.limits.connections_per_address
+    return Admission(most, address_share(most) if address_most == UNLIMITED else address_most, counters)
 
 
 async def _stopped_by_fault(stopping: asyncio.Event, failed: asyncio.Event) -> bool:

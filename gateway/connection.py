@@ -9,6 +9,7 @@ import socket
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
+from gateway.admission import Place
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, Flushable
 from gateway.ticks import Ticking
@@ -43,8 +44,8 @@ class ConnectionHost(ABC):
     def connection_closed(self, connection: Connection) -> None: ...
 
     @abstractmethod
-    def refusal(self) -> bytes:
-        """Return the last words to one too many; b"" if there are so many that it is cut off without."""
+    def refusal(self, connection: Connection) -> bytes:
+        """Return the last words to one too many."""
 
     def user_named(self, name: str) -> str:
         """Return the user whom a verified certificate names, "" for none."""
@@ -56,7 +57,9 @@ class ConnectionHost(ABC):
 
 
 class Connection(asyncio.Protocol, Link, Flushable, Ticking):
-    """write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.
+    """place: what the socket takes among all; the host gives it back.
+
+    write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.
 
     write_stall_ms: for so long output may wait of which the peer takes nothing.
     """
@@ -66,12 +69,14 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         host: ConnectionHost,
         engine_loop: EngineLoop,
         counters: GatewayCounters,
+        place: Place,
         write_limit_bytes: int,
         write_stall_ms: int,
     ) -> None:
         self._host = host
         self._engine_loop = engine_loop
         self._counters = counters
+        self.place = place
         self._write_limit_bytes = write_limit_bytes
         self._write_stall_ms = write_stall_ms
         self._written_bytes = 0
@@ -95,11 +100,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         peer = stream.get_extra_info("peername")
         self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         if not self._host.connection_opened(self):
-            refusal = self._host.refusal()
-            if not refusal:
-                stream.abort()
-                return
-            stream.write(refusal)
+            stream.write(self._host.refusal(self))
             self._close_in_order(stream)
             return
         endpoint = stream.get_extra_info("socket")
@@ -241,10 +242,6 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
 
     def peer(self) -> str:
         return self._peer
-
-    def address(self) -> str:
-        """Return the peer's host, without its port."""
-        return self._peer.rpartition(":")[0]
 
     def shut_down(self) -> None:
         """Tell the peer that the gateway stops; what it is owed still leaves."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from dataclasses import replace
 from typing import Final
 
-from config.model import SERVER_NAME, Endpoint, ServerConfig
+from config.model import SERVER_NAME, ServerConfig
 from engine.broker import Broker
 from engine.transaction import TransactionLimits
+from gateway.acceptor import Acceptor, listening_socket
+from gateway.admission import Admission, Place
 from gateway.connection import Connection, ConnectionHost
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
-from gateway.peeking import PeekingServer
 from gateway.security import Security
 from protocols.amqp.v1_0.connection import AmqpConnection
 from protocols.amqp.v1_0.conversion import StompForm
@@ -28,9 +28,6 @@ from protocols.stomp.limits import Limits
 from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
 from protocols.stomp.versions import VERSION_1_2
-
-BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
-REFUSED_MAX: Final = 64  # connections over the limit that are being told so; those beyond are cut off unheard
 
 log: Final = logging.getLogger("penstock.listener")
 
@@ -48,7 +45,7 @@ class Listener(ConnectionHost):
         engine_loop: EngineLoop,
         security: Security,
         counters: GatewayCounters,
-        connections_max: int,
+        admission: Admission,
     ) -> None:
         self.endpoints = {"stomp": config.listeners.stomp}
         if config.listeners.amqp is not None:
@@ -58,70 +55,44 @@ class Listener(ConnectionHost):
         self._security = security
         self._settings = session_settings(config, security.is_required)
         self._connections: dict[Connection, None] = {}
-        self._connections_max = connections_max
         self._refused: dict[Connection, None] = {}
+        self._admission = admission
         self._counters = counters
         self._connect_time_s = (
             max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
         )
         self._write_stall_ms = config.stomp.limits.write_stall_time_ms
         self._checks: dict[Connection, asyncio.Task[None]] = {}
-        self._servers: dict[str, asyncio.Server | PeekingServer] = {}
+        self._acceptors: dict[str, Acceptor] = {}
         self._amqp_settings = amqp_settings(config, security.is_required)
 
     async def bind(self, name: str) -> None:
         """Take one address; nobody is let in before ``accept``.  Raises: OSError."""
         endpoint = self.endpoints[name]
-        # One family: with port 0, localhost would otherwise be two addresses with two ports.
-        family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
-        listening = await self._bound(endpoint, family)
-        tls = self._security.tls
-        if tls is None or endpoint.is_tls():
-            handshake_s = None if tls is None else self._connect_time_s
-            self._servers[name] = await asyncio.get_running_loop().create_server(
-                self.new_connection,
-                sock=listening,
-                backlog=BACKLOG,
-                start_serving=False,
-                ssl=tls,
-                ssl_handshake_timeout=handshake_s,
-            )
-        else:
-            self._servers[name] = PeekingServer(
-                listening, BACKLOG, self.new_connection, tls, self._connect_time_s, self._connections_max
-            )
+        listening = await listening_socket(endpoint)
+        self._acceptors[name] = Acceptor(
+            listening, self._admission, self.new_connection, self._security.tls, endpoint.is_tls(), self._connect_time_s
+        )
         self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
 
-    async def _bound(self, endpoint: Endpoint, family: socket.AddressFamily) -> socket.socket:
-        """Raises: OSError."""
-        found = await asyncio.get_running_loop().getaddrinfo(
-            endpoint.host, endpoint.port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listening.setblocking(False)
-            listening.bind(found[0][4])
-        except OSError:
-            listening.close()
-            raise
-        return listening
-
-    def new_connection(self) -> Connection:
-        """Return a connection for a transport that is about to be made."""
+    def new_connection(self, place: Place) -> Connection:
+        """Return a connection for a transport that is about to be made; it gives the place back."""
         limit_bytes = self._settings.unread_output_bytes
-        return Connection(self, self._engine_loop, self._counters, limit_bytes, self._write_stall_ms)
+        return Connection(self, self._engine_loop, self._counters, place, limit_bytes, self._write_stall_ms)
 
-    async def accept(self, name: str) -> None:
+    def new_socket_connection(self, address: str) -> Connection | None:
+        """Return a connection for a WebSocket; None if there is no place for one more."""
+        place = self._admission.admit(address)
+        return None if place is None else self.new_connection(place)
+
+    def accept(self, name: str) -> None:
         """Raises: OSError."""
-        await self._servers[name].start_serving()
+        self._acceptors[name].start()
 
     def close(self) -> None:
         """Accept nothing more."""
-        for server in self._servers.values():
-            server.close()
+        for acceptor in self._acceptors.values():
+            acceptor.close()
 
     async def stop(self, patience_s: float) -> None:
         """Accept nothing more, tell every peer, wait until all have what they are owed."""
@@ -155,27 +126,21 @@ class Listener(ConnectionHost):
         return self._security.user_named(name)
 
     def connection_opened(self, connection: Connection) -> bool:
-        if len(self._connections) >= self._connections_max:
-            self._counters.refused += 1
-            self._refused[connection] = None
-            if len(self._refused) == 1:  # a storm of them is one line, the metric counts
-                log.warning("%s: refused, %d connections are open", connection.peer(), len(self._connections))
-            return False
-        self._connections[connection] = None
-        return True
+        is_admitted = not connection.place.refusal
+        (self._connections if is_admitted else self._refused)[connection] = None
+        return is_admitted
 
     def connection_closed(self, connection: Connection) -> None:
+        connection.place.leave()
         self._connections.pop(connection, None)
         self._refused.pop(connection, None)
         check = self._checks.pop(connection, None)
         if check is not None:
             check.cancel()
 
-    def refusal(self) -> bytes:
-        if len(self._refused) > REFUSED_MAX:
-            return b""
-        text = f"{self._connections_max} connections are open, which is the limit"
-        return encode(ERROR, [("message", "too many connections")], text.encode(), VERSION_1_2)
+    def refusal(self, connection: Connection) -> bytes:
+        text = connection.place.refusal.encode()
+        return encode(ERROR, [("message", "too many connections")], text, VERSION_1_2)
 
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
         if self._security.remembers(login, passcode):
@@ -184,7 +149,7 @@ class Listener(ConnectionHost):
         self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, login, passcode))
 
     async def _check(self, connection: Connection, login: str, passcode: str) -> None:
-        is_allowed = await self._security.logins.check(connection.address(), login, passcode)
+        is_allowed = await self._security.logins.check(connection.place.address, login, passcode)
         self._checks.pop(connection, None)
         connection.credentials_checked(is_allowed)
 

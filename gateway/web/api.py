@@ -20,6 +20,7 @@ from config.permissions import Action
 from engine.stats import BrokerStats
 from gateway.counters import GatewayCounters
 from gateway.security import Security
+from gateway.web.http_connection import HttpConnection, connection_of
 from gateway.web.in_turns import in_turns
 from gateway.web.rates import RateSampler
 from gateway.web.retry import RetryRoutes, RetrySource
@@ -129,6 +130,16 @@ class _Api:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = connection_of(request)
+        try:
+            return await self._answer(request, handler, connection)
+        finally:
+            if connection is not None:
+                connection.request_answered()
+
+    async def _answer(
+        self, request: web.Request, handler: Handler, connection: HttpConnection | None
+    ) -> web.StreamResponse:
         refusal = self._foreign(request)
         if refusal is None and self._sockets is not None and self._sockets.is_meant(request):
             return await self._sockets.serve(request)  # its protocol asks for a login of its own
@@ -136,6 +147,10 @@ class _Api:
             refusal = await self._unauthorised(request)
         if refusal is None:
             refusal = self._forbidden(request)
+        if refusal is None:
+            await request.read()  # at most client_max_size
+        if connection is not None:
+            connection.request_taken()
         try:
             response = refusal if refusal is not None else await handler(request)
         except web.HTTPException as error:  # 404, 405: they are answers, too

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 
 from config.model import Endpoint
+from gateway.acceptor import Acceptor, listening_socket
+from gateway.admission import Admission, Place
+from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.api import create_app
+from gateway.web.http_connection import (
+    HTTP_CONNECTIONS_MAX,
+    HTTP_CONNECTIONS_PER_ADDRESS_MAX,
+    REQUEST_TIME_S,
+    HttpConnection,
+)
 from gateway.web.retry import RetrySource
 from gateway.web.schedule import ScheduleSource
 from gateway.web.sockets import SocketRoute
@@ -23,8 +34,9 @@ STOP_TIME_S: Final = 2.0
 class HttpServer:
     """A listener that accepts; ``endpoint`` is where, with the port that was picked if 0 was asked for."""
 
-    def __init__(self, runner: web.AppRunner, endpoint: Endpoint) -> None:
+    def __init__(self, runner: web.AppRunner, acceptor: Acceptor, endpoint: Endpoint) -> None:
         self._runner = runner
+        self._acceptor = acceptor
         self.endpoint = endpoint
 
     @classmethod
@@ -38,21 +50,28 @@ class HttpServer:
         security: Security,
         sockets: SocketRoute | None = None,
         schedule: ScheduleSource | None = None,
+        counters: GatewayCounters | None = None,
     ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
+        counters = counters or GatewayCounters()
+        admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, counters)
         application = create_app(source, why, retries, store, security, endpoint.host, sockets, schedule)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
         await runner.setup()
         try:
-            await web.TCPSite(runner, endpoint.host, endpoint.port).start()
+            listening = await listening_socket(endpoint)
+            acceptor = Acceptor(listening, admission, partial(_accepted, runner), None, False, REQUEST_TIME_S)
+            acceptor.start()
         except OSError:
             await runner.cleanup()
             raise
-        if endpoint.port != 0:
-            return cls(runner, endpoint)
-        # As bound, not as asked for: ``localhost`` may be two addresses, each with a free port of its own.
-        host, port = runner.addresses[0][:2]
-        return cls(runner, Endpoint(endpoint.scheme, host, port))
+        return cls(runner, acceptor, replace(endpoint, port=listening.getsockname()[1]))
 
     async def stop(self) -> None:
+        self._acceptor.close()
         await self._runner.cleanup()
+
+
+def _accepted(runner: web.AppRunner, place: Place) -> HttpConnection | None:
+    server = runner.server
+    return None if place.refusal or server is None else HttpConnection(server(), place)

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from gateway.connection import Connection
+from gateway.web.http_connection import connection_of
 
 PROTOCOLS: Final = ("amqp",)
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024  # of one message of the WebSocket, which may hold many frames
@@ -111,9 +112,9 @@ class WebSocketTransport(asyncio.Transport):
 
 
 class SocketRoute:
-    """new_connection: of the listener, for a transport that is about to be made."""
+    """new_connection: of the listener, for a transport of that address; None if there is no place for it."""
 
-    def __init__(self, new_connection: Callable[[], Connection]) -> None:
+    def __init__(self, new_connection: Callable[[str], Connection | None]) -> None:
         self._new_connection = new_connection
 
     def is_meant(self, request: web.Request) -> bool:
@@ -125,7 +126,13 @@ class SocketRoute:
         if socket.ws_protocol is None:
             await socket.close(message=b"the sub-protocol is missing; offered is amqp")
             return socket
-        connection = self._new_connection()
+        http = connection_of(request)
+        connection = self._new_connection(request.remote or "?")
+        if connection is None:
+            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"too many connections")
+            return socket
+        if http is not None:
+            http.upgraded()
         transport = WebSocketTransport(socket, request, connection)
         connection.connection_made(transport)
         pumping = asyncio.ensure_future(transport.pump())

@@ -15,6 +15,7 @@ from engine.consumer import Consumer
 from engine.delivery import Delivery
 from engine.errors import EngineError
 from engine.message import Message
+from gateway.admission import Admission, Place
 from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
@@ -172,7 +173,7 @@ class Host(ConnectionHost):
     def connection_closed(self, connection: Connection) -> None:
         self.closed += 1
 
-    def refusal(self) -> bytes:
+    def refusal(self, connection: Connection) -> bytes:
         return b"full"
 
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
@@ -192,7 +193,8 @@ class World:
         self.transport = Transport(can_half_close, endpoint)
         self.clock = clock
         self.counters = GatewayCounters()
-        self.connection = Connection(self.host, self.engine_loop, self.counters, 4096, 60_000)
+        place = Place(Admission(1, 1, self.counters), "10.0.0.1", "")
+        self.connection = Connection(self.host, self.engine_loop, self.counters, place, 4096, 60_000)
         self.connection.connection_made(self.transport)
 
     @property

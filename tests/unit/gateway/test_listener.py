@@ -10,15 +10,16 @@ from dataclasses import replace
 import pytest
 
 from config.matching import AddressMatcher
-from config.model import Endpoint, Listeners, ServerConfig, StompConfig, StompDialect, StompLimits
+from config.model import Endpoint, Limits, Listeners, ServerConfig, StompConfig, StompDialect, StompLimits
 from config.scram import hash_password
 from engine.broker import Broker
 from engine.store.memory_store import MemoryStore
 from engine.transaction import TransactionLimits
+from gateway.admission import REFUSED_MAX, Admission
 from gateway.clock import SystemClock
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, LoopTimers
-from gateway.listener import REFUSED_MAX, Listener, session_settings
+from gateway.listener import Listener, session_settings
 from gateway.security import Security
 from gateway.workers import ThreadWorkers
 from protocols.stomp.dialects import DIALECTS
@@ -28,12 +29,18 @@ CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n%b\n\0"
 
 def configured(**limits: int) -> ServerConfig:
     listeners = Listeners(stomp=Endpoint("tcp", "127.0.0.1", 0))
-    return ServerConfig(listeners=listeners, stomp=StompConfig(limits=StompLimits(**limits)))
+    of_address = limits.pop("connections_per_address", 10_000)
+    return ServerConfig(
+        listeners=listeners,
+        limits=Limits(connections_per_address=of_address),
+        stomp=StompConfig(limits=StompLimits(**limits)),
+    )
 
 
 @asynccontextmanager
 async def serving(config: ServerConfig, counters: GatewayCounters | None = None) -> AsyncIterator[Listener]:
     loop = asyncio.get_running_loop()
+    counters = counters or GatewayCounters()
     clock = SystemClock()
     timers = LoopTimers(loop, clock)
     workers = ThreadWorkers(loop)
@@ -47,11 +54,11 @@ async def serving(config: ServerConfig, counters: GatewayCounters | None = None)
         broker,
         engine_loop,
         Security(config),
-        counters or GatewayCounters(),
-        config.stomp.limits.connections,
+        counters,
+        Admission(config.stomp.limits.connections, config.limits.connections_per_address, counters),
     )
     await listener.bind("stomp")
-    await listener.accept("stomp")
+    listener.accept("stomp")
     async with asyncio.timeout(30):
         yield listener
         await listener.stop(10)

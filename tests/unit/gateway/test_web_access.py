@@ -108,7 +108,7 @@ async def test_a_port_in_use_is_an_error_of_the_start() -> None:
         Endpoint("http", "127.0.0.1", 0), Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN
     )
     try:
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(OSError, match="Address already in use"):
             await HttpServer.start(first.endpoint, Fixed(broker()), Knowing(), Retrying(), Storing(), OPEN)
     finally:
         await first.stop()

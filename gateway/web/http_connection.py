@@ -1,0 +1,96 @@
+"""One HTTP connection: aiohttp's, with a place among all sockets and a time for what aiohttp waits for without end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, cast
+
+from aiohttp import web
+
+from gateway.admission import Place
+
+REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
+STALL_TIME_S: Final = 60.0  # output waits, and the peer takes none of it
+HTTP_CONNECTIONS_MAX: Final = 64
+HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 48  # the rest is left to an operator who looks from elsewhere
+
+
+class HttpConnection(asyncio.Protocol):
+    """inner: aiohttp's.  The application says when a request is whole (``request_taken``) and answered."""
+
+    def __init__(
+        self,
+        inner: asyncio.Protocol,
+        place: Place,
+        request_time_s: float = REQUEST_TIME_S,
+        stall_time_s: float = STALL_TIME_S,
+    ) -> None:
+        self._inner = inner
+        self._place = place
+        self._request_time_s = request_time_s
+        self._stall_time_s = stall_time_s
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_serving = False
+
+    def request_taken(self) -> None:
+        """The request is there with its body: from now on it takes as long as it takes."""
+        self._is_serving = True
+        self._cancel()
+
+    def request_answered(self) -> None:
+        """The next request's time begins with its first octet; until then aiohttp's own limit holds."""
+        self._is_serving = False
+        self._cancel()
+
+    def upgraded(self) -> None:
+        """The socket is a WebSocket now, and has a place among the messaging connections instead."""
+        self.request_taken()
+        self._place.leave()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._arm(self._request_time_s)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._timer is None and not self._is_serving:
+            self._arm(self._request_time_s)
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._arm(self._stall_time_s)
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._cancel()
+        self._inner.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._cancel()
+        self._transport = None
+        self._place.leave()
+        self._inner.connection_lost(error)
+
+    def _arm(self, time_s: float) -> None:
+        self._cancel()
+        self._timer = asyncio.get_running_loop().call_later(time_s, self._give_up)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def connection_of(request: web.Request) -> HttpConnection | None:
+    """Return the connection that a request came on; None where it is served by another server, as in tests."""
+    transport = request.transport
+    protocol = None if transport is None else transport.get_protocol()
+    return protocol if isinstance(protocol, HttpConnection) else None
