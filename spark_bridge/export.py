@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from tqdm import tqdm
 
-from engine.errors import PenstockError, RangeGone
+from engine.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
 from engine.store.reader import StoreReader
 from engine.store.watermarks import write_watermark
 from spark_bridge import selection, session
@@ -26,7 +26,10 @@ from spark_bridge.plan import Plan, make_plan
 from spark_bridge.records import Piece
 from spark_bridge.removed import Removed, removed_messages, sum_rows, tell
 
-WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.\w+|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE)
+WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE)
+STORE_ERRORS: Final[dict[str, type[StoreError]]] = {
+    error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone)
+}
 PROGRESS_INTERVAL_S: Final = 0.2
 
 
@@ -97,10 +100,10 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
     with target.hold(), ExitStack() as started:
         number, exported_to = target.next_range(reader.store_id, str(chosen))
         end = reader.end()
-        start = wanted = reader.first_offset if exported_to is None else exported_to
+        start = wanted = reader.oldest_offset if exported_to is None else exported_to
         check_continues(start, end.offset)
         if request.skip_gone:
-            start = max(start, reader.first_offset)
+            start = max(start, reader.oldest_offset)
         try:
             plan = make_plan(reader, chosen, start, end.offset, request.verify)
         except RangeGone as error:
@@ -201,11 +204,18 @@ def _run(spark: SparkContext, plan: Plan, staging: Path, shows_progress: bool) -
             tasks = spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
             written: list[Written] = tasks.map(task).collect()
         except Py4JError as error:
-            said = WORKER_ERROR.findall(str(error))
-            raise ExportFailed(said[0] if said else str(error)) from error
+            raise _of_worker(str(error)) from error
         finally:
             shared.destroy()
     return written
+
+
+def _of_worker(text: str) -> PenstockError:
+    """Return what a task has raised; all that comes from a worker is its traceback."""
+    said = WORKER_ERROR.search(text)
+    if said is None:
+        return ExportFailed(text)
+    return STORE_ERRORS.get(said.group(1) or "", ExportFailed)(said.group(2))
 
 
 class _Watch:

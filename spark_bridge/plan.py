@@ -57,10 +57,10 @@ def make_plan(
 ) -> Plan:
     """Plan a read of the messages from log offset ``start`` to ``stop``, the oldest kept and the end unless given.
 
-    Raises: RangeGone, StoreCorrupt; ValueError for a range that is not there yet.
+    Raises: RangeGone, StoreCorrupt also for a file that is missing; ValueError for a range that is not there yet.
     """
     end = reader.end()
-    start = reader.first_offset if start is None else start
+    start = reader.oldest_offset if start is None else start
     stop = end.offset if stop is None else stop
     reader.check_range(start, stop)
     catalog = read_catalog(reader, stop)

@@ -22,6 +22,7 @@ WORKER_MODULES: Final = (
     "engine/store/entry_files.py",
     "engine/store/format.py",
     "engine/store/headers.py",
+    "engine/store/held_lock.py",
     "engine/store/plain_words.py",
     "engine/store/reader.py",
     "engine/store/runs.py",

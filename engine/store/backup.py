@@ -4,7 +4,7 @@ Segments that are full and durable never change again: they are linked where the
 space until retention drops them here; one that becomes sparse meanwhile may lack what was pending at the backup's
 offset, and then it begins anew.  The one in use is copied up to the durable offset.  Consume-queue files that
 are full are linked, others copied: what they hold too much is cut when the copy is opened.  The key index is left out;
-the gateway makes it again.
+the gateway makes it again.  Files and directories of the copy have the permissions of those in the store.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from crc32c import crc32c
 
 from engine.errors import StoreError
 from engine.store import format as layout
+from engine.store.files import DIRECTORY_MODE, FILE_MODE
 from engine.store.headers import Checkpoint
 from engine.store.reader import Segment, StoreReader
 
@@ -109,7 +110,8 @@ class _Copy:
             raise StoreError(f"{reader.directory} has no checkpoint: start a gateway on it first")
         end = reader.end()
         self._made.until_offset, self._made.until_ms = end.offset, end.time_ms
-        self._target.mkdir(parents=True)
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        self._make_directory("")
         used = [segment for segment in reader.segments if segment.base < max(end.offset, 1)]
         self._make_directory("commitlog")
         for segment in used[:-1]:
@@ -135,7 +137,14 @@ class _Copy:
                 pass  # dropped since it was linked
 
     def _make_directory(self, name: str) -> None:
-        (self._target / name).mkdir(parents=True, exist_ok=True)
+        """Make a directory of the copy, and those above it, readable for those who may read the one of the store."""
+        if (self._target / name).is_dir():
+            return
+        if name:
+            self._make_directory(name.rpartition("/")[0])
+        path = self._target / name
+        path.mkdir(mode=0o700)
+        path.chmod(_mode(self._reader.directory / name, DIRECTORY_MODE))
 
     def _copy_segment(self, segment: Segment, stop: int) -> None:
         self._copy(segment.path, f"commitlog/{segment.path.name}", layout.SEGMENT_HEADER_BYTES + stop - segment.base)
@@ -176,7 +185,9 @@ class _Copy:
         )
         slot = (body + layout.CRC.pack(crc32c(body))).ljust(layout.CHECKPOINT_SLOT_BYTES, b"\0")
         place = known.generation % 2 * layout.CHECKPOINT_SLOT_BYTES
-        with open(self._target / "checkpoint", "xb") as file:
+        mode = _mode(self._reader.directory / "checkpoint", FILE_MODE)
+        with open(self._target / "checkpoint", "xb", opener=_private) as file:
+            os.fchmod(file.fileno(), mode)
             file.write(bytes(2 * layout.CHECKPOINT_SLOT_BYTES))
             file.seek(place)
             file.write(slot)
@@ -200,8 +211,10 @@ class _Copy:
             source = open(path, "rb", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
             raise _Dropped from None
-        with source, open(self._target / name, "xb", buffering=0) as copy:
-            left = os.fstat(source.fileno()).st_size if size is None else size
+        with source, open(self._target / name, "xb", buffering=0, opener=_private) as copy:
+            status = os.fstat(source.fileno())
+            os.fchmod(copy.fileno(), status.st_mode & 0o777)
+            left = status.st_size if size is None else size
             while left and (octets := source.read(min(left, COPY_BYTES))):
                 copy.write(octets)
                 left -= len(octets)
@@ -211,6 +224,18 @@ class _Copy:
 
     def _sync(self, name: str) -> None:
         _sync_directory(self._target / name)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _mode(path: Path, default: int) -> int:
+    """Return the permissions of a file or directory of the store; ``default`` if it has gone."""
+    try:
+        return os.stat(path).st_mode & 0o777
+    except FileNotFoundError:
+        return default
 
 
 def _identity(status: os.stat_result) -> Identity:

@@ -7,12 +7,13 @@ positional and may be short.  Nothing is mapped: a broken disk must raise, not k
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from abc import ABC, abstractmethod
 from typing import Final
 
 from mypy_extensions import mypyc_attr
+
+from engine.store.held_lock import take
 
 DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
@@ -108,7 +109,7 @@ class Files(ABC):
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
-        """Make a directory, unless it is there."""
+        """Make a directory, and those above it, unless it is there."""
 
     @abstractmethod
     def remove_directory(self, path: str) -> None:
@@ -235,15 +236,13 @@ class RealFiles(Files):
 
     def lock(self, path: str) -> File | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        is_ours = False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except OSError:
-            os.close(descriptor)
-            raise
-        return RealFile(descriptor)
+            is_ours = take(descriptor)
+        finally:
+            if not is_ours:
+                os.close(descriptor)
+        return RealFile(descriptor) if is_ours else None
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -255,7 +254,11 @@ class RealFiles(Files):
             return []
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
+        if not os.path.isdir(path):
+            parent = os.path.dirname(path.rstrip("/"))
+            if parent:
+                self.make_directory(parent)  # os.makedirs would let everybody read what is between
+            os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
 
     def remove_directory(self, path: str) -> None:
         try:

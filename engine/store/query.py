@@ -20,8 +20,9 @@ from engine.message import DEAD_LETTER, PERSISTENT, TEXT, sent_priority
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
 from engine.store.entry_files import entry_files, lanes
+from engine.store.held_lock import is_held
 from engine.store.key_index import IndexFile, list_index
-from engine.store.reader import DestinationInfo, Record, StoreReader, is_held
+from engine.store.reader import DestinationInfo, Record, StoreReader
 from engine.store.records import Records, UnknownMessage, offset_of
 
 LIMIT_DEFAULT: Final = 32
@@ -336,9 +337,7 @@ class StoreQuery:
         """Yield the messages that have the key, newest first: the index, and what it does not cover."""
         reader = self._reader
         above = reader.end().offset
-        files = list_index(
-            reader.directory, reader.store_id, is_held(reader.directory / "lock", reader.lock_table), above
-        )
+        files = list_index(reader.directory, reader.store_id, is_held(reader.directory / "lock"), above)
         for file in reversed(files):
             if file.header.end < above:
                 yield from self._scan(max(file.header.end, reader.first_offset), above, bounds, numbers, key)

@@ -34,12 +34,12 @@ from engine.store.headers import (
     unpack_segment_header,
     unpack_sparse_head,
 )
+from engine.store.held_lock import is_held
 from engine.store.runs import NOT_THERE, Runs, unpack_runs
 
 CHECKPOINT_TRIES: Final = 20
 CHECKPOINT_WAIT_S: Final = 0.005
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-LOCK_TABLE: Final = "/proc/locks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,8 @@ class StoreReader:
     Raises: StoreError if there is no store, StoreCorrupt for a version or a file that this reader does not know.
     """
 
-    def __init__(self, directory: str | Path, lock_table: str = LOCK_TABLE) -> None:
+    def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
-        self.lock_table = lock_table
         self.store_id = _store_id(self.directory)
         self.checkpoint: Checkpoint | None
         self.segments: list[Segment]
@@ -185,9 +184,14 @@ class StoreReader:
 
     @property
     def first_offset(self) -> int:
-        """The oldest offset that is kept."""
+        """The oldest offset that can be read."""
         kept = self.segments[0].base if self.segments else 0
         return max(kept, self.checkpoint.first_offset) if self.checkpoint is not None else kept
+
+    @property
+    def oldest_offset(self) -> int:
+        """The oldest offset that retention has left: ``first_offset`` unless files are missing."""
+        return self.checkpoint.first_offset if self.checkpoint is not None else self.first_offset
 
     @property
     def entries_offset(self) -> int:
@@ -200,7 +204,7 @@ class StoreReader:
         if self.checkpoint is None:
             return self.first_offset
         complete = self.checkpoint.consume_queue_offset
-        if is_held(self.directory / "lock", self.lock_table):
+        if is_held(self.directory / "lock"):
             return complete  # the gateway has looked when it started
         snapshot = self._snapshot_below(complete)
         return complete if snapshot is None or are_complete(self.directory, snapshot) else self.first_offset
@@ -228,16 +232,14 @@ class StoreReader:
     def _find_end(self) -> End:
         while True:
             checkpoint = self.checkpoint
-            if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock", self.lock_table)):
+            if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock")):
                 return End(checkpoint.durable_offset, checkpoint.durable_time_ms, True)
-            if checkpoint is None and is_held(self.directory / "lock", self.lock_table):
+            if checkpoint is None and is_held(self.directory / "lock"):
                 # A gateway that has just made the store has published nothing yet: nothing is durable.
                 return End(self.first_offset, 0, True)
             end = self._last_whole_record()
             # A gateway may have started meanwhile; then what it has published since is the truth.
-            if read_checkpoint(self.directory / "checkpoint") == checkpoint and not is_held(
-                self.directory / "lock", self.lock_table
-            ):
+            if read_checkpoint(self.directory / "checkpoint") == checkpoint and not is_held(self.directory / "lock"):
                 return end
             self._load()
 
@@ -270,18 +272,39 @@ class StoreReader:
                     os.close(descriptor)
 
     def check_range(self, start: int, stop: int) -> None:
-        """Raise RangeGone if any of ``start`` to ``stop`` has been dropped, ValueError if it is not there yet."""
+        """Make sure that every file of the log from ``start`` to ``stop`` is there, however it will be read.
+
+        Raises: RangeGone if retention has dropped any of it, StoreCorrupt if a file is missing, ValueError if it is
+        not there yet.
+        """
         end = self.end().offset
-        if start < self.first_offset:
-            gone_to = min(stop, self.first_offset)
+        if start < self.oldest_offset:
+            gone_to = min(stop, self.oldest_offset)
             raise RangeGone(
                 f"log offsets {start} to {gone_to} of store {self.store_id} are gone: "
-                f"retention has dropped them, {self.first_offset} to {end} are left"
+                f"retention has dropped them, {self.oldest_offset} to {end} are left"
             )
         if stop > end:
             raise ValueError(f"log offset {stop} is not in store {self.store_id} yet: it can be read up to {end}")
         if start > stop:
             raise ValueError(f"the range ends before it starts: {start} to {stop}")
+        for first, end in self.missing(start, stop):
+            raise StoreCorrupt(
+                f"log offsets {first} to {end} of store {self.store_id} are not there: the file of that segment is "
+                f"missing"
+            )
+
+    def missing(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges between ``start`` and ``stop`` of which no file is there, though retention dropped none."""
+        found: list[tuple[int, int]] = []
+        known = self.oldest_offset
+        for segment in self.segments:
+            if known < segment.base:
+                found.append((known, segment.base))
+            known = max(known, segment.span_end)
+        found.append((known, max(known, stop)))
+        cut = [(max(first, start), min(end, stop)) for first, end in found]
+        return [(first, end) for first, end in cut if first < end]
 
     def scan(self, start: int, stop: int, *, verify: bool = True, is_exact: bool = False) -> Iterator[Record]:
         """Yield every record from ``start`` to ``stop``; offsets and sequence are always checked, CRC on request.
@@ -301,13 +324,8 @@ class StoreReader:
         for number, segment in enumerate(self.segments):
             if segment.limit <= offset or (stop is not None and segment.base >= stop):
                 continue
-            if number and segment.base > offset and self.segments[number - 1].span_end < segment.base:
-                if is_tail:
-                    return
-                raise RangeGone(
-                    f"log offsets {self.segments[number - 1].span_end} to {segment.base} of store {self.store_id} "
-                    f"are gone: the file of that segment is missing"
-                )
+            if is_tail and number and segment.base > offset and self.segments[number - 1].span_end < segment.base:
+                return
             offset = max(offset, segment.base)
             limit = segment.limit if stop is None else min(segment.limit, stop)
             for record in _scan_segment(segment, offset, limit, start, verify, is_tail):
@@ -540,41 +558,3 @@ def _list_segments(folder: Path, store_id: str) -> list[Segment] | None:
             limit, span_end = min(limit, next_base), min(span_end, next_base)
         segments.append(Segment(path, base, limit, span_end, is_continuation, is_sparse))
     return segments
-
-
-def is_held(lock: Path, lock_table: str = LOCK_TABLE) -> bool:
-    """Return whether a gateway holds the directory, without touching the lock: trying it could keep one from starting.
-
-    The kernel's table of locks says so; where there is none, a living process with the pid in the file counts.
-    """
-    try:
-        status = os.stat(lock)
-        text = lock.read_text("ascii", "replace").strip()
-    except FileNotFoundError:
-        return False
-    pid = int(text) if text.isdigit() else 0
-    try:
-        with open(lock_table, encoding="ascii") as table:
-            # 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
-            rows = [line.split() for line in table]
-    except OSError:
-        return pid != 0 and _is_alive(pid)
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    inode = f":{status.st_ino}"
-    for row in rows:
-        if len(row) < 6 or row[1] != "FLOCK" or row[3] != "WRITE":
-            continue
-        # Some file systems show another device number than stat does; then the pid tells.
-        if row[5] == device or (row[5].endswith(inode) and row[4] == str(pid)):
-            return True
-    return False
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
     from spark_bridge.export import Result
 
+URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
 
 
@@ -34,7 +36,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--destination", metavar="PATTERN", required=True, help="for example orders.eu, 'orders.>', 'queue://orders.*'"
     )
-    parser.add_argument("--to", metavar="DIR", required=True, help="directory of the Parquet files")
+    parser.add_argument(
+        "--to", metavar="DIR", required=True, help="directory of the Parquet files: a local or mounted path, no URL"
+    )
     parser.add_argument("--master", default="local[2]", help="Spark master (default: %(default)s)")
     parser.add_argument(
         "--skip-gone",
@@ -46,6 +50,11 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    for option, given in (("--to", arguments.to), ("--data", arguments.data)):
+        if URL.match(given):
+            return _fail(
+                f"{option} is {given!r}, a URL; allowed is the path of a local or mounted directory", exit_codes.USAGE
+            )
     try:
         from spark_bridge import export
     except ModuleNotFoundError as error:
@@ -78,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_codes.OK
 
 
-def _fail(error: Exception, code: int) -> int:
+def _fail(error: object, code: int) -> int:
     print(f"penstock: {error}", file=sys.stderr)
     return code
 

@@ -44,7 +44,7 @@ def _verify(data: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
     from engine.errors import StoreError
     from engine.store.files import RealFiles
-    from engine.store.reader import is_held
+    from engine.store.held_lock import is_held
     from engine.store.store_directory import LOCK_FILE, STORE_FILE
     from engine.store.verify import verify
     from engine.store.verify_open import verify_open

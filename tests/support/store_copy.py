@@ -14,6 +14,4 @@ def copy_to(directory: Path, files: FaultyFiles) -> StoreReader:
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(bytes(files.octets(path)))
-    locks = directory / "locks"
-    locks.write_text("")
-    return StoreReader(directory / "data", str(locks))
+    return StoreReader(directory / "data")

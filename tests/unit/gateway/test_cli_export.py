@@ -52,3 +52,39 @@ def test_nothing_new_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixtur
     arguments = ["export", "--data", str(tmp_path / "data"), "--destination", "a", "--to", str(tmp_path / "out")]
     assert execute(arguments) == exit_codes.OK
     assert "nothing new" in capsys.readouterr().out
+
+
+@pytest.mark.damages_store("written by hand, without all that a gateway would write")
+@pytest.mark.parametrize("target", ["s3a://lake/orders", "file:///lake/orders", "hdfs://host:9000/x", "file:/lake"])
+def test_a_url_is_no_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with SampleStore(tmp_path / "data") as store:
+        store.publish()
+    for arguments in (["--data", "data", "--to", target], ["--data", target, "--to", "out"]):
+        assert execute(["export", "--destination", "a", *arguments]) == exit_codes.USAGE
+        assert f"{target!r}, a URL; allowed is the path of a local or mounted directory" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+    assert not (tmp_path / "data/exports").exists()
+
+
+@pytest.mark.damages_store("a segment is removed")
+@pytest.mark.parametrize("is_clean", [True, False], ids=["indexed", "scanned"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_missing_segment_ends_the_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int, is_clean: bool
+) -> None:
+    pytest.importorskip("pyspark")
+    with SampleStore(tmp_path / "data", segment_bytes=8192) as store:
+        queue = store.destination("a")
+        while store.base < 3 * 8192:
+            store.send(queue, b"x" * 100)
+        store.publish(is_clean=is_clean)
+    sorted((tmp_path / "data/commitlog").iterdir())[number].unlink()
+    target = tmp_path / "out"
+    arguments = ["export", "--data", str(tmp_path / "data"), "--destination", "a", "--to", str(target)]
+    assert execute(arguments) == exit_codes.STORE
+    assert f"log offsets {number * 8192} to {(number + 1) * 8192} " in capsys.readouterr().err
+    assert not list(target.rglob("manifest-*")) and not list(target.rglob("*.parquet"))
+    assert not (tmp_path / "data/exports").exists()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from pathlib import Path
 
 import pytest
 
 from engine.destination import QUEUE
+from engine.store.held_lock import take
 from engine.store.plain_words import counted
 from gateway.__main__ import main
 from gateway.cli import exit_codes
@@ -59,7 +59,7 @@ def test_a_store_that_is_held_is_verified_as_a_copy(tmp_path: Path, capsys: pyte
     before = sorted(data.rglob("*"))
     (data / "verifying-999999999").mkdir()  # of somebody who was killed
     with (data / "lock").open("r+b") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert take(lock.fileno())
         assert main(["store", "verify", "--data", str(data)]) == exit_codes.OK
         assert "10 of them messages" in capsys.readouterr().out
         queue = next(data.glob("commitlog/*.log"))

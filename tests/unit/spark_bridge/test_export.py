@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
-from engine.errors import RangeGone
+from engine.errors import RangeGone, StoreCorrupt
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
@@ -36,7 +36,7 @@ from engine.store.watermarks import read_watermarks
 from engine.stored import Range
 from gateway.cli.export import summary
 from spark_bridge import source
-from spark_bridge.export import ExportFailed, Request, Result, export
+from spark_bridge.export import Request, Result, export
 from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
 from spark_bridge.offsets import Target, TargetError
 from spark_bridge.session import start
@@ -147,7 +147,7 @@ def test_a_run_that_fails_leaves_nothing_and_is_done_again(
     store.publish(is_clean=True)
     store.path.write_bytes(broken)
     request = Request(store.directory, "orders", tmp_path / "out")
-    with pytest.raises(ExportFailed, match=f"log offset {sent[-1]} fails its checksum"):
+    with pytest.raises(StoreCorrupt, match=f"log offset {sent[-1]} fails its checksum"):
         export(request, spark=spark)
     assert list((tmp_path / "out").rglob("*.parquet")) == []
     store.path.write_bytes(healthy)

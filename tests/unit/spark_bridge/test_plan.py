@@ -174,7 +174,7 @@ def test_consume_queues_that_somebody_removed_cost_no_row(tmp_path: Path) -> Non
     home.stop()
     reader = copy_to(tmp_path, home.files)
     shutil.rmtree(reader.directory / "consumequeue")
-    plan = make_plan(StoreReader(reader.directory, reader.lock_table), parse(">"))
+    plan = make_plan(StoreReader(reader.directory), parse(">"))
     states = [row["delivery_state"] for row in rows_of(plan)]
     assert (states.count("pending"), states.count("acknowledged")) == (95, 5)
 

@@ -139,3 +139,18 @@ def test_nothing_is_left_of_a_copy_that_failed(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a store"):
         back_up(tmp_path / "nothing", tmp_path / "copy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_may_read_more_of_a_backup_than_of_the_store(tmp_path: Path) -> None:
+    home = RealHome(tmp_path / "data")
+    home.send(100)
+    for path in (tmp_path / "data").rglob("*.cq"):
+        path.chmod(0o600)
+    back_up(tmp_path / "data", tmp_path / "backups/copy")
+    copied = sorted((tmp_path / "backups/copy").rglob("*"))
+    assert len(copied) > 8
+    for path in [*copied, tmp_path / "backups/copy"]:
+        original = tmp_path / "data" / path.relative_to(tmp_path / "backups/copy")
+        assert oct(path.stat().st_mode) == oct(original.stat().st_mode), path
+        assert not path.stat().st_mode & 0o007
+    home.stop()

@@ -32,9 +32,7 @@ def reader_of(home: FileHome, directory: Path) -> StoreReader:
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(bytes(home.files.octets(path)))
-    locks = directory / "locks"
-    locks.write_text("")
-    return StoreReader(directory / "data", str(locks))
+    return StoreReader(directory / "data")
 
 
 class Told:

@@ -262,7 +262,7 @@ def test_readers_find_what_is_left_and_say_what_is_gone(tmp_path: Path) -> None:
     assert [pin.messages for pin in space.segments[0].pins] == [1]
     for path in (tmp_path / "data" / "index").iterdir():
         path.unlink()
-    with StoreQuery(StoreReader(reader.directory, reader.lock_table)) as query:
+    with StoreQuery(StoreReader(reader.directory)) as query:
         assert [each.body for each in query.by_key("k3", Bounds()).messages] == kept
 
 

@@ -207,7 +207,7 @@ def test_queues_that_somebody_removed_are_not_taken_for_empty(shop: Shop, tmp_pa
     reader = copy_to(tmp_path, shop.home.files)
     assert reader.entries_offset > 0
     shutil.rmtree(tmp_path / gone)
-    with StoreQuery(StoreReader(reader.directory, reader.lock_table)) as query:
+    with StoreQuery(StoreReader(reader.directory)) as query:
         assert bodies(query.by_destination("orders", Bounds(limit=100))) == list(range(88, -1, -2))
         assert bodies(query.by_destination("bills", Bounds(limit=4))) == [89, 87, 85, 83]
 
@@ -309,12 +309,12 @@ def test_what_is_damaged_is_left_out_and_told(shop: Shop, tmp_path: Path) -> Non
     octets = bytearray(segment.read_bytes())
     octets[octets.index(b"3   ")] ^= 1
     segment.write_bytes(octets)
-    with StoreQuery(StoreReader(directory, str(tmp_path / "locks"))) as query:
+    with StoreQuery(StoreReader(directory)) as query:
         page = query.by_destination("orders", Bounds(limit=100))
         assert (len(page.messages), page.damaged) == (39, [messages[3].log_offset])
         with pytest.raises(StoreCorrupt, match=f"record at log offset {messages[3].log_offset} is damaged"):
             query.by_id(f"ID:{shop.home.store.store_id()}-{messages[3].log_offset}")
     if shop.home.settings.index_slots:
-        with StoreQuery(StoreReader(directory, str(tmp_path / "locks"))) as query:
+        with StoreQuery(StoreReader(directory)) as query:
             page = query.by_key("k", Bounds(limit=100))
             assert (len(page.messages), page.damaged) == (39, [messages[3].log_offset])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,8 @@ from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone, StoreCorrupt, StoreError
 from engine.store import format as layout
 from engine.store.catalog import read_catalog
-from engine.store.reader import DestinationInfo, StoreReader, is_held, read_checkpoint, scan_piece
+from engine.store.held_lock import take
+from engine.store.reader import DestinationInfo, StoreReader, read_checkpoint, scan_piece
 from tests.support.sample_store import SampleStore
 
 pytestmark = pytest.mark.damages_store("written by hand, without all that a gateway would write")
@@ -78,7 +78,7 @@ def test_live_store_ends_at_the_published_offset(store: SampleStore) -> None:
     store.send(orders, b"not yet")
     store.append_octets()
     with open(store.directory / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert take(lock.fileno())
         reader = StoreReader(store.directory)
         assert bodies(reader) == [b"durable"]
         assert reader.end().is_published
@@ -88,29 +88,8 @@ def test_live_store_ends_at_the_published_offset(store: SampleStore) -> None:
 def test_live_store_that_has_published_nothing_is_empty(store: SampleStore) -> None:
     store.send(store.destination("orders"), b"not yet")
     with open(store.directory / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert take(lock.fileno())
         assert bodies(StoreReader(store.directory)) == []
-
-
-def test_reading_does_not_take_the_lock(store: SampleStore) -> None:
-    store.publish()
-    lock = store.directory / "lock"
-    lock.write_text(str(os.getpid()))
-    assert not is_held(lock)
-    with open(lock) as mine:
-        fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert is_held(lock)
-
-
-def test_without_a_lock_table_the_pid_tells(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    missing = str(tmp_path / "no-locks")
-    lock.write_text(str(os.getpid()))
-    assert is_held(lock, missing)
-    lock.write_text(str(2**22 + 1))  # above the largest pid
-    assert not is_held(lock, missing)
-    lock.write_bytes(b"47\xcc1")
-    assert not is_held(lock, missing), "what is no pid tells nothing"
 
 
 def test_crashed_store_ends_at_the_last_whole_record(store: SampleStore) -> None:
@@ -215,12 +194,29 @@ def test_segment_that_goes_while_it_is_wanted(store: SampleStore) -> None:
         list(scan_piece(reader.segments[1], 8192, 16384))
 
 
-def test_missing_segment_in_the_middle(store: SampleStore) -> None:
+@pytest.mark.parametrize(
+    ("number", "place"),
+    [(0, "0 to 8192"), (1, "8192 to 16384"), (-1, r"\d+ to \d+")],
+    ids=["first", "middle", "last"],
+)
+def test_a_missing_segment_is_named_before_anything_is_read(store: SampleStore, number: int, place: str) -> None:
+    fill(store, store.destination("orders"), 200)
+    store.publish(is_clean=True)
+    StoreReader(store.directory).segments[number].path.unlink()
+    reader = StoreReader(store.directory)
+    with pytest.raises(StoreCorrupt, match=f"log offsets {place} .* file of that segment is missing"):
+        reader.scan(reader.oldest_offset, reader.end().offset)
+
+
+def test_what_is_missing_elsewhere_matters_to_nobody(store: SampleStore) -> None:
     fill(store, store.destination("orders"), 200)
     store.publish(is_clean=True)
     StoreReader(store.directory).segments[1].path.unlink()
-    with pytest.raises(RangeGone, match="8192 to 16384 .* file of that segment is missing"):
-        bodies(StoreReader(store.directory))
+    reader = StoreReader(store.directory)
+    assert reader.missing(0, store.offset) == [(8192, 16384)]
+    assert reader.missing(0, 8192) == reader.missing(16384, store.offset) == []
+    assert reader.missing(10000, 10008) == [(10000, 10008)]
+    assert len(bodies(reader, 16384)) > 50
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_removed_consume_queues_do_not_make_messages_needless(tmp_path: Path) ->
     home.send(home.store.open_destination(QUEUE, "orders"), 5, 3_000)
     found = space(home, tmp_path)
     shutil.rmtree(tmp_path / "data/consumequeue")
-    assert pins(space_of(StoreReader(tmp_path / "data", str(tmp_path / "locks")), True)) == pins(found)
+    assert pins(space_of(StoreReader(tmp_path / "data"), True)) == pins(found)
 
 
 def test_a_durable_subscription_pins_what_it_has_not_settled(tmp_path: Path) -> None:
