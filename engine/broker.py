@@ -501,10 +501,7 @@ class Broker:
             if self.browsing.consumers:
                 self.browsing.tell_ends()
             if dispatcher.expired:
-                expired = dispatcher.expired
-                dispatcher.expired = []
-                for delivery in expired:
-                    self.redelivery.dead_letters.expire(delivery)
+                self._bury_expired()
         if dispatcher.settling:
             self._unlogged_turns += 1
             if self._is_settling_due or self._unlogged_turns >= UNLOGGED_TURNS:
@@ -519,6 +516,13 @@ class Broker:
         """Have everything made durable that no one waits for; call it a little after it came."""
         self.flush_settlements()
         self.store.sync()
+
+    def _bury_expired(self) -> None:
+        """Settle what has expired and goes to an expiry destination."""
+        expired = self.dispatcher.expired
+        self.dispatcher.expired = []
+        for delivery in expired:
+            self.redelivery.dead_letters.expire(delivery)
 
     def _feed_starved(self) -> None:
         """Let those read on for which there is memory again."""
@@ -604,7 +608,11 @@ class Broker:
         self.sender = sender
 
     def let_go(self, queue: Queue) -> None:
-        """Let go of all that waits in a queue that ends; what is in flight stays with whoever has it."""
+        """Let go of all that waits in a queue that ends; what is in flight stays with whoever has it.
+
+        What has expired in this turn goes where expired messages go: that was decided before.
+        """
+        self._bury_expired()
         if queue.selection is not None:
             queue.selection.close()
             queue.selection = None
@@ -614,6 +622,7 @@ class Broker:
             for delivery in lane.take_all():
                 self.release(delivery)
         self.redelivery.forget(queue)
+        self.store_events.forget_faults(queue)
         self.starved.pop(queue, None)
         queue.mask = 0
         queue.depth = queue.in_flight_count

@@ -44,7 +44,7 @@ class Browsing:
         feed.is_browser = True
         view.feed = feed
         view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
-        destinations.feeds[feed.number] = view
+        destinations.add_feed(view)
         for lane in queue.used_lanes:
             self._copy(lane, view.lane(lane.priority))
         return view
@@ -69,7 +69,7 @@ class Browsing:
             self.broker.replays.close(feed.replay)
         if feed.is_of_kept:
             self._leave(feed.source_id, view)
-        del self.broker.destinations.feeds[feed.number]
+        self.broker.destinations.remove_feed(view)
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         self.broker.let_go(view)

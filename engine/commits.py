@@ -32,7 +32,8 @@ class Commits:
         if transaction.scheduled:
             broker.scheduler.open()
         for delivery in transaction.held():
-            if delivery.consumer is not None and delivery.lane.queue.is_logged:
+            queue = delivery.lane.queue
+            if delivery.consumer is not None and queue.is_logged and not queue.is_closed:
                 broker.record_of(delivery.consumer)
         questions: list[tuple[QuestionQueue, Message]] = []
         broker.begin_batch(self._reserve_bytes(transaction))

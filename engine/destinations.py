@@ -53,7 +53,8 @@ class Destinations:
     dirty_queues: queues to dispatch at the end of this turn; each queue knows this list.
     waiting_keepers: those to run before that, likewise.
     temporaries: by name; their numbers, and those of advisory topics, are negative: no store knows them.
-    feeds: the queues of subscriptions and browsers, by the number of their feed.
+    feeds: the queues of subscriptions and browsers, by the number of their feed.  readers: the same, by the destination
+    whose entries they read; the store is asked for none of one that is gone.
     owned: client -> its temporary destinations.  temporary_dropped_count: messages that went with such a one.
     by_id: all of these, by the number that their messages carry.
     """
@@ -69,6 +70,7 @@ class Destinations:
         "topics",
         "temporaries",
         "feeds",
+        "readers",
         "owned",
         "temporary_dropped_count",
         "queues_by_id",
@@ -99,6 +101,7 @@ class Destinations:
         self.topics: dict[str, Topic] = {}
         self.temporaries: dict[str, Queue | Topic] = {}
         self.feeds: dict[int, Queue] = {}
+        self.readers: dict[int, dict[int, Queue]] = {}
         self.owned: dict[int, list[Queue | Topic]] = {}
         self.temporary_dropped_count = 0
         self.queues_by_id: dict[int, Queue] = {}
@@ -189,6 +192,7 @@ class Destinations:
         name = destination.name
         del self.by_id[number]
         self.accounts.close(number)
+        destination.account = None  # what a transaction still holds of it counts nowhere any more
         if number < 0:
             self.temporaries.pop(name, None)
             if destination.owner in self.owned:
@@ -203,6 +207,31 @@ class Destinations:
             del self.topics[name]
         for watcher in self.watchers:
             watcher.destination_removed(destination)
+        for view in self.readers.get(number, {}).values():
+            for lane in view.used_lanes:
+                lane.cut_backlog()
+            view.mark_dirty()  # a browser may have seen everything now
+
+    def add_feed(self, queue: Queue) -> None:
+        """Know the queue of a subscription or a browser."""
+        feed = queue.feed
+        assert feed is not None, "what is fed has a feed"
+        self.feeds[feed.number] = queue
+        self.readers.setdefault(feed.source_id, {})[feed.number] = queue
+
+    def remove_feed(self, queue: Queue) -> None:
+        """Know it no more."""
+        feed = queue.feed
+        assert feed is not None, "what is fed has a feed"
+        del self.feeds[feed.number]
+        readers = self.readers[feed.source_id]
+        del readers[feed.number]
+        if not readers:
+            del self.readers[feed.source_id]
+
+    def has_readers(self, destination: Queue | Topic) -> bool:
+        """Say whether a subscription, a browser or a replay reads what ``destination`` has."""
+        return destination.destination_id in self.readers
 
     def uri_of(self, number: int) -> str:
         """Return what a message with this destination number was sent to; "" if that is gone."""

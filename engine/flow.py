@@ -285,6 +285,7 @@ class Flow(TimerTarget):
         waits = self.parked.setdefault(client.client_number, {})
         wait = waits.get(key) or self.retrying.pop(key, None)
         if wait is not None:
+            wait.destination = destination  # the one it waited for may have been deleted, and made anew
             waits[key] = wait
             return
         wait = Wait(client, gate, destination, self.clock.monotonic_ms())
@@ -339,11 +340,10 @@ class Flow(TimerTarget):
         number = wait.client.client_number
         if self.parked.get(number, {}).get((wait.gate, uri)) is not wait:
             return
-        if wait.gate == gates.RATE:
+        if wait.gate == gates.RATE or account is None:  # without an account it was deleted: it is made anew, or gone
             self._admit(number)
             return
         del self.parked[number][(wait.gate, uri)]  # what waits behind the message has a deadline of its own
-        assert account is not None, "only a limit of the address has a deadline"
         wait.client.waited_too_long(
             uri,
             AddressFull(

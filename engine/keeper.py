@@ -94,6 +94,8 @@ class Keeper:
         self.is_waiting = False
         came, self.came = self.came, []
         came_back, self.came_back = self.came_back, []
+        if self.queue.is_closed:
+            return  # deleted in this turn, with all that had come
         dropped: list[Range] = []
         if self.key_names:
             for delivery in came_back:

@@ -373,6 +373,11 @@ class Lane:
         """Say whether so much waits for its redelivery that nothing more is loaded."""
         return self.delayed_bytes > DELAYED_BYTES
 
+    def cut_backlog(self) -> None:
+        """Let go of what lies on disk only: whose it is has been deleted.  A page that is under way may still come."""
+        self.tail = self.next_load
+        self.catch_up()
+
     def take_all(self) -> list[Delivery]:
         """Take out everything that waits; what is on disk is passed."""
         waiting = (*self.returned, *self.ready, *self.volatile, *self.ahead.values())

@@ -151,6 +151,8 @@ class Replay:
         """Begin where the store says, or end with an error if that is not kept any more."""
         self.is_seeking = False
         self.fault = ""
+        if self.is_over:
+            return
         gone = "" if self.start.is_lenient else self._gone(log_start, places)
         if gone:
             self.broker.replays.refuse(self, ReplayGone(gone))
@@ -181,9 +183,10 @@ class Replay:
 
     def fill(self) -> None:
         """Make ready what can be had in log order, and ask for what comes then."""
+        if self.is_over:
+            return  # what it reads from is gone, or was never there
         if not self.is_sought:
-            if not self.is_over:
-                self._seek()
+            self._seek()
             return
         if self.is_held() and self.has_more():
             self.broker.starved[self.view] = None
@@ -325,7 +328,7 @@ class Replays(DestinationWatcher):
             feed.shunned = client.client_number
         replay = feed.replay = Replay(self.broker, source, view, feed.number, start)
         view.feed = feed
-        destinations.feeds[feed.number] = view
+        destinations.add_feed(view)
         self.replays.append(replay)
         self._share()
         if options.is_browser:

@@ -353,7 +353,7 @@ class Subscriptions(DestinationWatcher):
         queue.feed = feed
         queue.subscriber = subscription.full_name()
         queue.expired_batch = SubscriptionBatch(number, EXPIRED, CAUSE_EXPIRED)
-        destinations.feeds[feed.number] = queue
+        destinations.add_feed(queue)
         return queue
 
     def _memory_queue(self, source: Topic | Wildcard, selector_text: str) -> Queue:
@@ -366,7 +366,7 @@ class Subscriptions(DestinationWatcher):
         if may_spill(queue):
             queue.spiller = destinations.spiller
         queue.feed = self.new_feed(number, number, selector_text)
-        destinations.feeds[queue.feed.number] = queue
+        destinations.add_feed(queue)
         return queue
 
     def _attach(self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client) -> None:
@@ -445,7 +445,7 @@ class Subscriptions(DestinationWatcher):
         feed = _feed_of(queue)
         queue.is_closed = True
         destinations = self.broker.destinations
-        del destinations.feeds[feed.number]
+        destinations.remove_feed(queue)
         attached = self.wildcards.pop(feed.number, None)
         source = destinations.by_id.get(feed.source_id)
         for topic in [source] if attached is None else destinations.matching(attached.wildcard):

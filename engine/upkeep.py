@@ -103,12 +103,16 @@ class Purge(Client):
 
 
 class Upkeep(TimerTarget):
-    """A timer's key is the number of a queue that may be deleted then."""
+    """A timer's key is the number of a queue that may be deleted then.
 
-    __slots__ = ("broker",)
+    read: numbers of queues that would have been deleted, had not a browser or a replay been reading them.
+    """
+
+    __slots__ = ("broker", "read")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.read: set[int] = set()
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
         """Begin to drop what waits in ``queue``.  Raises: InvalidSelector, LimitReached."""
@@ -117,6 +121,7 @@ class Upkeep(TimerTarget):
     def delete(self, destination: Queue | Topic, is_forced: bool = False) -> None:
         """Remove a queue or a topic for good.  is_forced: with what waits in it, and what is scheduled for it.
 
+        Browsers end with what they have read, replays with an error.
         Raises: DestinationInUse while it has consumers or subscriptions, or holds messages.
         """
         uri = destination.uri()
@@ -135,6 +140,7 @@ class Upkeep(TimerTarget):
             self.broker.flush_settlements()
             self.broker.let_go(destination)
         scheduler.ending.end(number)
+        self.read.discard(number)
         self.broker.destinations.remove(destination)
 
     def consumer_came(self, consumer: Consumer) -> None:
@@ -146,6 +152,8 @@ class Upkeep(TimerTarget):
     def consumer_gone(self, consumer: Consumer) -> None:
         """The last consumer of a queue may have left."""
         queue = consumer.queue
+        if queue.feed is not None and queue.feed.source_id in self.read:
+            self._reader_gone(self.broker.destinations.queues_by_id[queue.feed.source_id])
         policy = queue.settings.queue
         if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or queue.feed is not None:
             return
@@ -160,6 +168,11 @@ class Upkeep(TimerTarget):
         if queue is not None and not queue.consumer_count() and queue.settings.queue.auto_delete:
             self._look_later(queue)
 
+    def _reader_gone(self, queue: Queue) -> None:
+        if not self.broker.destinations.has_readers(queue):
+            self.read.discard(queue.destination_id)
+            self._look_later(queue)
+
     def _look_later(self, queue: Queue) -> None:
         due_ms = self.broker.clock.monotonic_ms() + queue.settings.queue.auto_delete_delay_ms
         self.broker.timers.call_at(due_ms, self, queue.destination_id)
@@ -169,5 +182,9 @@ class Upkeep(TimerTarget):
         if queue is None or queue.consumer_count() or self.broker.scheduler.counts.get(key):
             return
         most = queue.settings.queue.auto_delete_message_count
-        if queue.depth == 0 or most < 0 or queue.depth <= most:
+        if 0 <= most < queue.depth:
+            return
+        if self.broker.destinations.has_readers(queue):
+            self.read.add(key)
+        else:
             self.delete(queue, is_forced=True)

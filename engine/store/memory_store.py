@@ -187,6 +187,12 @@ class MemoryStore(Store):
         for lane in topic.lanes:
             self._forget_settled(topic.destination_id, lane.priority)
 
+    def _require_open(self, number: int) -> None:
+        """A store on a disk knows a closed one until its segment ends, so that a mistake would show late, or never."""
+        state = self._state
+        is_open = number in state.destinations or number in state.subscriptions
+        assert is_open, f"destination {number} has been closed, and nothing is asked or told of it any more"
+
     def _append(self, record_type: int, destination_id: int, size: int) -> Record:
         self._end += layout.padded(size)
         record = Record(record_type, destination_id, self._end)
@@ -275,6 +281,7 @@ class MemoryStore(Store):
         self._time_ms = max(self._time_ms, wall_ms)
 
     def append(self, message: Message) -> None:
+        self._require_open(message.destination_id)
         lane = self._state.open_lane(message.destination_id, message.priority)
         message.log_offset = self._end
         message.queue_offset = lane.tail
@@ -286,6 +293,7 @@ class MemoryStore(Store):
             self._keep(message)
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        self._require_open(destination_id)
         record = self._append(layout.SETTLEMENT, destination_id, self.settlement_bytes(len(ranges)))
         record.ranges = ranges
         record.freed_bytes = self._state.freed_bytes(destination_id, ranges)
@@ -371,6 +379,7 @@ class MemoryStore(Store):
         self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
     ) -> None:
         assert self._listener is not None, "the answer needs a listener"
+        self._require_open(destination_id)
         lane = self._state.open_lane(destination_id, priority)
         messages = self._messages.get((destination_id << layout.LANE_SHIFT) | priority, {})
         found: list[Message] = []
