@@ -18,6 +18,7 @@ from engine.access import Access
 from engine.advisories import Advisories
 from engine.browsing import Browsing
 from engine.client import Client
+from engine.client_ids import ClientIds
 from engine.commits import Commits
 from engine.composite import CompositeSource, Destination, Source, Target
 from engine.consumer import AUTO, CLIENT, Consumer
@@ -102,6 +103,7 @@ class Broker:
         "hand_overs",
         "clients",
         "sender",
+        "client_ids",
         "readers",
         "selective",
         "subscriptions",
@@ -152,6 +154,7 @@ class Broker:
         self.dispatcher = Dispatcher(store, self.memory, Rates(clock, timers))
         self.dispatcher.wall_ms = self.wall_ms
         self.sender = 0
+        self.client_ids = ClientIds()
         self.readers = PropertyReaders(f"ID:{store.store_id()}-", f"ID:{store.store_id()}-{store.start_count()}-n")
         self.selective = SelectiveDispatcher(self, self.readers)
         self.subscriptions = Subscriptions(self)
@@ -210,6 +213,7 @@ class Broker:
             self.close_temporary(destination)
         self.flow.forget(client)
         self.advisories.disconnected(client)
+        self.client_ids.leave(client)
         self.clients.pop(client.client_number, None)
 
     def output_drained(self, client: Client) -> None:
@@ -352,7 +356,7 @@ class Broker:
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
         """End a named subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
-        known = self.subscriptions.named.get((client_id, name, is_durable))
+        known = self.subscriptions.find(client, client_id, name, is_durable)
         if known is not None:
             self.access.require(client, "unsubscribe", known.kind, known.source)
         self.subscriptions.delete(client_id, name, is_durable)

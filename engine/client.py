@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 class Client(ABC):
     """One connection.  The engine calls its methods in the middle of a turn; only ``admit`` may call back into it.
 
+    user: whose login was checked, "" where nobody's is.
     groups: that its user is in, as the configuration says; permissions go by them.
     is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
     """
 
-    __slots__ = ("client_number", "consumers", "is_output_full", "is_awaiting", "groups")
+    __slots__ = ("client_number", "consumers", "is_output_full", "is_awaiting", "user", "groups")
 
     def __init__(self) -> None:
         self.client_number = 0
         self.consumers: dict[int, Consumer] = {}
         self.is_output_full = False
         self.is_awaiting = False
+        self.user = ""
         self.groups: frozenset[str] = frozenset()
 
     @abstractmethod

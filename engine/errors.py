@@ -66,6 +66,13 @@ class DestinationInUse(EngineError):
     condition: ClassVar[str] = "destination-in-use"
 
 
+class ClientIdInUse(EngineError):
+    """Another connection has this client id, and one of the two is to be the only one."""
+
+    condition: ClassVar[str] = "client-id-in-use"
+    scope: ClassVar[str] = "connection"
+
+
 class SubscriptionInUse(EngineError):
     """Its name stands for another kind of subscription, or it has as many consumers as it may have."""
 

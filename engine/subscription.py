@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.destination import TOPIC, uri
+from engine.errors import AccessDenied
 from engine.queue import Queue
 from engine.selector.evaluate import Selector, compile_selector
 from engine.wildcard import Wildcard, is_wildcard
@@ -16,6 +17,7 @@ class Subscription:
     queues: one a topic for a durable one, else one in all; by the topic's number.  carrier: the queue of a durable
     wildcard's own record, which holds nothing and stands for it while no topic matches.
     consumers: how many there are now.
+    owner: login of the user that made it, "" where logins are not checked: then it is anybody's.
     """
 
     __slots__ = (
@@ -29,6 +31,7 @@ class Subscription:
         "selector_text",
         "selector",
         "is_no_local",
+        "owner",
         "queues",
         "carrier",
         "consumers",
@@ -44,6 +47,7 @@ class Subscription:
         source: str,
         selector_text: str,
         is_no_local: bool,
+        owner: str = "",
     ) -> None:
         """Raises: InvalidSelector."""
         self.client_id = client_id
@@ -56,6 +60,7 @@ class Subscription:
         self.selector_text = selector_text
         self.selector: Selector | None = compile_selector(selector_text) if selector_text.strip() else None
         self.is_no_local = is_no_local
+        self.owner = owner
         self.queues: dict[int, Queue] = {}
         self.carrier: Queue | None = None
         self.consumers = 0
@@ -66,6 +71,14 @@ class Subscription:
     def full_name(self) -> str:
         """Return what identifies it to people and in the store: ``client id:name``."""
         return f"{self.client_id}:{self.name}"
+
+    def require_owner(self, user: str) -> None:
+        """Raises: AccessDenied for another user; a gateway that checks no logins knows none, and keeps nobody out."""
+        if self.owner and user and user != self.owner:
+            raise AccessDenied(
+                f"subscription {self.full_name()[:200]!r} belongs to another user, who alone may "
+                + ("change or delete it" if self.is_shared else "use or delete it")
+            )
 
     def is_like(self, other: Subscription) -> bool:
         """Say whether both ask for the same; else JMS has the new one replace the old one."""
@@ -88,6 +101,8 @@ class Subscription:
             description["shared"] = "true"
         if self.is_no_local:
             description["no_local"] = "true"
+        if self.owner:
+            description["owner"] = self.owner
         return description
 
 
@@ -102,4 +117,5 @@ def from_description(description: dict[str, str]) -> Subscription:
         description.get("source", ""),
         description.get("selector", ""),
         "no_local" in description,
+        description.get("owner", ""),
     )

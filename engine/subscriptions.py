@@ -104,6 +104,13 @@ class Subscriptions(DestinationWatcher):
         self.end(queue)
         return False
 
+    def find(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> Subscription | None:
+        """Return a named subscription, None if there is none.  Raises: AccessDenied if it is another user's."""
+        subscription = self.named.get((client_id, name, is_durable))
+        if subscription is not None:
+            subscription.require_owner(client.user)
+        return subscription
+
     def delete(self, client_id: str, name: str, is_durable: bool = True) -> None:
         """End a named subscription and let go of what waits for it.  Raises: UnknownSubscription, SubscriptionInUse."""
         subscription = self.named.get((client_id, name, is_durable))
@@ -226,6 +233,8 @@ class Subscriptions(DestinationWatcher):
         asked = self._asked(client, source, options)
         known = self.named.get(asked.key())
         if known is not None:
+            if not (known.is_shared and asked.is_shared and known.is_like(asked)):
+                known.require_owner(client.user)
             if known.is_shared != asked.is_shared:
                 raise SubscriptionInUse(
                     f"subscription {known.full_name()[:200]!r} is {'' if known.is_shared else 'not '}shared; "
@@ -297,6 +306,7 @@ class Subscriptions(DestinationWatcher):
             source.name,
             options.selector,
             options.is_no_local,
+            client.user if options.is_durable else "",
         )
 
     def _open(

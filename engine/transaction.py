@@ -75,6 +75,10 @@ class Transaction:
             self._hold(delivery)
         self.accepted.extend(deliveries)
 
+    def has_accepted(self, delivery: Delivery) -> bool:
+        """Say whether an acknowledgement in this transaction covers ``delivery``."""
+        return delivery in self.accepted
+
     def add_refused(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Raises: TransactionError past the limits."""
         self._count(len(deliveries), 0)

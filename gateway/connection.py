@@ -91,6 +91,11 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         self._peer = ""
         self._is_undecided = True  # which protocol it is
         self._first_octets = b""
+        self._expected = UNDECIDED
+
+    def expect(self, protocol: int) -> None:
+        """Take what comes for this protocol, whatever its first octets are: its carrier has named it."""
+        self._expected = protocol
 
     # -- what the event loop calls
 
@@ -262,7 +267,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
     def _decide(self, data: bytes) -> bytes:
         """Give the connection the adapter that its first octets ask for; return what that is to read, if any."""
         octets = self._first_octets = self._first_octets + data
-        protocol = detect(octets)
+        protocol = self._expected or detect(octets)
         if protocol == UNDECIDED:
             return b""
         self._is_undecided = False

@@ -14,6 +14,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from gateway.connection import Connection
 from gateway.web.http_connection import connection_of
+from protocols.detect import AMQP_1_0
 
 PROTOCOLS: Final = ("amqp",)
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024  # of one message of the WebSocket, which may hold many frames
@@ -133,6 +134,7 @@ class SocketRoute:
             return socket
         if http is not None:
             http.upgraded()
+        connection.expect(AMQP_1_0)
         transport = WebSocketTransport(socket, request, connection)
         connection.connection_made(transport)
         pumping = asyncio.ensure_future(transport.pump())

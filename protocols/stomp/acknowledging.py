@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.broker import Broker
-from engine.consumer import INDIVIDUAL, Consumer
+from engine.consumer import CLIENT, INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.refusal import AS_THE_ADDRESS_SAYS
 from protocols.stomp import frames
@@ -49,7 +49,7 @@ class Acknowledging:
             delivery = None
             name = frame.head.headers.get("transaction")
         if delivery is None:
-            delivery = self.subscriptions.find(frame, self.version)
+            delivery = self.subscriptions.find(frame, self.version, self.dialect.is_ack_exact)
             if delivery is None:
                 self.confirmations.confirm(frame)
                 return
@@ -83,9 +83,12 @@ class Acknowledging:
         """The general form: cumulative modes, NACK, transactions."""
         is_ack = frame.command == frames.ACK
         dialect = self.dialect
-        covered = [delivery] if dialect.is_nack_single and not is_ack else self.broker.covered(delivery)
-        if delivery.state != IN_FLIGHT or not covered:
+        if delivery.state != IN_FLIGHT:
+            is_cumulative = is_ack and consumer.ack_mode == CLIENT
+            if is_cumulative and name is not None and self.transactions.named(name).has_accepted(delivery):
+                return  # the ACK of a later message, in the same transaction, covers this one
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
+        covered = [delivery] if dialect.is_nack_single and not is_ack else self.broker.covered(delivery)
         feed = consumer.queue.feed
         if not is_ack and feed is not None and feed.is_browser:
             if feed.is_of_kept:

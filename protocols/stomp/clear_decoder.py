@@ -39,6 +39,7 @@ class ClearDecoder:
     After an error every call raises it again and further octets are dropped.
     is_drained: the last frame used up all there was; if not, ``next_frame`` says whether there is another.
     begun_count: frames that were read piece by piece, or are being; it tells one partial frame from the next.
+    is_lenient: headers are read as ActiveMQ reads them (``HeadParser``).
     """
 
     __slots__ = (
@@ -59,11 +60,11 @@ class ClearDecoder:
         "_length",
     )
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, is_lenient: bool = False) -> None:
         limits = limits or Limits()
         self.is_drained = True
         self.begun_count = 0
-        self._parser = HeadParser(limits)
+        self._parser = HeadParser(limits, is_lenient)
         self._body_max = limits.body_bytes
         self._state = BETWEEN
         self._buffer = b""

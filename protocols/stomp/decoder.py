@@ -61,8 +61,8 @@ class Decoder(ClearDecoder):
         "_guess_length",
     )
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(limits)
+    def __init__(self, limits: Limits | None = None, is_lenient: bool = False) -> None:
+        super().__init__(limits, is_lenient)
         self._value_max = _value_max(self.limits)
         self._heads: dict[bytes, Head] = {}
         self._known = self._head

@@ -111,6 +111,12 @@ def header_for(kind: int, name: str) -> str:
     return _WRITTEN[kind] + name
 
 
+def alias_for(named: Named) -> str:
+    """Return how its own connection writes a temporary destination."""
+    prefix = next(prefix for prefix, kind in _ALIASES if kind == named.kind)
+    return prefix + named.name
+
+
 def _plain(text: str, default: int) -> Named:
     """default: kind of a name without a prefix."""
     for prefix, reason in _ELSEWHERE:

@@ -20,15 +20,34 @@ class Dialect:
 
     keeps_connection: an ERROR that answers a wrong request does not end the connection, in any version.
     nack: what a NACK means that does not say more; is_nack_single: it is of one message also in mode ``client``.
+    is_lenient: a header line without a colon is a header without a value, a backslash that begins no escape stands for
+    itself, and escapes count under 1.0 too.  is_ack_exact: an ACK or NACK has the headers that its version requires.
+    is_client_id_sole: of connections with one client id the second is refused.  needs_selector: a blank one is an
+    error.  is_clamped: a priority or an expiration beyond what there is becomes the nearest that there is.
     """
 
     server: str = ""
     keeps_connection: bool = False
     nack: Refusal = AS_THE_ADDRESS_SAYS
     is_nack_single: bool = False
+    is_lenient: bool = False
+    is_ack_exact: bool = False
+    is_client_id_sole: bool = False
+    needs_selector: bool = False
+    is_clamped: bool = False
 
 
 PENSTOCK: Final = Dialect()
-ACTIVEMQ: Final = Dialect("ActiveMQ/5.18.0 (Penstock)", True, Refusal("dead-letter"), True)
+ACTIVEMQ: Final = Dialect(
+    "ActiveMQ/5.18.0 (Penstock)",
+    keeps_connection=True,
+    nack=Refusal("dead-letter"),
+    is_nack_single=True,
+    is_lenient=True,
+    is_ack_exact=True,
+    is_client_id_sole=True,
+    needs_selector=True,
+    is_clamped=True,
+)
 
 DIALECTS: Final[Mapping[str, Dialect]] = {"penstock": PENSTOCK, "activemq": ACTIVEMQ}

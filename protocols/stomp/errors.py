@@ -81,6 +81,7 @@ MESSAGES: Final[dict[str, str]] = {
     "limit-reached": "limit reached",
     "address-full": "address full",
     "slow-consumer": "consumer too slow",
+    "client-id-in-use": "client id in use",
     "destination-in-use": "destination in use",
     "subscription-in-use": "subscription in use",
     "unknown-subscription": "unknown subscription",

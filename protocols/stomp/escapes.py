@@ -12,6 +12,7 @@ A NUL cannot stand in a header of any version: read, it is an error; written, it
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from protocols.stomp.errors import FrameError
@@ -54,6 +55,16 @@ def unescape(text: str, version: int) -> str:
     return "".join(parts)
 
 
+def unescape_known(text: str, version: int) -> str:
+    """Return a header's name or value without its escapes; a backslash before anything else stands for itself.
+
+    So ActiveMQ reads every version, 1.0 included.
+    """
+    if "\\" not in text:
+        return text
+    return (_KNOWN_1_2 if version == VERSION_1_2 else _KNOWN).sub(lambda match: _UNESCAPED[match[1]], text)
+
+
 def read_block(block: bytes) -> list[tuple[str, str]]:
     """Return names and values of a header block as ``Head.block`` and ``Message.headers`` hold it."""
     lines = block.decode().split("\n")
@@ -73,6 +84,8 @@ def block_for(block: bytes, version: int) -> bytes:
     return b"".join(lines)
 
 
+_KNOWN: Final = re.compile(r"\\([nc\\])")
+_KNOWN_1_2: Final = re.compile(r"\\([ncr\\])")
 _UNESCAPED: Final = {"n": "\n", "c": ":", "\\": "\\", "r": "\r"}
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from protocols.stomp.errors import FrameError, FrameTooLarge
-from protocols.stomp.escapes import escape_1_2, unescape
+from protocols.stomp.escapes import escape_1_2, unescape, unescape_known
 from protocols.stomp.frames import ACK, COMMANDS, CONNECTED, CONTROL_HEADERS, NACK, NAMES, SEND, VERSIONLESS, Head
 from protocols.stomp.limits import Limits
 from protocols.stomp.versions import VERSION_1_0
@@ -14,6 +14,7 @@ from protocols.stomp.versions import VERSION_1_0
 LENGTH_DIGITS: Final = 15  # of a content-length that is looked at
 NUL_IN_HEAD: Final = "a NUL stands before the empty line that ends the headers"
 
+_CREDENTIALS: Final = frozenset(("login", "passcode"))
 _CLIENT_COMMANDS: Final = b", ".join(name for name, command in COMMANDS.items() if command < CONNECTED).decode()
 _WORD: Final = re.compile(rb"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _HTTP: Final = re.compile(rb"[A-Z]+ [^ ]+ HTTP/|HTTP/")
@@ -24,13 +25,16 @@ class HeadParser:
 
     receipt, id: of the head parsed last, as ``Frame`` has them.  ack, nack: the heads of an ACK and of a NACK that
     have nothing beside these two.
+    is_lenient: as ActiveMQ reads them, a line without a colon is a header without a value, a backslash that begins no
+    escape stands for itself, and 1.0 has the escapes of 1.1.
     """
 
-    __slots__ = ("version", "limits", "receipt", "id", "ack", "nack")
+    __slots__ = ("version", "limits", "is_lenient", "receipt", "id", "ack", "nack")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, is_lenient: bool = False) -> None:
         self.version = VERSION_1_0
         self.limits = limits
+        self.is_lenient = is_lenient
         self.receipt: bytes | None = None
         self.id: bytes | None = None
         self.ack = Head(ACK, {}, -1, b"")
@@ -57,6 +61,7 @@ class HeadParser:
         if len(octets) > limits.header_line_bytes:
             self._check_lines(octets)
         version = VERSION_1_0 if command in VERSIONLESS else self.version
+        is_lenient = self.is_lenient
 
         headers: dict[str, str] = {}
         kept: list[str] = []
@@ -67,7 +72,9 @@ class HeadParser:
             for line in lines:
                 name, colon, value = line.partition(":")
                 if not name or not colon:
-                    raise FrameError(_bad_line(lines, line))
+                    if not is_lenient or colon:
+                        raise FrameError(_bad_line(lines, line))
+                    line += ":"
                 if name not in headers:
                     headers[name] = value
                     if name not in CONTROL_HEADERS:
@@ -76,17 +83,24 @@ class HeadParser:
                         kept.append(line)
             receipt = headers.pop("receipt", None)
         else:
+            # 1.0 is read with some patience, but a password is what it is where a later version is asked for.
+            is_trimmed = version == VERSION_1_0
+            keeps_credentials = command in VERSIONLESS and "\naccept-version:" in text
             for line in lines:
                 whole = line.removesuffix("\r")
                 name, colon, value = whole.partition(":")
-                if not name or not colon:
+                if not name or (not colon and not is_lenient):
                     raise FrameError(_bad_line(lines, line))
-                if version == VERSION_1_0:
+                if is_trimmed and not (keeps_credentials and name in _CREDENTIALS):
                     value = value.strip(" \t")
                 raw = value
                 if "\\" in whole:
-                    name = unescape(name, version)
-                    value = unescape(value, version)
+                    if not is_lenient:
+                        name = unescape(name, version)
+                        value = unescape(value, version)
+                    elif command not in VERSIONLESS:
+                        name = unescape_known(name, version)
+                        value = unescape_known(value, version)
                 if name == "receipt":
                     receipt = raw if receipt is None else receipt
                 elif name not in headers:

@@ -20,6 +20,15 @@ def boolean(name: str, text: str) -> bool:
     raise InvalidOption(f"{name} is {text[:80]!r}; allowed are true and false")
 
 
+def clamped(name: str, text: str, least: int, most: int, size_bits: int) -> int:
+    """Read a whole number of so many bits and return the nearest that is allowed.  Raises: InvalidOption."""
+    digits = text.strip()
+    value = digits.removeprefix("-")
+    if value.isascii() and value.isdigit() and len(value) <= 19 and int(value) < 2 ** (size_bits - 1):
+        return min(max(int(digits), least), most)
+    raise InvalidOption(f"{name} is {text[:80]!r}; allowed is a whole number of {size_bits} bits")
+
+
 def number(name: str, text: str, least: int, most: int) -> int:
     """Read a whole number.  Raises: InvalidOption."""
     digits = text.strip()

@@ -11,20 +11,24 @@ from engine.broker import Broker
 from engine.client import Client
 from engine.composite import Composite, CompositeSource, Destination, Source, Target
 from engine.wildcard import Wildcard
-from protocols.stomp.destinations import Address, Named, header_for, named_in
+from protocols.stomp.destinations import Address, Named, alias_for, header_for, named_in
+from protocols.stomp.subscriptions import Subscriptions
 
 
 class Naming:
     """temporaries: made at their first mention in a SEND, a SUBSCRIBE or a reply-to; they end with the connection.
 
+    subscriptions: of the connection.  aliases: what others call them -> what the client calls them, as in headers.
     scheduled: what heads of SENDs stand for that schedule, by all that they say but the times (SendTarget).
     """
 
-    __slots__ = ("broker", "client", "temporaries", "scheduled")
+    __slots__ = ("broker", "client", "subscriptions", "temporaries", "aliases", "scheduled")
 
-    def __init__(self, broker: Broker, client: Client) -> None:
+    def __init__(self, broker: Broker, client: Client, subscriptions: Subscriptions) -> None:
         self.broker = broker
         self.client = client
+        self.subscriptions = subscriptions
+        self.aliases: dict[str, str] = {}
         self.temporaries: dict[Named, Target] = {}
         self.scheduled: dict[object, object] = {}
 
@@ -64,4 +68,6 @@ class Naming:
         if found is None:
             found = self.broker.open_temporary(self.client, part.kind)
             self.temporaries[part] = found
+            self.aliases[header_for(found.kind, found.name)] = alias_for(part)
+            self.subscriptions.look_at_each_message()
         return found

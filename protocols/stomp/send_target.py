@@ -14,9 +14,10 @@ from engine.schedule.asking import PROPERTIES
 from engine.schedule.delayed import Delayed, delayed
 from engine.schedule.plan import Plan
 from protocols.stomp.destinations import address_in
+from protocols.stomp.dialects import PENSTOCK, Dialect
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import SEND, Head
-from protocols.stomp.header_values import boolean, number
+from protocols.stomp.header_values import boolean, clamped, number
 from protocols.stomp.naming import Naming
 from protocols.stomp.scheduling import plan_in, without_schedule
 from protocols.stomp.transformations import BYTES_TRANSFORMATION, transformation_error
@@ -82,7 +83,7 @@ class SendTarget:
         )
 
 
-def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTarget:
+def send_target(head: Head, naming: Naming, default_persistent: bool, dialect: Dialect = PENSTOCK) -> SendTarget:
     """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
 
     Raises: InvalidHeader, EngineError.
@@ -92,14 +93,16 @@ def send_target(head: Head, naming: Naming, default_persistent: bool) -> SendTar
         raise InvalidHeader("SEND needs a header destination")
     plan = plan_in(headers, naming.broker.scheduler.limits, naming.broker.wall_ms)
     target = (
-        _asked_for(head, naming, default_persistent) if plan is None else _later(head, plan, naming, default_persistent)
+        _asked_for(head, naming, default_persistent, dialect)
+        if plan is None
+        else _later(head, plan, naming, default_persistent, dialect)
     )
     if not _is_relative(headers):
         head.mapped = target
     return target
 
 
-def _later(head: Head, plan: Plan, naming: Naming, default_persistent: bool) -> SendTarget:
+def _later(head: Head, plan: Plan, naming: Naming, default_persistent: bool, dialect: Dialect) -> SendTarget:
     """Return what is asked for when ``plan`` says so.
 
     Each such head may name another time, and nothing else that is new: the rest is made once.
@@ -109,7 +112,7 @@ def _later(head: Head, plan: Plan, naming: Naming, default_persistent: bool) -> 
     known = naming.scheduled.get(key)
     if not isinstance(known, SendTarget):
         plain = Head(SEND, rest, head.content_length, without_schedule(head.block))
-        known = _asked_for(plain, naming, default_persistent)
+        known = _asked_for(plain, naming, default_persistent, dialect)
         if not _is_relative(rest):
             if len(naming.scheduled) >= SCHEDULED_KEPT:
                 naming.scheduled.clear()
@@ -122,7 +125,7 @@ def _is_relative(headers: dict[str, str]) -> bool:
     return "expiration" in headers
 
 
-def _asked_for(head: Head, naming: Naming, default_persistent: bool) -> SendTarget:
+def _asked_for(head: Head, naming: Naming, default_persistent: bool, dialect: Dialect) -> SendTarget:
     """Return what a head asks for, whatever it says of a schedule.  Raises: InvalidHeader, EngineError."""
     headers = head.headers
     address = address_in(headers["destination"], headers.get("destination-type"))
@@ -147,8 +150,7 @@ def _asked_for(head: Head, naming: Naming, default_persistent: bool) -> SendTarg
         flags |= TEXT
     if "correlation-id" in headers or "keys" in headers:
         flags |= KEYED
-    priority = number("priority", headers.get("priority", str(DEFAULT_PRIORITY)), 0, 9)
-    expires_ms = number("expires", headers.get("expires", "0"), 0, 2**63 - 1)
+    priority, expires_ms = _priority_and_expiration(headers, dialect)
     if "expiration" in headers and not expires_ms:
         expires_ms = naming.broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
     # Made last: nothing else can be wrong.
@@ -161,6 +163,14 @@ def _asked_for(head: Head, naming: Naming, default_persistent: bool) -> SendTarg
     tag_hash = text_hash(headers.get("type"))
     group_hash = text_hash(headers.get("JMSXGroupID"))
     return SendTarget(destination, flags, priority, expires_ms, tag_hash, group_hash, block, headers.get("transaction"))
+
+
+def _priority_and_expiration(headers: dict[str, str], dialect: Dialect) -> tuple[int, int]:
+    priority = headers.get("priority", str(DEFAULT_PRIORITY))
+    expires = headers.get("expires", "0")
+    if dialect.is_clamped:
+        return clamped("priority", priority, 0, 9, 32), clamped("expires", expires, 0, 2**63 - 1, 64)
+    return number("priority", priority, 0, 9), number("expires", expires, 0, 2**63 - 1)
 
 
 def _paced(destination: Destination) -> Target | None:

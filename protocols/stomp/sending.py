@@ -11,6 +11,7 @@ from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from protocols.connection import Link
 from protocols.stomp.confirmations import Confirmations
+from protocols.stomp.dialects import Dialect
 from protocols.stomp.errors import ParkedTooMuch
 from protocols.stomp.frames import Frame
 from protocols.stomp.naming import Naming
@@ -28,6 +29,7 @@ class Sending:
         "client",
         "link",
         "default_persistent",
+        "dialect",
         "naming",
         "parking",
         "transactions",
@@ -41,6 +43,7 @@ class Sending:
         client: Client,
         link: Link,
         default_persistent: bool,
+        dialect: Dialect,
         naming: Naming,
         parking: Parking,
         transactions: Transactions,
@@ -51,6 +54,7 @@ class Sending:
         self.client = client
         self.link = link
         self.default_persistent = default_persistent
+        self.dialect = dialect
         self.naming = naming
         self.parking = parking
         self.transactions = transactions
@@ -65,7 +69,7 @@ class Sending:
             name = head.headers.get("transaction")
             if name is not None:
                 self.transactions.named(name)
-            target = send_target(head, self.naming, self.default_persistent)
+            target = send_target(head, self.naming, self.default_persistent, self.dialect)
         message = Message(
             target.destination_id,
             STOMP_ENCODING,

@@ -10,7 +10,7 @@ from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import Delivery
-from engine.errors import EngineError, PenstockError
+from engine.errors import ClientIdInUse, EngineError, PenstockError
 from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from engine.queue import Queue
@@ -37,6 +37,7 @@ from protocols.stomp.heartbeat import Heartbeat
 from protocols.stomp.message_octets import message_parts, shared_octets
 from protocols.stomp.naming import Naming
 from protocols.stomp.parking import Parking
+from protocols.stomp.rewriting import with_own_reply_to
 from protocols.stomp.send_target import SendTarget
 from protocols.stomp.sending import Sending
 from protocols.stomp.settings import SessionSettings
@@ -95,7 +96,7 @@ class StompSession(ProtocolConnection):
         self.broker = broker
         self.link = link
         self.settings = settings
-        self.decoder = Decoder(settings.frame_limits.before_login())
+        self.decoder = Decoder(settings.frame_limits.before_login(), settings.dialect.is_lenient)
         self.state = AWAITING_CONNECT
         self.version = VERSION_1_0
         self.terms = Terms()
@@ -111,15 +112,23 @@ class StompSession(ProtocolConnection):
         self.next_ack = 1
         self.transactions = Transactions(self, settings.transaction_limits)
         self.parking = Parking(settings.block_park_bytes, settings.block_park_max_bytes)
-        self.naming = Naming(broker, self)
+        self.naming = Naming(broker, self, self.subscriptions)
         self.subscribing = Subscribing(
-            broker, self, link, settings.is_strict, self.naming, self.subscriptions, self.confirmations
+            broker,
+            self,
+            link,
+            settings.is_strict,
+            settings.dialect.needs_selector,
+            self.naming,
+            self.subscriptions,
+            self.confirmations,
         )
         self.sending = Sending(
             broker,
             self,
             link,
             settings.default_persistent,
+            settings.dialect,
             self.naming,
             self.parking,
             self.transactions,
@@ -184,7 +193,11 @@ class StompSession(ProtocolConnection):
             return
         self.link.resume_reading()
         if is_allowed:
-            self._open()
+            try:
+                self._open()
+            except ClientIdInUse as error:
+                self._fail(error, self.connect_frame)
+                return
             self._read_frames()
             if self.is_input_ended:
                 self.input_ended()
@@ -236,8 +249,8 @@ class StompSession(ProtocolConnection):
         subscription = consumer.adapter
         assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
         message = delivery.message
-        if subscription.is_mixed:
-            subscription.turn_to(message.destination_id, self.broker.destinations)
+        if not subscription.is_plain:
+            message = self._written_for(subscription, message)
         out = self.out
         if self.version == VERSION_1_2:
             number = self.next_ack
@@ -274,8 +287,8 @@ class StompSession(ProtocolConnection):
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         subscription = consumer.adapter
         assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-        if subscription.is_mixed:
-            subscription.turn_to(message.destination_id, self.broker.destinations)
+        if not subscription.is_plain:
+            message = self._written_for(subscription, message)
         out = self.out
         if is_redelivered:
             out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, delivery_count))
@@ -442,6 +455,7 @@ class StompSession(ProtocolConnection):
         assert frame is not None, "only a CONNECT opens a session"
         terms = self.terms
         terms.passcode = ""
+        self.broker.client_ids.take(self, terms.client_id, self.settings.dialect.is_client_id_sole)
         headers = connected_headers(terms, self.settings.server, str(self.client_number), frame)
         self.connect_frame = None
         self.out.append(encode(frames.CONNECTED, headers, b"", terms.version))
@@ -456,6 +470,7 @@ class StompSession(ProtocolConnection):
         self.acknowledging.version = terms.version
         if self.settings.needs_login:  # a login that nobody checked proves nothing
             self.groups = self.settings.groups.get(terms.login, self.groups)
+            self.user = terms.login
         self.state = OPEN
         self.link.look_soon()
         self.broker.advisories.connected(self)
@@ -475,14 +490,27 @@ class StompSession(ProtocolConnection):
             self.link.touch()
 
     def _append_message(self, message: Message, queue: Queue) -> None:
-        if message.encoding != STOMP_ENCODING:
-            converter = self.settings.converter
-            assert converter is not None, "a gateway that takes other protocols has a converter"
-            message = converter.stomp_form(message)
+        message = self._stomp_form(message)
         if queue.is_logged:
             self.out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
         else:
             self.out.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
+
+    def _written_for(self, subscription: Subscription, message: Message) -> Message:
+        """Return a message as a subscription gets it whose messages do not all leave as they are."""
+        aliases = self.naming.aliases
+        if subscription.is_mixed:
+            subscription.turn_to(message.destination_id, self.broker.destinations, aliases)
+        if not aliases:
+            return message
+        return with_own_reply_to(self._stomp_form(message), aliases)
+
+    def _stomp_form(self, message: Message) -> Message:
+        if message.encoding == STOMP_ENCODING:
+            return message
+        converter = self.settings.converter
+        assert converter is not None, "a gateway that takes other protocols has a converter"
+        return converter.stomp_form(message)
 
     def _refuse(self, error: PenstockError, frame: Frame | None) -> None:
         """Answer with ERROR; the connection ends, but for a request that only asked for the wrong thing under 1.0, or

@@ -6,6 +6,7 @@ from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.client import Client
 from engine.consumer import ACK_MODES
+from engine.errors import InvalidSelector
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.connection import Link
@@ -22,13 +23,14 @@ from protocols.stomp.versions import VERSION_1_0
 
 
 class Subscribing:
-    """terms, defaults: of the connection, once it is open."""
+    """terms, defaults: of the connection, once it is open.  needs_selector: a selector must not be blank."""
 
     __slots__ = (
         "broker",
         "client",
         "link",
         "is_strict",
+        "needs_selector",
         "naming",
         "subscriptions",
         "confirmations",
@@ -42,6 +44,7 @@ class Subscribing:
         client: Client,
         link: Link,
         is_strict: bool,
+        needs_selector: bool,
         naming: Naming,
         subscriptions: Subscriptions,
         confirmations: Confirmations,
@@ -50,6 +53,7 @@ class Subscribing:
         self.client = client
         self.link = link
         self.is_strict = is_strict
+        self.needs_selector = needs_selector
         self.naming = naming
         self.subscriptions = subscriptions
         self.confirmations = confirmations
@@ -70,6 +74,8 @@ class Subscribing:
         ack = headers.get("ack", "auto")
         if ack not in ACK_MODES:
             raise InvalidHeader(f"ack is {ack[:80]!r}; allowed are {', '.join(ACK_MODES)}")
+        if self.needs_selector and "selector" in headers and not headers["selector"].strip():
+            raise InvalidSelector("the header selector is blank; a SUBSCRIBE without a selector leaves it out")
         address = address_in(name, headers.get("subscription-type"))
         asked = subscribe_options(
             headers, address.options, ACK_MODES[ack], key, address.is_topic(), self.defaults, self.is_strict
@@ -82,6 +88,8 @@ class Subscribing:
         subscription = Subscription(
             consumer, headers.get("id"), address.text, is_mixed, asked.options, version, self.subscriptions.by_ack
         )
+        if self.naming.aliases:
+            subscription.is_plain = False
         consumer.adapter = subscription
         self.subscriptions.by_key[key] = subscription
         confirmations = self.confirmations
@@ -104,7 +112,7 @@ class Subscribing:
         """
         headers = frame.head.headers
         durable = durable_name(headers)
-        is_by_id = not durable and "durable" in headers and is_rabbitmq_durable(headers)
+        is_by_id = not durable and ("durable" in headers or "persistent" in headers) and is_rabbitmq_durable(headers)
         if is_by_id:
             durable = rabbitmq_name(headers, headers.get("id", ""))
         subscription = self.subscriptions.take(headers, self.terms.version, durable)

@@ -18,6 +18,7 @@ class Subscription:
 
     first_prefix: the same of a message that is delivered for the first time.
     is_mixed: its messages are of several destinations, and the prefixes are those of the latest, ``shown_id``.
+    is_plain: its messages leave as they are; else each is looked at first.
     unsettled: deliveries by the name that ACK uses.  In 1.2 that is the ``ack`` header, unique on the connection,
     and all subscriptions share one table; before, it is the message-id, unique in the subscription.
     """
@@ -32,6 +33,7 @@ class Subscription:
         "prefix",
         "first_prefix",
         "is_mixed",
+        "is_plain",
         "shown_id",
         "unsettled",
         "is_automatic",
@@ -55,20 +57,22 @@ class Subscription:
         self.version = version
         self.is_automatic = consumer.ack_mode == AUTO
         self.is_mixed = is_mixed
+        self.is_plain = not is_mixed
         self.shown_id = 0
         self.prefix = b""
         self.first_prefix = b""
         self._show(destination)
         self.unsettled = unsettled if version == VERSION_1_2 else {}
 
-    def turn_to(self, destination_id: int, destinations: Destinations) -> None:
-        """Have the prefixes name the destination that the next message is of."""
+    def turn_to(self, destination_id: int, destinations: Destinations, aliases: dict[str, str]) -> None:
+        """Have the prefixes name the destination that the next message is of.  aliases: ``Naming.aliases``."""
         if destination_id == self.shown_id:
             return
         self.shown_id = destination_id
         found = destinations.by_id.get(destination_id)
         if found is not None:  # it may have gone while the message was under way: then what was subscribed to
-            self._show(header_for(found.kind, found.name))
+            name = header_for(found.kind, found.name)
+            self._show(aliases.get(name, name))
         else:
             self._show(self.destination)
 

@@ -7,9 +7,10 @@ from engine.errors import LimitReached
 from engine.message import NOT_LOGGED
 from protocols.stomp import frames
 from protocols.stomp.errors import InvalidHeader
+from protocols.stomp.escapes import unescape_known
 from protocols.stomp.frames import Frame
 from protocols.stomp.subscription import Subscription
-from protocols.stomp.versions import VERSION_1_0, VERSION_1_2
+from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 
 
 class Subscriptions:
@@ -42,6 +43,11 @@ class Subscriptions:
             raise LimitReached(f"{self.most} subscriptions are open on this connection, which is the limit")
         return key
 
+    def look_at_each_message(self) -> None:
+        """From now on a message may have to be written otherwise for this connection."""
+        for subscription in self.by_key.values():
+            subscription.is_plain = False
+
     def take(self, headers: dict[str, str], version: int, durable: str) -> Subscription | None:
         """Return the subscription that an UNSUBSCRIBE ends; it is known no more.
 
@@ -62,38 +68,59 @@ class Subscriptions:
             raise InvalidHeader(f"UNSUBSCRIBE names {key[:200]!r}, which is not a subscription of this connection")
         return subscription
 
-    def find(self, frame: Frame, version: int) -> Delivery | None:
+    def find(self, frame: Frame, version: int, is_exact: bool) -> Delivery | None:
         """Return what an ACK or NACK names; None if there is nothing to acknowledge (automatic mode).
 
-        Raises: InvalidHeader.
+        is_exact: the headers that the version requires must all be there.  Raises: InvalidHeader.
         """
         headers = frame.head.headers
-        wanted = headers.get("id") if frame.id is None else frame.id.decode()
-        if wanted is None or version != VERSION_1_2:
-            wanted = headers.get("message-id", wanted)
-        if wanted is None:
-            required = "id" if version == VERSION_1_2 else "message-id"
-            raise InvalidHeader(f"{frames.NAMES[frame.command].decode()} needs a header {required}")
-        key = wanted.encode()
+        command = frames.NAMES[frame.command].decode()
+        own_id = headers.get("id") if frame.id is None else frame.id.decode()
         named = headers.get("subscription")
-        has_automatic = False
-        for subscription in self.by_key.values():
-            if named is not None and subscription.key != named:
-                continue
-            found = subscription.unsettled.get(key)
-            if found is not None:
-                return found
-            has_automatic = has_automatic or subscription.is_automatic
-        if version == VERSION_1_2:
-            found = self._find_by_message_id(wanted, named)
-            if found is not None:
-                return found
-        if has_automatic and frame.command == frames.ACK and wanted.startswith("ID:"):
+        wanted = own_id if version == VERSION_1_2 and own_id is not None else headers.get("message-id", own_id)
+        required = "id" if version == VERSION_1_2 else "message-id"
+        if wanted is None or (is_exact and (own_id if version == VERSION_1_2 else headers.get("message-id")) is None):
+            raise InvalidHeader(f"{command} needs a header {required}")
+        if is_exact and version == VERSION_1_1 and named is None:
+            raise InvalidHeader(f"{command} needs a header subscription")
+        found, has_automatic = self._find_named(wanted, named, version)
+        if len(found) > 1 and version != VERSION_1_0:
+            raise InvalidHeader(
+                f"{command} names {wanted[:200]!r}, which {len(found)} subscriptions of this connection have; "
+                "a header subscription must say which one is meant"
+            )
+        if found:
+            return found[0]
+        if has_automatic and frame.command == frames.ACK and wanted.startswith(("ID:", "ID\\c")):
             return None
         raise InvalidHeader(
-            f"{frames.NAMES[frame.command].decode()} names {wanted[:200]!r}, which is not an unacknowledged message "
-            "of this connection"
+            f"{command} names {wanted[:200]!r}, which is not an unacknowledged message of this connection"
         )
+
+    def _find_named(self, wanted: str, named: str | None, version: int) -> tuple[list[Delivery], bool]:
+        """Return the deliveries that ``wanted`` may mean, and whether one subscription settles by itself.
+
+        named: the subscription, None for any.
+        """
+        is_escaped = version == VERSION_1_0 and "\\" in wanted + (named or "")
+        # Some clients escape what they send under 1.0, too (go-stomp): found in either form.
+        keys = {wanted.encode(), unescape_known(wanted, version).encode()} if is_escaped else {wanted.encode()}
+        names = {named, unescape_known(named, version)} if is_escaped and named is not None else {named}
+        if version == VERSION_1_2:
+            one = self.by_ack.get(wanted.encode())
+            if one is not None and (named is None or _is_of(one, named)):
+                return [one], False
+        found: list[Delivery] = []
+        has_automatic = False
+        for subscription in self.by_key.values():
+            if named is not None and subscription.key not in names:
+                continue
+            has_automatic = has_automatic or subscription.is_automatic
+            if version != VERSION_1_2:
+                found += [subscription.unsettled[key] for key in keys if key in subscription.unsettled]
+        if version == VERSION_1_2:
+            found = self._find_by_message_id(wanted, named)
+        return found, has_automatic
 
     def forget(self, deliveries: list[Delivery]) -> None:
         """These are settled, or no longer this connection's."""
@@ -114,19 +141,18 @@ class Subscriptions:
             return destination
         return next((one.key for one in self.by_key.values() if one.destination == destination), destination)
 
-    def _find_by_message_id(self, wanted: str, named: str | None) -> Delivery | None:
+    def _find_by_message_id(self, wanted: str, named: str | None) -> list[Delivery]:
         """In 1.2 stomp-php's generic dialect answers with the message-id."""
         offset, serial = self._parse_message_id(wanted)
         if offset < 0 and serial < 0:
-            return None
-        for delivery in self.by_ack.values():
-            message = delivery.message
-            if message.log_offset != offset or (offset < 0 and message.serial != serial):
-                continue
-            consumer = delivery.consumer
-            if consumer is not None and (named is None or consumer.name == named):
-                return delivery
-        return None
+            return []
+        return [
+            delivery
+            for delivery in self.by_ack.values()
+            if delivery.message.log_offset == offset
+            and (offset >= 0 or delivery.message.serial == serial)
+            and (named is None or _is_of(delivery, named))
+        ]
 
     def _parse_message_id(self, text: str) -> tuple[int, int]:
         """Return log offset and serial that a message-id of this store names, -1 for what it does not."""
@@ -135,3 +161,8 @@ class Subscriptions:
             if text.startswith(prefix) and digits.isascii() and digits.isdigit() and len(digits) <= 19:
                 return (NOT_LOGGED, int(digits)) if is_serial else (int(digits), -1)
         return NOT_LOGGED, -1
+
+
+def _is_of(delivery: Delivery, name: str) -> bool:
+    consumer = delivery.consumer
+    return consumer is not None and consumer.name == name

@@ -71,6 +71,17 @@ async def test_another_sub_protocol_is_refused(shared_gateway: GatewayProcess) -
         assert "offered is amqp" in str(message.extra)
 
 
+async def test_stomp_is_not_answered_there(shared_gateway: GatewayProcess) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(shared_gateway.http_url, protocols=("amqp",)) as socket,
+    ):
+        await socket.send_bytes(b"CONNECT\naccept-version:1.2\nhost:test\n\n\0")
+        header = await socket.receive_bytes(timeout=LIMIT_S)
+        assert header.startswith(b"AMQP"), "what is spoken here (transport 2.2)"
+        assert (await socket.receive(timeout=LIMIT_S)).type == aiohttp.WSMsgType.CLOSE
+
+
 async def test_a_page_of_another_site_does_not_get_in(shared_gateway: GatewayProcess) -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:

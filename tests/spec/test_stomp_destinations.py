@@ -106,6 +106,25 @@ def test_request_and_reply_by_a_temporary_destination(kind: str) -> None:
     assert answer["destination"] == f"/temp-{kind}/answers"
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_one_s_own_temporary_destination_comes_back_by_the_name_it_was_given(version: str, is_shared: bool) -> None:
+    gateway = StompGateway()
+    peer, other = gateway.connect(version), gateway.connect(version)
+    source = "/topic/questions" if is_shared else "/queue/questions"
+    peer.subscribe(source, "auto", id="1")
+    if is_shared:
+        other.subscribe(source, "auto", id="1")
+    peer.subscribe("/temp-queue/answers,/temp-topic/news", "auto", id="2")
+    peer.publish(source, b"?", **{"reply-to": "/temp-queue/answers"})
+    peer.publish("/temp-topic/news", b"!", **{"reply-to": "/temp-topic/news"})
+    question, news = peer.messages()
+    assert question["reply-to"] == "/temp-queue/answers"
+    assert (news["destination"], news["reply-to"]) == ("/temp-topic/news", "/temp-topic/news")
+    if is_shared:
+        assert other.messages()[0]["reply-to"].startswith("/remote-temp-queue/ID:")
+
+
 def test_the_same_name_on_two_connections_is_two_destinations() -> None:
     gateway = StompGateway()
     first, second = gateway.connect(), gateway.connect()
@@ -311,6 +330,16 @@ def test_rabbitmq_s_durable_subscription_is_shared_by_all_who_use_its_id() -> No
     assert [key[1] for key in gateway.broker.subscriptions.named] == ["/topic/other:s2"]
     heir.send("UNSUBSCRIBE", id="s2", durable="true", destination="/topic/other", receipt="u2")
     assert heir.receipts() == ["u2"]
+    assert gateway.broker.subscriptions.named == {}
+
+
+def test_unsubscribe_with_persistent_deletes_what_subscribe_with_it_made() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect()
+    peer.subscribe("/topic/t", "auto", persistent="true")
+    assert [key[1] for key in gateway.broker.subscriptions.named] == ["/topic/t:s"]
+    peer.send("UNSUBSCRIBE", id="s", persistent="true", receipt="u")
+    assert peer.receipts() == ["u"]
     assert gateway.broker.subscriptions.named == {}
 
 

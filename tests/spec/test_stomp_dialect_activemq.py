@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.stomp.decoder import Decoder
 from protocols.stomp.dialects import ACTIVEMQ, DIALECTS
+from protocols.stomp.errors import FrameError
+from protocols.stomp.escapes import read_block
 from protocols.stomp.settings import SessionSettings
+from protocols.stomp.versions import VERSIONS as VERSIONS_BY_NAME
 from tests.support.engine_world import address
 from tests.support.stomp_gateway import Peer, StompGateway
 
@@ -43,7 +47,7 @@ def test_a_wrong_request_keeps_the_connection(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("octets", [b"NONSENSE\n\n\0", b"SEND\nno colon\n\n\0", b"CONNECT\n\n\0"])
+@pytest.mark.parametrize("octets", [b"NONSENSE\n\n\0", b"SEND\n:no name\n\n\0", b"CONNECT\n\n\0"])
 def test_a_broken_protocol_still_ends_it(version: str, octets: bytes) -> None:
     peer = StompGateway(settings=SETTINGS).connect(version)
     peer.send_octets(octets)
@@ -158,3 +162,144 @@ def test_a_commit_that_waits_too_long_is_rolled_back_and_the_connection_goes_on(
 def test_connected_names_what_clients_choose_their_dialect_by() -> None:
     assert ACTIVEMQ.server.startswith("ActiveMQ/5.")
     assert list(DIALECTS) == ["penstock", "activemq"]
+
+
+def reading(version: str) -> Decoder:
+    decoder = Decoder(is_lenient=True)
+    decoder.version = VERSIONS_BY_NAME[version]
+    return decoder
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("colour", ["", "colour:red\n", "colour:a\\cb\n"])
+def test_a_header_line_without_a_colon_is_a_header_without_a_value(version: str, colour: str) -> None:
+    decoder = reading(version)
+    decoder.receive_data(f"SEND\ndestination:/queue/q\n{colour}flag\n\nbody\0".encode() * 3)
+    for _ in range(3):
+        frame = decoder.next_frame()
+        assert frame is not None
+        assert frame.head.headers["flag"] == ""
+        assert frame.head.block.endswith(b"flag:\n")
+    decoder.receive_data(b"SEND\n:red\n\n\0")
+    with pytest.raises(FrameError, match="has an empty name"):
+        decoder.next_frame()
+
+
+@pytest.mark.parametrize(
+    ("version", "written", "read"),
+    [
+        ("1.0", r"a\cb\nc\\d", "a:b\nc\\d"),
+        ("1.0", r"a\rb\tc", r"a\rb\tc"),
+        ("1.1", r"a\rb\tc\c", r"a\rb\tc:"),
+        ("1.2", r"a\rb\tc\c", "a\rb\\tc:"),
+        ("1.2", "\\", "\\"),
+        ("1.1", r"\\n", r"\n"),
+    ],
+)
+def test_a_backslash_that_begins_no_escape_stands_for_itself(version: str, written: str, read: str) -> None:
+    decoder = reading(version)
+    decoder.receive_data(f"SEND\nfield:{written}\nreceipt:{written}\n\n\0".encode() * 2)
+    for _ in range(2):
+        frame = decoder.next_frame()
+        assert frame is not None
+        assert frame.head.headers["field"] == read
+        assert dict(read_block(frame.head.block)) == {"field": read}, "others read it by the rules of 1.2"
+        assert frame.receipt == written.encode(), "echoed as it stood"
+
+
+def test_a_session_of_the_dialect_reads_so() -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect("1.1")
+    peer.subscribe("/queue/q", "auto")
+    peer.send_octets(b"SEND\ndestination:/queue/q\nflag\nfield:a\\tb\n\nbody\0")
+    (message,) = peer.messages()
+    assert (message["flag"], message["field"]) == ("", "a\\tb")
+
+
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+@pytest.mark.parametrize(
+    ("version", "left_out", "missing"),
+    [
+        ("1.2", "id", b"header id"),
+        ("1.1", "subscription", b"header subscription"),
+        ("1.1", "message_id", b"message-id"),
+    ],
+)
+def test_an_answer_has_the_headers_that_its_version_requires(
+    version: str, left_out: str, missing: bytes, command: str
+) -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect(version)
+    peer.subscribe("/queue/q")
+    peer.publish("/queue/q", b"1")
+    (message,) = peer.messages()
+    named = {"id": message.headers.get("ack", ""), "message_id": message["message-id"], "subscription": "s"}
+    named.pop(left_out)
+    if version == "1.1":
+        named.pop("id")
+    peer.send(command, **named)
+    (error,) = peer.take()
+    assert (error.command, error["condition"]) == ("ERROR", "invalid-header")
+    assert missing in error.body
+    assert gateway.stats("q").in_flight == 1
+
+
+def test_the_second_connection_of_a_client_id_is_refused() -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    first = gateway.connect(client_id="shop")
+    second = gateway.open()
+    second.send("CONNECT", accept_version="1.2", host="test", client_id="shop")
+    error = second.error()
+    assert error["condition"] == "client-id-in-use"
+    assert b"'shop' is in use by another connection" in error.body
+    gateway.connect(client_id="other")
+    gateway.connect()
+    gateway.connect()
+    first.send("DISCONNECT")
+    gateway.connect(client_id="shop").vanish()
+    gateway.connect(client_id="shop")
+
+
+@pytest.mark.parametrize("selector", ["", "  "])
+def test_a_blank_selector_is_refused(selector: str) -> None:
+    peer = StompGateway(settings=SETTINGS).connect()
+    peer.subscribe("/queue/q", selector=selector)
+    (error,) = peer.take()
+    assert error["condition"] == "invalid-selector"
+    other = StompGateway().connect()
+    other.subscribe("/queue/q", selector=selector, receipt="r")
+    assert other.receipts() == ["r"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "priority", "expires"),
+    [
+        ({"priority": "10", "expires": "-5"}, "9", "0"),
+        ({"priority": "-1", "expires": "0"}, "0", "0"),
+        ({"priority": "2147483647", "expires": str(2**63 - 1)}, "9", str(2**63 - 1)),
+    ],
+)
+def test_priority_and_expires_are_clamped(headers: dict[str, str], priority: str, expires: str) -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect()
+    peer.subscribe("/queue/q", "auto")
+    peer.publish("/queue/q", b"1", **headers)
+    (message,) = peer.messages()
+    assert (message["priority"], message["expires"]) == (priority, expires)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"priority": "high"}, {"priority": str(2**31)}, {"expires": "-"}, {"expires": str(2**63)}]
+)
+def test_what_is_no_number_is_not_clamped(headers: dict[str, str]) -> None:
+    peer = StompGateway(settings=SETTINGS).connect()
+    peer.publish("/queue/q", b"1", **headers)
+    (error,) = peer.take()
+    assert error["condition"] == "invalid-option"
+
+
+@pytest.mark.parametrize("headers", [{"priority": "10"}, {"expires": "-5"}])
+def test_otherwise_a_number_out_of_its_range_is_an_error(headers: dict[str, str]) -> None:
+    peer = StompGateway().connect()
+    peer.publish("/queue/q", b"1", **headers)
+    assert peer.error()["condition"] == "invalid-option"

@@ -178,7 +178,7 @@ def _attach_subscription(session: AmqpSession, frame: Attach, handle: int) -> No
     connection = session.connection
     client_id = "" if "global" in (frame.desired_capabilities or ()) else connection.container_id
     name = subscription_name(frame.name)
-    known = connection.broker.subscriptions.named.get((client_id, name, True))
+    known = connection.broker.subscriptions.find(connection, client_id, name)
     if known is None:
         raise NotFound(f"there is no durable subscription {name[:200]!r} of client id {client_id[:200]!r}")
     session.add_link(SubscriptionLink(session, frame.name, handle, frame.handle, (client_id, name)))

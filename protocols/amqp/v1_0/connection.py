@@ -428,14 +428,6 @@ class AmqpConnection(ProtocolConnection):
         late = TimedOut(f"what came before close is not on the disk after {self.settings.ending_time_ms} ms")
         self.late_words = encode_frame(0, Close(error_of(late)))
 
-    def is_id_taken(self, container_id: str) -> bool:
-        """Say whether another connection has this id, and one of the two asked to be the only one."""
-        for client in self.broker.clients.values():  # once a connection
-            if isinstance(client, AmqpConnection) and client.container_id == container_id and client.state == OPEN:
-                if client.opening.is_sole or self.opening.is_sole:
-                    return True
-        return False
-
     # -- the steps
 
     def _settle_sent(self) -> None:

@@ -39,12 +39,6 @@ class TimedOut(AmqpError):
     condition: ClassVar[str] = "timed-out"
 
 
-class ClientIdInUse(AmqpError):
-    """Another connection holds this container id, and one of the two asked to be the only one."""
-
-    condition: ClassVar[str] = "client-id-in-use"
-
-
 class Forced(AmqpError):
     """We end the connection for a reason of our own."""
 

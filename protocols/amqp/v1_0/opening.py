@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import PenstockError
+from engine.errors import ClientIdInUse, PenstockError
 from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Step, Success
 from protocols.amqp.v1_0.composite import Composite, Error
 from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.errors import ClientIdInUse, NotAllowed, symbol_for
+from protocols.amqp.v1_0.errors import NotAllowed, symbol_for
 from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
 from protocols.amqp.v1_0.performatives import Close, Open
 from protocols.amqp.v1_0.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
@@ -105,12 +105,11 @@ class Opening:
         connection.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
         connection.idle.agree(frame.idle_time_out)
         self.is_sole = SOLE_CONNECTION in (frame.desired_capabilities or ())
-        if connection.is_id_taken(frame.container_id):
+        try:
+            connection.broker.client_ids.take(connection, frame.container_id, self.is_sole)
+        except ClientIdInUse as error:
             # A client reads in open that it will not come to anything, and waits for the close (Qpid JMS).
-            self.refuse(
-                ClientIdInUse(f"client id {frame.container_id[:200]!r} is in use by another connection"),
-                {Symbol("invalid-field"): Symbol("container-id")},
-            )
+            self.refuse(error, {Symbol("invalid-field"): Symbol("container-id")})
             return
         connection.container_id = frame.container_id
         connection.out.append(encode_frame(0, self._answer()))
@@ -150,6 +149,7 @@ class Opening:
         self.has_logged_in = True
         if connection.settings.needs_login:
             connection.groups = connection.settings.groups.get(success.login, connection.groups)
+            connection.user = success.login
         connection.out.append(encode_sasl_frame(SaslOutcome(OUTCOME_OK, success.octets)))
         connection.state = AWAITING_HEADER
         connection.decoder.expect_header()

@@ -372,3 +372,14 @@ def test_an_idle_connection_does_not_keep_its_last_read(rest: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert held < 100_000
+
+
+@pytest.mark.parametrize("command", ["CONNECT", "STOMP"])
+@pytest.mark.parametrize(("version", "passcode"), [("", "a b"), ("accept-version:1.1\n", " a b\t ")])
+def test_credentials_keep_their_blanks_where_the_version_trims_none(command: str, version: str, passcode: str) -> None:
+    decoder = Decoder()
+    decoder.receive_data(f"{command}\npasscode: a b\t \nlogin: a b\t \nclient-id: c \n{version}\n\0".encode())
+    frame = decoder.next_frame()
+    assert frame is not None
+    headers = frame.head.headers
+    assert (headers["login"], headers["passcode"], headers["client-id"]) == (passcode, passcode, "c")

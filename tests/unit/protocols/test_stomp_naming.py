@@ -10,11 +10,12 @@ from engine.errors import InvalidDestination
 from engine.wildcard import Wildcard
 from protocols.stomp.destinations import address_in
 from protocols.stomp.naming import Naming
+from protocols.stomp.subscriptions import Subscriptions
 from tests.support.engine_world import EngineWorld
 
 
 def naming(world: EngineWorld) -> Naming:
-    return Naming(world.broker, world.client())
+    return Naming(world.broker, world.client(), Subscriptions(10, "", ""))
 
 
 def test_one_destination_and_several() -> None:

@@ -14,6 +14,7 @@ from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.frames import Frame, Head
 from protocols.stomp.naming import Naming
 from protocols.stomp.send_target import SCHEDULED_KEPT, SendTarget, send_target
+from protocols.stomp.subscriptions import Subscriptions
 from protocols.stomp.versions import VERSION_1_2
 from tests.support.engine_world import EngineWorld
 
@@ -30,7 +31,7 @@ def head(headers: str) -> Head:
 
 def naming(world: EngineWorld | None = None) -> Naming:
     world = world or EngineWorld()
-    return Naming(world.broker, world.client())
+    return Naming(world.broker, world.client(), Subscriptions(10, "", ""))
 
 
 def sent(headers: str, *, default_persistent: bool = False) -> SendTarget:

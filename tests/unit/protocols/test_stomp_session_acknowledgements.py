@@ -403,3 +403,66 @@ def test_a_message_id_that_only_looks_like_one_names_nothing(tail: str) -> None:
     prefix = message["message-id"].rpartition("-")[0] + "-"
     peer.send("ACK", id=prefix + tail, subscription="s")
     assert peer.error()["condition"] == "invalid-header"
+
+
+def test_1_1_names_the_subscription_where_two_have_the_message() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect("1.1")
+    peer.subscribe("/topic/t", id="a")
+    peer.subscribe("/topic/t", id="b")
+    peer.publish("/topic/t", b"1")
+    name = peer.messages()[0]["message-id"]
+    peer.send("ACK", message_id=name, subscription="b", receipt="r1")
+    assert peer.receipts() == ["r1"]
+    peer.send("ACK", message_id=name, receipt="r2")
+    assert peer.receipts() == ["r2"], "only one has it now"
+    peer.publish("/topic/t", b"2")
+    name = peer.messages()[0]["message-id"]
+    peer.send("ACK", message_id=name)
+    error = peer.error()
+    assert error["condition"] == "invalid-header"
+    assert b"header subscription" in error.body
+
+
+def test_1_2_by_message_id_names_the_subscription_where_two_have_the_message() -> None:
+    peer = StompGateway().connect("1.2")
+    peer.subscribe("/topic/t", id="a")
+    peer.subscribe("/topic/t", id="b")
+    peer.publish("/topic/t", b"1")
+    name = peer.messages()[0]["message-id"]
+    peer.send("ACK", id=name, subscription="b", receipt="r1")
+    assert peer.receipts() == ["r1"]
+    peer.publish("/topic/t", b"2")
+    peer.send("ACK", id=peer.messages()[0]["message-id"])
+    assert b"header subscription" in peer.error().body
+
+
+def test_1_0_has_no_such_header_and_takes_one_after_the_other() -> None:
+    gateway = StompGateway()
+    peer = gateway.connect("1.0")
+    peer.subscribe("/topic/t", id="a")
+    peer.subscribe("/topic/t", id="b")
+    peer.publish("/topic/t", b"1")
+    name = peer.messages()[0]["message-id"]
+    peer.send("ACK", message_id=name, receipt="r1")
+    peer.send("ACK", message_id=name, receipt="r2")
+    assert peer.receipts() == ["r1", "r2"]
+
+
+def test_an_ack_id_with_the_name_of_another_subscription_is_an_error() -> None:
+    peer, messages = with_messages("1.2", "client-individual", 1)
+    peer.send("ACK", id=messages[0]["ack"], subscription="other")
+    assert peer.error()["condition"] == "invalid-header"
+
+
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+def test_1_0_finds_what_a_client_escapes_that_should_not(command: str) -> None:
+    # Go's go-stomp escapes header values in every version.
+    gateway = StompGateway()
+    peer = gateway.connect("1.0")
+    peer.subscribe("/queue/q", id="a:b")
+    peer.publish("/queue/q", b"1", persistent="true")
+    escaped = peer.messages()[0]["message-id"].replace(":", "\\c")
+    assert "\\c" in escaped
+    peer.send(command, message_id=escaped, subscription="a\\cb", receipt="r")
+    assert peer.receipts() == ["r"]

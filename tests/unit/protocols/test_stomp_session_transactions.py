@@ -301,3 +301,38 @@ def test_acknowledging_again_after_the_commit() -> None:
     peer.send("COMMIT", transaction="x")
     peer.send("ACK", id=message["ack"])
     assert b"is not an unacknowledged message of this connection" in peer.error().body
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_an_ack_that_a_cumulative_one_of_its_transaction_covers_is_taken(version: str) -> None:
+    gateway = StompGateway()
+    peer = begun(gateway, version)
+    peer.subscribe("/queue/q", "client")
+    peer.publish("/queue/q", b"1", b"2", b"3", persistent="true")
+    first, second, _ = peer.messages()
+    for number, message in ((2, second), (1, first)):
+        named = {"id": message["ack"]} if version == "1.2" else {"message_id": message["message-id"]}
+        peer.send("ACK", **named, subscription="s", transaction="x", receipt=f"a{number}")
+    assert peer.receipts() == ["a2", "a1"]
+    peer.send("COMMIT", transaction="x", receipt="c")
+    assert peer.receipts() == ["c"]
+    assert gateway.stats("q").depth == 1
+
+
+@pytest.mark.parametrize(
+    ("ack", "command", "transaction"),
+    [("client", "NACK", "x"), ("client", "ACK", "y"), ("client", "ACK", ""), ("client-individual", "ACK", "x")],
+)
+def test_what_a_transaction_holds_is_answered_otherwise_only_by_an_error(
+    ack: str, command: str, transaction: str
+) -> None:
+    peer = begun()
+    peer.send("BEGIN", transaction="y")
+    peer.subscribe("/queue/q", ack)
+    peer.publish("/queue/q", b"1", b"2", persistent="true")
+    first, second = peer.messages()
+    for message in (first, second):
+        if ack == "client-individual" or message is second:
+            peer.send("ACK", id=message["ack"], transaction="x")
+    peer.send(command, id=first["ack"], **({"transaction": transaction} if transaction else {}))
+    assert peer.error()["condition"] == "invalid-header"

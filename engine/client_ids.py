@@ -1,0 +1,41 @@
+"""Which connections have which JMS client id, and who of them is to be the only one.
+
+Source: Jakarta Messaging 3.1, section 6.1.2; AMQP's sole-connection-for-container; ActiveMQ refuses the second always.
+"""
+
+from __future__ import annotations
+
+from engine.client import Client
+from engine.errors import ClientIdInUse
+
+
+class ClientIds:
+    """Of all protocols: a client id names the same durable subscriptions in each."""
+
+    __slots__ = ("_holders", "_ids")
+
+    def __init__(self) -> None:
+        self._holders: dict[str, dict[int, bool]] = {}  # client id -> client number -> is sole
+        self._ids: dict[int, str] = {}
+
+    def take(self, client: Client, client_id: str, is_sole: bool) -> None:
+        """Let ``client`` have an id, "" for none.
+
+        is_sole: no other connection may have it at the same time.  Raises: ClientIdInUse.
+        """
+        if not client_id:
+            return
+        holders = self._holders.setdefault(client_id, {})
+        if holders and (is_sole or any(holders.values())):
+            raise ClientIdInUse(f"client id {client_id[:200]!r} is in use by another connection")
+        holders[client.client_number] = is_sole
+        self._ids[client.client_number] = client_id
+
+    def leave(self, client: Client) -> None:
+        client_id = self._ids.pop(client.client_number, None)
+        if client_id is None:
+            return
+        holders = self._holders[client_id]
+        del holders[client.client_number]
+        if not holders:
+            del self._holders[client_id]
