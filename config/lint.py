@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from config.errors import Problem
+from config.exposure import plain_listeners
 from config.loader import place_of
 from config.matching import ONE, REST, AddressEntry, InvalidPattern, Pattern
+from config.model import Endpoint
 from config.permissions import Permission
 from config.schema import ADDRESS, leaves
 from config.sources import detect, hornetq
@@ -81,6 +83,7 @@ def lint(files: Sequence[tuple[str, bytes]]) -> list[Finding]:
         found += _back_off(document)
         findings += sorted(found, key=lambda finding: finding.problem.line)
     findings += _permissions(documents)
+    findings += _exposed(documents)
     return findings
 
 
@@ -93,6 +96,23 @@ def _info(source: str, line: int, element: str, text: str) -> Finding:
 
 
 # -- rules for every format
+
+
+def _exposed(documents: Sequence[Document]) -> Iterator[Finding]:
+    """Passwords that go over the network as they are."""
+    if not any(document.users or document.passwords for document in documents):
+        return
+    values: dict[str, object] = {}
+    sources: dict[str, str] = {}
+    for document in documents:
+        values |= document.values
+        sources |= document.sources
+    endpoints: dict[str, Endpoint | None] = {}
+    for name in ("stomp", "amqp", "http"):
+        value = values.get(f"listeners.{name}")
+        endpoints[name] = value if isinstance(value, Endpoint) else None
+    for problem in plain_listeners(endpoints, bool(values.get("tls.certificate")), sources):
+        yield Finding("warning", problem)
 
 
 def _groups(document: Document) -> Iterator[Finding]:

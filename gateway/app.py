@@ -39,6 +39,7 @@ from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_
 from gateway.disk_space import StoreDisk
 from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import Listener
+from gateway.log_lines import LineFormatter
 from gateway.message_keys import MESSAGE_KEYS
 from gateway.retention import AddressPolicies, keeping_of
 from gateway.security import Security
@@ -91,7 +92,9 @@ def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False
 
     Raises: StoreLocked, StoreCorrupt, ConfigError, OSError if it cannot start.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for note in config.notes:
         log.warning("configuration: %s", note)
     counters = GatewayCounters()

@@ -47,6 +47,10 @@ class ConnectionHost(ABC):
     def refusal(self, connection: Connection) -> bytes:
         """Return the last words to one too many."""
 
+    @abstractmethod
+    def warn(self, connection: Connection, text: str) -> None:
+        """Tell the operator, as far as the connection's address has not said too much already."""
+
     def user_named(self, name: str) -> str:
         """Return the user whom a verified certificate names, "" for none."""
         return ""
@@ -239,7 +243,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         self._schedule_tick(0)
 
     def warn(self, text: str) -> None:
-        log.warning("%s: %s", self._peer, text)
+        self._host.warn(self, text)
 
     def frames_dropped(self, count: int) -> None:
         self._counters.dropped_frames += count

@@ -9,9 +9,10 @@ class GatewayCounters:
     dropped_frames: unconfirmed frames that waited at a gate when their connection was lost.
     stalled: connections given up because the peer took no output.  refused: connections over a limit.
     failed_logins: wrong passwords, and unknown users.  refused_logins: attempts unchecked, because too many waited.
+    left_out_lines: of the log, because an address had caused too many.
     """
 
-    __slots__ = ("dropped_frames", "stalled", "refused", "failed_logins", "refused_logins")
+    __slots__ = ("dropped_frames", "stalled", "refused", "failed_logins", "refused_logins", "left_out_lines")
 
     def __init__(self) -> None:
         self.dropped_frames = 0
@@ -19,3 +20,4 @@ class GatewayCounters:
         self.refused = 0
         self.failed_logins = 0
         self.refused_logins = 0
+        self.left_out_lines = 0

@@ -15,6 +15,7 @@ from gateway.admission import Admission, Place
 from gateway.connection import Connection, ConnectionHost
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop
+from gateway.log_lines import PERIOD_MS, LineLimit
 from gateway.security import Security
 from protocols.amqp.v1_0.connection import AmqpConnection
 from protocols.amqp.v1_0.conversion import StompForm
@@ -57,6 +58,7 @@ class Listener(ConnectionHost):
         self._connections: dict[Connection, None] = {}
         self._refused: dict[Connection, None] = {}
         self._admission = admission
+        self._lines = LineLimit()
         self._counters = counters
         self._connect_time_s = (
             max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
@@ -141,6 +143,14 @@ class Listener(ConnectionHost):
     def refusal(self, connection: Connection) -> bytes:
         text = connection.place.refusal.encode()
         return encode(ERROR, [("message", "too many connections")], text, VERSION_1_2)
+
+    def warn(self, connection: Connection, text: str) -> None:
+        left = self._lines.left(connection.place.address, self._engine_loop.now_ms)
+        if left >= 0:
+            more = "" if left else f"; more about {connection.place.address} is left out for {PERIOD_MS // 1_000} s"
+            log.warning("%s: %s%s", connection.peer(), text, more)
+        else:
+            self._counters.left_out_lines += 1
 
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
         if self._security.remembers(login, passcode):

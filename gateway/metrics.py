@@ -97,6 +97,7 @@ class BrokerCollector(Collector):
             ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
             ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
             ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
+            ("left_out_log_lines", "Lines left out of the log, as an address caused too many", counters.left_out_lines),
             ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
             ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
             (

@@ -8,14 +8,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import os
 import threading
 from typing import Final
 
-from config.errors import ConfigError, Problem
+from config.exposure import refuse_open_listeners
 from config.matching import QUEUE, TOPIC
-from config.model import Endpoint, ServerConfig
+from config.model import ServerConfig
 from config.permissions import Action, PermissionMap
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
 from gateway.counters import GatewayCounters
@@ -138,43 +137,3 @@ class Security(Credentials):
         """Choose by the name, so that one unknown name always costs the same."""
         digest = hmac.digest(self._secret, login.encode("utf-8", "surrogatepass"), "sha256")
         return self._decoys[int.from_bytes(digest[:8], "big") % len(self._decoys)]
-
-
-def refuse_open_listeners(config: ServerConfig) -> None:
-    """Raises: ConfigError naming each listener that binds more than loopback although nobody has to log in."""
-    if config.users:
-        return
-    problems = [
-        _open_listener(config, f"listeners.{name}", endpoint)
-        for name, endpoint in (
-            ("stomp", config.listeners.stomp),
-            ("amqp", config.listeners.amqp),
-            ("http", config.listeners.http),
-        )
-        if endpoint is not None and not is_loopback(endpoint.host)
-    ]
-    if problems:
-        raise ConfigError(problems)
-
-
-def _open_listener(config: ServerConfig, element: str, endpoint: Endpoint) -> Problem:
-    source, _, line = config.sources.get(element, "default").rpartition(":")
-    if not source:
-        source, line = line, "0"
-    text = (
-        f"{endpoint} is open to the network, and no users are configured; allowed is a loopback address "
-        "(127.0.0.1, ::1, localhost), or add users: 'penstock user hash NAME' prints what to add"
-    )
-    return Problem(source, int(line), element, text)
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach ``host``.  A name but ``localhost`` could become anything."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback

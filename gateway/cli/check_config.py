@@ -9,6 +9,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from config import json_schema
+from config.exposure import refuse_open_listeners
 from config.loader import load_config
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry
 from config.model import ServerConfig
@@ -16,7 +17,6 @@ from config.permissions import Permission
 from config.schema import ADDRESS, SERVER, leaves
 from config.values import Destination
 from gateway.cli import exit_codes
-from gateway.security import refuse_open_listeners
 from gateway.tls import server_context
 
 if TYPE_CHECKING:

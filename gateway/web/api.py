@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -234,6 +233,6 @@ def _basic_credentials(authorization: str) -> tuple[str, str] | None:
         return None
     try:
         login, colon, passcode = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no Base64, no ASCII, no UTF-8
         return None
     return (login, passcode) if colon else None

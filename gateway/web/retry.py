@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from engine.errors import EngineError
+from gateway.web.bodies import json_object
 
 NUMBERS: Final = ("rate", "limit")
 KNOWN: Final = ("queue", "filter", *NUMBERS)
@@ -41,7 +41,7 @@ class RetryRoutes:
         router.add_delete("/api/retry/{number:[0-9]{1,9}}", self._stop)
 
     async def _start(self, request: web.Request) -> web.Response:
-        asked = _asked(await request.text())
+        asked = _checked(await json_object(request))
         try:
             number = self._source.start(asked["queue"], asked["filter"], asked["rate"], asked["limit"])
         except LookupError as error:
@@ -65,13 +65,9 @@ class RetryRoutes:
         return web.json_response({"retry": number, **found}, status=status)
 
 
-def _asked(text: str) -> dict[str, Any]:
+def _checked(asked: dict[str, Any] | None) -> dict[str, Any]:
     """Return what the body asks for, with its defaults.  Raises: HTTPBadRequest."""
-    try:
-        asked = json.loads(text)
-    except ValueError:
-        asked = None
-    if not isinstance(asked, dict) or not isinstance(asked.get("queue"), str):
+    if asked is None or not isinstance(asked.get("queue"), str):
         raise web.HTTPBadRequest(text="the body is no JSON object with a text 'queue'\n")
     unknown = sorted(set(asked) - set(KNOWN))
     if unknown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from aiohttp import web
 
 from config.values import Destination
 from engine.errors import StoreError
+from gateway.web.bodies import json_object
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
@@ -60,11 +60,8 @@ class ScheduleRoutes:
             return web.Response(status=404, text=f"{error.args[0]}\n")
 
     async def _cancel(self, request: web.Request) -> web.Response:
-        try:
-            asked = json.loads(await request.text())
-        except ValueError:
-            asked = None
-        if not isinstance(asked, dict) or set(asked) not in ({"ids"}, {"destination"}, {"destination", "after"}):
+        asked = await json_object(request)
+        if asked is None or set(asked) not in ({"ids"}, {"destination"}, {"destination", "after"}):
             return web.Response(status=400, text="the body is no JSON object with either 'ids' or 'destination'\n")
         try:
             if "ids" in asked:

@@ -6,7 +6,6 @@ it.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from aiohttp import web
 from engine.errors import PenstockError, StoreError
 from gateway.questions import WrongQuestion
 from gateway.store_tasks import TaskRefused
+from gateway.web.bodies import json_object
 
 
 class StoreSource(ABC):
@@ -90,11 +90,8 @@ class StoreRoutes:
         return web.json_response(await self._source.space(why == "true"))
 
     async def _backup(self, request: web.Request) -> web.Response:
-        try:
-            asked = json.loads(await request.text())
-        except ValueError:
-            asked = None
-        if not isinstance(asked, dict) or set(asked) != {"directory"} or not isinstance(asked["directory"], str):
+        asked = await json_object(request)
+        if asked is None or set(asked) != {"directory"} or not isinstance(asked["directory"], str):
             return web.Response(status=400, text="the body is no JSON object with a text 'directory' alone\n")
         try:
             return web.json_response(await self._source.backup(asked["directory"]))

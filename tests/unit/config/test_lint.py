@@ -6,6 +6,7 @@ import pytest
 
 from config.lint import covers, lint
 from config.matching import Pattern
+from config.scram import hash_password
 
 
 def found(name: str, text: str) -> list[str]:
@@ -280,3 +281,13 @@ def test_the_place_is_that_of_the_grant() -> None:
     users = b"<configuration xmlns='urn:hornetq'><user name='u' password='p'><role name='g'/></user></configuration>"
     told = [str(finding) for finding in lint([*files, ("users.xml", users)])]
     assert told == ["warning: q.yaml:3: permissions: no user is in h"]
+
+
+def test_plain_passwords_beyond_loopback() -> None:
+    users = b"users:\n  ann:\n    verifiers:\n      - %b\n" % hash_password("x", iterations=4096)[0].encode()
+    listeners = b"listeners:\n  stomp: tcp://0.0.0.0:61613\n"
+    (finding,) = lint([("a.yaml", users), ("b.yaml", listeners)])
+    assert str(finding).startswith(
+        "warning: b.yaml:2: listeners.stomp: tcp://0.0.0.0:61613 is open to the network without"
+    )
+    assert lint([("b.yaml", listeners)]) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 import socket
 from collections.abc import Callable
@@ -175,6 +176,9 @@ class Host(ConnectionHost):
 
     def refusal(self, connection: Connection) -> bytes:
         return b"full"
+
+    def warn(self, connection: Connection, text: str) -> None:
+        logging.getLogger("penstock.connection").warning("%s: %s", connection.peer(), text)
 
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
         self.credentials.append((login, passcode))

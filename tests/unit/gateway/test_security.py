@@ -13,7 +13,6 @@ from gateway.security import (
     PASSCODE_MAX_CHARACTERS,
     REMEMBERED_MAX,
     Security,
-    is_loopback,
 )
 
 ITERATIONS = 4096
@@ -69,26 +68,6 @@ def test_lone_surrogates_are_no_crash() -> None:
     security = Security(with_users(alice="secret"))
     assert not security.check("alice", "\udcff")
     assert not security.check("\udcff", "secret")
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.9.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("::ffff:127.0.0.1", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("10.0.0.1", False),
-        ("::ffff:10.0.0.1", False),
-        ("localhost.example.com", False),
-        ("", False),
-    ],
-)
-def test_is_loopback(host: str, loopback: bool) -> None:
-    assert is_loopback(host) is loopback
 
 
 @pytest.mark.parametrize("element", ["listeners.stomp", "listeners.http"])

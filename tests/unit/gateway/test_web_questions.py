@@ -46,6 +46,7 @@ async def test_a_retry_is_started_told_of_and_stopped() -> None:
     ("body", "status", "expected"),
     [
         ("x", 400, "no JSON object with a text 'queue'"),
+        ("[" * 50_000, 400, "no JSON object with a text 'queue'"),
         ("{}", 400, "no JSON object with a text 'queue'"),
         ('{"queue": "dead", "speed": 1}', 400, "'speed' is not known; allowed are queue, filter, rate, limit"),
         ('{"queue": "dead", "rate": -1}', 400, "'rate' is -1; allowed is a whole number from 0"),

@@ -1,0 +1,84 @@
+"""Listeners that more than this machine can reach, and what that asks for."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from config.errors import ConfigError, Problem
+from config.model import Endpoint, ServerConfig
+
+_OPEN: Final = (
+    "{} is open to the network, and no users are configured; allowed is a loopback address "
+    "(127.0.0.1, ::1, localhost), or add users: 'penstock user hash NAME' prints what to add"
+)
+_PLAIN: Final = (
+    "{} is open to the network without TLS: passwords go over it as they are; "
+    "set tls.certificate, or put a proxy that speaks TLS before a loopback address"
+)
+_PLAIN_HTTP: Final = (
+    "{} is open to the network, and HTTP has no TLS here: passwords go over it as they are; "
+    "put a proxy that speaks TLS before a loopback address"
+)
+
+
+def refuse_open_listeners(config: ServerConfig) -> None:
+    """Raises: ConfigError naming each listener that binds more than loopback although nobody has to log in."""
+    if config.users:
+        return
+    problems = [
+        _problem(config.sources, name, _OPEN.format(endpoint))
+        for name, endpoint in _beyond_loopback(_endpoints(config))
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def plain_passwords(config: ServerConfig) -> list[Problem]:
+    """Return a note for each listener beyond loopback over which passwords go as they are."""
+    if not config.users:
+        return []
+    return plain_listeners(_endpoints(config), bool(config.tls.certificate), config.sources)
+
+
+def plain_listeners(
+    endpoints: Mapping[str, Endpoint | None], has_tls: bool, sources: Mapping[str, str]
+) -> list[Problem]:
+    """Return the same of listeners by their names.  sources: where each was set, as in ServerConfig."""
+    return [
+        _problem(sources, name, (_PLAIN_HTTP if name == "http" else _PLAIN).format(endpoint))
+        for name, endpoint in _beyond_loopback(endpoints)
+        if name == "http" or not has_tls
+    ]
+
+
+def _endpoints(config: ServerConfig) -> dict[str, Endpoint | None]:
+    listeners = config.listeners
+    return {"stomp": listeners.stomp, "amqp": listeners.amqp, "http": listeners.http}
+
+
+def _beyond_loopback(endpoints: Mapping[str, Endpoint | None]) -> Iterator[tuple[str, Endpoint]]:
+    for name, endpoint in endpoints.items():
+        if endpoint is not None and not is_loopback(endpoint.host):
+            yield name, endpoint
+
+
+def _problem(sources: Mapping[str, str], name: str, text: str) -> Problem:
+    element = f"listeners.{name}"
+    source, _, line = sources.get(element, "default").rpartition(":")
+    if not source:
+        source, line = line, "0"
+    return Problem(source, int(line), element, text)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach ``host``.  A name but ``localhost`` could become anything."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback

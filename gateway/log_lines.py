@@ -1,0 +1,47 @@
+"""What peers can do to the log: a line stays one line, and no address fills it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import OrderedDict
+from typing import Final
+
+LINES_MAX: Final = 60  # of one address in one period, about all its connections
+PERIOD_MS: Final = 60_000
+ADDRESSES_KEPT: Final = 1_000  # the one that was silent longest is forgotten first
+
+# Control characters, those that end a line in Unicode, and those that turn the direction of what follows.
+_UNFIT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def one_line(text: str) -> str:
+    """Return the text with what could end the line, or move what is read, written as an escape."""
+    return _UNFIT.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
+class LineFormatter(logging.Formatter):
+    """What a peer has named (a destination, a reason, a container id) forges no line of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+
+class LineLimit:
+    """How many lines each address may still cause."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, tuple[int, int]] = OrderedDict()  # address -> beginning of the period, lines
+
+    def left(self, address: str, now_ms: int) -> int:
+        """Count one line more; return how many may come yet, -1 if this one may not.  0: say that it is the last."""
+        begun_ms, count = self._counts.pop(address, (now_ms, 0))
+        if now_ms - begun_ms >= PERIOD_MS:
+            begun_ms, count = now_ms, 0
+        elif len(self._counts) >= ADDRESSES_KEPT:
+            self._counts.popitem(last=False)
+        self._counts[address] = begun_ms, count + 1
+        if count >= LINES_MAX:
+            return -1
+        return LINES_MAX - count - 1

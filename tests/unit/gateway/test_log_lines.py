@@ -1,0 +1,45 @@
+"""Lines of the log: one each, and not too many from one address."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from gateway.log_lines import ADDRESSES_KEPT, LINES_MAX, PERIOD_MS, LineFormatter, LineLimit, one_line
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/queue/a", "/queue/a"),
+        ("a\n2026-11-22 CRITICAL penstock the disk is gone", "a\\n2026-11-22 CRITICAL penstock the disk is gone"),
+        ("a\rb\tc\x1b[31m", "a\\rb\\tc\\x1b[31m"),
+        ("a\u2028b\x85c\u202ed\ud800", "a\\u2028b\\x85c\\u202ed\\ud800"),
+        ("Grüße, 😀", "Grüße, 😀"),
+    ],
+)
+def test_a_line_stays_one(text: str, expected: str) -> None:
+    assert one_line(text) == expected
+
+
+def test_the_formatter_escapes_what_came_from_a_peer_and_keeps_a_traceback() -> None:
+    record = logging.LogRecord("penstock", logging.WARNING, "", 0, "%s: %s", ("peer", "a\nb"), None)
+    record.exc_text = "Traceback\n  of two lines"
+    assert LineFormatter("%(levelname)s %(message)s").format(record) == "WARNING peer: a\\nb\nTraceback\n  of two lines"
+
+
+def test_an_address_may_cause_so_many_lines_in_a_period() -> None:
+    limit = LineLimit()
+    assert [limit.left("a", 0) for _ in range(LINES_MAX)] == list(range(LINES_MAX - 1, -1, -1))
+    assert limit.left("a", PERIOD_MS - 1) == -1
+    assert limit.left("b", PERIOD_MS - 1) == LINES_MAX - 1
+    assert limit.left("a", PERIOD_MS) == LINES_MAX - 1
+
+
+def test_not_every_address_is_remembered_for_ever() -> None:
+    limit = LineLimit()
+    for number in range(ADDRESSES_KEPT + 1):
+        limit.left(str(number), 0)
+    assert limit.left("0", 1) == LINES_MAX - 1
+    assert limit.left(str(ADDRESSES_KEPT), 1) == LINES_MAX - 2
