@@ -44,9 +44,10 @@ def reply_target(broker: Broker, reply_to: object) -> Queue | Topic | None:
                 temporary = broker.destinations.temporaries.get(name)  # AMQP clients do not say that it is one
                 if temporary is not None:
                     return temporary
-                if client is None or kind not in (QUEUE, TOPIC):
+                if broker.access.is_open or kind not in (QUEUE, TOPIC):
                     return broker.destinations.target(kind, name)
-                return broker.target(client, kind, name)
+                # Nobody knows who asked once a schedule has delayed the question, or its sender has gone.
+                return None if client is None else broker.target(client, kind, name)
             except EngineError:
                 return None
     return None

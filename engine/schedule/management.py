@@ -96,8 +96,10 @@ class Management:
         read is seen when the message is.
         """
         access = self.broker.access
-        if access.is_open or client is None:
+        if access.is_open:
             return True
+        if client is None:  # a schedule has delayed the question, or its sender has gone
+            return False
         target = self.broker.destinations.by_id.get(schedule.target)
         if target is None or target.kind not in (QUEUE, TOPIC):
             return True
@@ -229,8 +231,10 @@ class Browse(TimerTarget):
         """
         broker = self.management.broker
         client = self.walk.client
-        if broker.access.is_open or client is None:
+        if broker.access.is_open:
             return True
+        if client is None:
+            return False
         if ticket.kind in (QUEUE, TOPIC):
             return broker.access.allows(client, "read", ticket.kind, ticket.name)
         owned = broker.destinations.owned.get(client.client_number, [])

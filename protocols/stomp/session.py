@@ -153,7 +153,6 @@ class StompSession(ProtocolConnection):
         if self.state == ENDING or self.parking.is_disconnecting:
             return
         self.decoder.receive_data(octets)
-        self.broker.sender = self.client_number
         self._read_frames()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
@@ -354,6 +353,7 @@ class StompSession(ProtocolConnection):
     # -- frames
 
     def _read_frames(self) -> None:
+        self.broker.sender = self.client_number  # here, for frames also wait for a password or for room
         decoder = self.decoder
         frame: Frame | None = None
         while self.state != ENDING:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from config.matching import AddressEntry, AddressMatcher
+from config.permissions import PermissionMap
 from engine.broker import Broker
 from engine.inspection import inspect
 from engine.ports import READ_LANE, SYNC_LANE
@@ -48,12 +49,21 @@ class StompGateway:
         memory_limit_bytes: int = 256 * MIB,
         store: MemoryStore | None = None,
         workers: HeldWorkers | None = None,
+        permissions: PermissionMap | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.workers = workers or HeldWorkers()
         self.store = store or MemoryStore(self.workers, store_id="c0ffee00", start_count=3)
-        self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(addresses), memory_limit_bytes, seed=7)
+        self.broker = Broker(
+            self.store,
+            self.clock,
+            self.timers,
+            AddressMatcher(addresses),
+            memory_limit_bytes,
+            seed=7,
+            permissions=permissions,
+        )
         self.settings = settings or SessionSettings()
         self.peers: list[SocketPeer] = []
         self.syncs = True

@@ -146,7 +146,6 @@ class AmqpConnection(ProtocolConnection):
         self.idle.received_ms = now_ms
         if self.state == ENDING:
             return
-        self.broker.sender = self.client_number
         self.decoder.receive_data(octets)
         self._read_frames()
 
@@ -323,6 +322,7 @@ class AmqpConnection(ProtocolConnection):
     # -- frames
 
     def _read_frames(self) -> None:
+        self.broker.sender = self.client_number  # here, for frames also wait for a password or for room
         decoder = self.decoder
         channels = self.channels
         parking = self.parking

@@ -194,6 +194,23 @@ def test_a_client_reaches_what_it_may() -> None:
     assert [one.place for one in world.broker.scheduler.pending] == [places["shut"]]
 
 
+def test_a_question_of_nobody_reaches_nothing_where_permissions_count() -> None:
+    names = ("read", "write", "create")
+    grant = Permission(Pattern.parse(">"), BOTH, {action: frozenset({"g"}) for action in names})  # type: ignore[misc]
+    world = EngineWorld(permissions=PermissionMap((grant,)))
+    place = schedule(world, b"secret", Plan(delay_ms=60_000))
+    client = world.client()
+    client.groups = frozenset({"g"})
+    world.consumer(client, "answers")
+    for action in ("BROWSE", "REMOVEALL"):
+        ask(world, None, AMQ_SCHEDULER_ACTION=action, reply_to="/queue/answers")
+    ask(world, None, AMQ_SCHEDULER_ACTION="BROWSE", reply_to="/queue/made.by.a.question")
+    ask(world, None, AMQ_SCHEDULER_ACTION="REMOVE", scheduledJobId=job_id(world, place))
+    assert client.handed == []
+    assert [one.place for one in world.broker.scheduler.pending] == [place]
+    assert "made.by.a.question" not in world.broker.destinations.queues
+
+
 def test_a_look_too_many_in_a_transaction_does_not_fail_what_is_committed(world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=60_000))
     client = world.client()
