@@ -323,6 +323,33 @@ class Lane:
             if not self.volatile or position < self.volatile[0].position:
                 self.ready_bytes -= size
 
+    def waiting_at(self, index: int) -> Delivery:
+        """Return the delivery with ``index`` others of those in memory before it; all places must be tidy."""
+        returned = self.returned
+        ready = self.ready
+        count = len(returned)
+        if not count or not ready or returned[-1].position < ready[0].position:  # what came back was handed over first
+            return returned[index] if index < count else ready[index - count]
+        return sorted([*returned, *ready], key=position_of)[index]
+
+    def waiting_before(self, position: int) -> int:
+        """Return how many of those in memory come before ``position``; all places must be tidy."""
+        return bisect_left(self.returned, position, key=position_of) + bisect_left(
+            self.ready, position, key=position_of
+        )
+
+    def remove(self, delivery: Delivery) -> None:
+        """Take out a delivery that is READY in memory, its place included; all places must be tidy."""
+        position = delivery.position
+        index = bisect_left(self.returned, position, key=position_of)
+        if index < len(self.returned) and self.returned[index] is delivery:
+            del self.returned[index]
+        else:
+            index = bisect_left(self.ready, position, key=position_of)
+            assert self.ready[index] is delivery, "a delivery that waits in memory has its place"
+            del self.ready[index]  # moves the shorter side, without a look at it
+        self.ready_bytes -= delivery.message.size
+
     def tidy(self) -> None:
         """Clear away the places of what was taken: those in front, and all if they are the most."""
         ready = self.ready

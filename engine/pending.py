@@ -5,12 +5,13 @@ Source: semantics.md 2.8, ActiveMQ pendingMessageLimitStrategy and messageEvicti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from config.policies import PendingLimitPolicy
-from engine.delivery import EXPIRE, Delivery, advance
-from engine.lane import position_of
+from engine.delivery import EXPIRE, READY, Delivery, advance
 from engine.memory import MemoryBudget
+from engine.message import Message
 from engine.selector.properties import Value
 from engine.selector.readers import PropertyReaders
 from engine.window import Window
@@ -18,6 +19,8 @@ from engine.window import Window
 if TYPE_CHECKING:
     from engine.advisories import Advisories
     from engine.queue import Queue
+
+PRUNE_COUNT: Final = 1_024  # so many values more than twice those at the last look, and those of nothing are forgotten
 
 
 class PendingLimits:
@@ -38,28 +41,36 @@ class PendingLimits:
 
 
 class PendingLimit:
-    """limit: messages that may wait beyond the window; then one goes for each that comes."""
+    """limit: messages that may wait beyond the window; then one goes for each that comes.
 
-    __slots__ = ("common", "limit", "policy", "window")
+    replaced: what a newer message of the same value makes the first to go, None where no property decides that.
+    """
+
+    __slots__ = ("common", "limit", "policy", "window", "replaced")
 
     def __init__(self, common: PendingLimits, limit: int, policy: PendingLimitPolicy, window: Window) -> None:
         self.common = common
         self.limit = limit
         self.policy = policy
         self.window = window
+        is_unique = policy.eviction == "unique-property"
+        self.replaced = Replaced(policy.eviction_property, common.readers) if is_unique else None
 
-    def is_exceeded(self, depth: int) -> bool:
-        """Say whether ``depth`` messages, waiting and in flight, are too many; a window of credit changes its size."""
-        return depth > self.window.limit + self.limit
+    def message_came(self, queue: Queue, message: Message) -> None:
+        """A message is new on the queue: if it is one too many, one goes; a window of credit changes its size."""
+        if self.replaced is not None:
+            self.replaced.add(queue.lane(message.priority).newest(message))
+        if queue.depth > self.window.limit + self.limit:
+            self._evict(queue)
 
-    def evict(self, queue: Queue) -> None:
+    def _evict(self, queue: Queue) -> None:
         """Let go of one message too much.  What is in flight stays, and so does what goes next into the window."""
+        for lane in queue.used_lanes:
+            lane.drop_taken()  # only where a selection took deliveries out of their order
         delivery = self._choose(queue, max(0, self.window.limit - self.window.in_flight))
         if delivery is None:
             return
-        lane = delivery.lane
-        lane.take(delivery)
-        lane.drop_taken()
+        delivery.lane.remove(delivery)
         delivery.state = advance(delivery.state, EXPIRE)
         queue.depth -= 1
         self.common.evicted_count += 1
@@ -68,29 +79,69 @@ class PendingLimit:
 
     def _choose(self, queue: Queue, room: int) -> Delivery | None:
         """Return the one to let go, of those that wait behind the ``room`` that the window still has."""
-        eviction = self.policy.eviction
-        lanes = [lane for lane in queue.used_lanes if lane.ready or lane.returned]
-        if len(lanes) == 1 and not lanes[0].returned and eviction != "unique-property":
-            ready = lanes[0].ready  # nearly always so: no need to look at all of them
-            return ready[room] if room < len(ready) else None
-        waiting: list[Delivery] = []
-        for lane in sorted(lanes, key=lambda lane: -lane.priority):
-            waiting += sorted([*lane.returned, *lane.ready], key=position_of)
-        waiting = waiting[room:]
-        if eviction == "oldest-lowest-priority" and waiting:
-            lowest = waiting[-1].lane
-            return next(one for one in waiting if one.lane is lowest)
-        waiting.sort(key=_age)
-        if eviction == "unique-property":
-            # The oldest that a newer one replaces; where each is the only one of its value, simply the oldest.
-            oldest: dict[Value, Delivery] = {}
-            for delivery in waiting:
-                value = self.common.readers.properties(delivery.message, 1, False).get(self.policy.eviction_property)
-                if value is not None and value in oldest:
-                    return oldest[value]
-                if value is not None:
-                    oldest[value] = delivery
-        return waiting[0] if waiting else None
+        if self.replaced is not None:
+            found = self.replaced.take_first(queue, room)
+            if found is not None:
+                return found
+        takes_lowest = self.policy.eviction == "oldest-lowest-priority"
+        chosen: Delivery | None = None
+        for lane in reversed(queue.lanes):  # highest priority first
+            count = 0 if lane is None else len(lane.returned) + len(lane.ready)
+            if lane is None or count <= room:
+                room -= count
+                continue
+            oldest = lane.waiting_at(room)
+            room = 0
+            if chosen is None or takes_lowest or _age(oldest) < _age(chosen):
+                chosen = oldest
+        return chosen
+
+
+class Replaced:
+    """Messages that wait though a newer one has the same value of a property, by when that came.
+
+    newest: of each value.  Where each message is the only one of its value, simply the oldest goes.
+    """
+
+    __slots__ = ("name", "readers", "newest", "older", "kept_count")
+
+    def __init__(self, name: str, readers: PropertyReaders) -> None:
+        self.name = name
+        self.readers = readers
+        self.newest: dict[Value, Delivery] = {}
+        self.older: deque[Delivery] = deque()
+        self.kept_count = 0
+
+    def add(self, delivery: Delivery | None) -> None:
+        """A message has come, None if only the log has it."""
+        value = None if delivery is None else self.readers.properties(delivery.message, 1, False).get(self.name)
+        if delivery is None or value is None:
+            return
+        earlier = self.newest.get(value)
+        self.newest[value] = delivery
+        if earlier is not None and earlier.state == READY:
+            self.older.append(earlier)
+        if len(self.newest) > 2 * self.kept_count + PRUNE_COUNT:
+            self.newest = {value: one for value, one in self.newest.items() if one.state == READY}
+            self.kept_count = len(self.newest)
+
+    def take_first(self, queue: Queue, room: int) -> Delivery | None:
+        """Return the first that waits behind ``room`` others, None if there is none."""
+        older = self.older
+        while older:
+            delivery = older.popleft()
+            if delivery.state == READY and _rank(queue, delivery) >= room:
+                return delivery  # any other has gone out, or was about to
+        return None
+
+
+def _rank(queue: Queue, delivery: Delivery) -> int:
+    """Return how many wait in memory before ``delivery``."""
+    rank = delivery.lane.waiting_before(delivery.position)
+    for lane in queue.used_lanes:
+        if lane.priority > delivery.lane.priority:
+            rank += len(lane.returned) + len(lane.ready)
+    return rank
 
 
 def _age(delivery: Delivery) -> tuple[int, int]:

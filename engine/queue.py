@@ -194,8 +194,8 @@ class Queue:
                 self.selection.lookout.arrived(lane, message)
             if self.audience is not None:
                 self.audience.show(message, self.is_logged and message.queue_offset >= 0)
-        if self.pending is not None and self.pending.is_exceeded(self.depth):
-            self.pending.evict(self)
+        if self.pending is not None:
+            self.pending.message_came(self, message)
 
     def is_in_memory(self, message: Message) -> bool:
         """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from engine.consumer import AUTO, INDIVIDUAL
+from engine.delivery import Delivery
 from engine.message import STOMP, Message
 from engine.options import SubscribeOptions
+from engine.refusal import Refusal
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -119,6 +122,96 @@ def test_of_messages_equal_in_a_property_the_newest_stays() -> None:
         world.broker.send(topic, Message(topic.destination_id, STOMP, 0, 4, 0, 0, 0, b"", headers, body))
         world.advance(1)
     assert drain(world) == [b"in", b"flight", b"3", b"4", b"5"], "2 was replaced, then 1 was the oldest"
+
+
+def test_equal_messages_that_go_next_stay() -> None:
+    world = world_with(ack_mode=AUTO, strategy="constant", limit=3, eviction="unique-property", eviction_property="s")
+    client = the_client(world)
+    client.is_output_full = True
+    topic = world.broker.destinations.topic("t")
+    for text in ("A 1", "A 2", "A 3", "B 4", "A 5", "C 6", "D 7", "E 8"):
+        symbol, body = text.split()
+        world.send(body.encode(), to=topic, persistent=False, headers=f"s:{symbol}")
+        world.advance(1)
+    world.broker.output_drained(client)
+    world.turn()
+    assert client.bodies() == [b"1", b"2", b"6", b"7", b"8"], "3 and 4 were the oldest behind the window, after A 3"
+
+
+def test_what_a_selection_has_taken_is_not_let_go_again() -> None:
+    world = world_with(strategy="constant", limit=2)
+    client = the_client(world)
+    topic = world.broker.destinations.topic("t")
+    for body, group in ((b"a1", "a"), (b"b1", "b")):
+        world.send(body, to=topic, persistent=False, group=group)
+    first, second = client.take()
+    world.refuse(first, refusal=Refusal(delay_ms=60_000))
+    for number in range(2, 12):
+        world.send(b"a%d" % number, to=topic, persistent=False, group="a")
+        world.send(b"b%d" % number, to=topic, persistent=False, group="b")
+        for delivery in client.take():
+            world.acknowledge(delivery)
+    assert world.broker.pending_limits.evicted_count > 0
+    world.acknowledge(second)
+    world.lose(client)
+    assert world.broker.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("eviction", ["oldest", "oldest-lowest-priority", "unique-property"])
+def test_what_goes_is_what_looking_at_all_of_them_would_find(eviction: str) -> None:
+    """Against the plain definition, with acknowledgements between; by a property only of messages of one priority: one
+    that was going out next is not let go for an equal one when others come before it.
+    """
+    priorities = (4,) if eviction == "unique-property" else (1, 4, 4, 9)
+    chance = random.Random(eviction)
+    for _ in range(20):
+        limit = chance.randrange(6)
+        world = world_with(strategy="constant", limit=limit, eviction=eviction, eviction_property="s")
+        client = the_client(world)
+        held: list[Delivery] = []
+        waiting: list[tuple[int, int, int, str]] = []  # (-priority, time, number, value)
+        for number in range(60):
+            priority = chance.choice(priorities)
+            value = chance.choice("abcdefgh")
+            world.advance(1)
+            publish_one(world, b"%d" % number, priority, value)
+            waiting.append((-priority, number, number, value))
+            if len(held) + len(waiting) > 2 + limit:
+                waiting.remove(expected_victim(eviction, sorted(waiting), max(0, 2 - len(held))))
+            for delivery in client.take():
+                held.append(delivery)
+                waiting = [one for one in waiting if b"%d" % one[2] != delivery.message.body]
+            if held and chance.random() < 0.4:
+                world.acknowledge(held.pop(0))
+                for delivery in client.take():
+                    held.append(delivery)
+                    waiting = [one for one in waiting if b"%d" % one[2] != delivery.message.body]
+        assert drained(world, held) == [b"%d" % one[2] for one in sorted(waiting)]
+
+
+def publish_one(world: EngineWorld, body: bytes, priority: int, value: str) -> None:
+    topic = world.broker.destinations.topic("t")
+    world.send(body, to=topic, persistent=False, priority=priority, headers=f"s:{value}")
+
+
+def drained(world: EngineWorld, held: list[Delivery]) -> list[bytes]:
+    """Acknowledge all that is held and all that comes; return the bodies of the latter."""
+    world.acknowledge(*held)
+    return drain(world)
+
+
+def expected_victim(eviction: str, waiting: list[tuple[int, int, int, str]], room: int) -> tuple[int, int, int, str]:
+    waiting = waiting[room:]
+    if eviction == "oldest-lowest-priority":
+        return next(one for one in waiting if one[0] == waiting[-1][0])
+    waiting = sorted(waiting, key=lambda one: one[1])
+    if eviction == "unique-property":
+        oldest: dict[str, tuple[int, int, int, str]] = {}
+        for one in waiting:
+            if one[3] in oldest:
+                return oldest[one[3]]
+            oldest[one[3]] = one
+    return waiting[0]
 
 
 def test_another_subscription_keeps_what_one_lets_go() -> None:
