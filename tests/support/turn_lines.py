@@ -1,4 +1,4 @@
-"""Steps of a turn: the lines of the gateway's own source that run between two beginnings of a turn.
+"""What a turn costs: the lines of the gateway's own source that run between two beginnings of a turn.
 
 Counted from outside, with the interpreter's tracing, so that every loop is seen, also one that nobody thought of, and
 the source pays nothing for it.  Each round of a loop or comprehension counts; what C code does does not (sorting,
@@ -22,10 +22,10 @@ STAND_INS: Final = (str(ROOT / "engine" / "store" / "memory_store.py"),)
 IS_COUNTING: Final = hasattr(Broker.begin_turn, "__code__")  # False in the compiled build
 
 
-class Steps:
-    """``with Steps() as steps:`` then ``steps.longest``: the steps of the longest turn inside.
+class TurnLines:
+    """``with TurnLines() as lines:`` then ``lines.longest``: the lines of the longest turn inside.
 
-    turns: how many there were.  where: steps of the longest turn by function, for who has to find out why.
+    turns: how many there were.  where: lines of the longest turn by function, for who has to find out why.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Steps:
         self._boundary = Broker.begin_turn.__code__ if IS_COUNTING else None
         self._earlier: Any = None
 
-    def __enter__(self) -> Steps:
+    def __enter__(self) -> TurnLines:
         self._earlier = sys.gettrace()
         sys.settrace(self._call)
         return self
@@ -47,8 +47,9 @@ class Steps:
         self._end_turn()
 
     def describe(self) -> str:
-        """Return where the steps of the longest turn were."""
-        return f"{self.longest} steps: " + ", ".join(f"{name} {count}" for name, count in self.where.most_common(8))
+        """Return where the lines of the longest turn were."""
+        most = ", ".join(f"{name} {count}" for name, count in self.where.most_common(8))
+        return f"{self.longest} lines in one of {self.turns} turns: {most}"
 
     def _end_turn(self) -> None:
         count = self._by_code.total()
@@ -56,8 +57,8 @@ class Steps:
         if count > self.longest:
             self.longest = count
             self.where.clear()
-            for code, steps in self._by_code.items():
-                self.where[f"{Path(code.co_filename).stem}.{code.co_name}"] += steps
+            for code, lines in self._by_code.items():
+                self.where[f"{Path(code.co_filename).stem}.{code.co_name}"] += lines
         self._by_code.clear()
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
