@@ -108,7 +108,7 @@ class OutgoingLink(Link):
         if consumer is None:
             return
         broker = self.session.connection.broker
-        self.session.forget(self)
+        self.session.forget(self, consumer)
         self.consumer = None
         broker.unsubscribe(consumer, is_lost)
         if is_closing and self.durable is not None:

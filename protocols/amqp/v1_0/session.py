@@ -148,6 +148,8 @@ class AmqpSession:
             else:
                 self._dispose(first, delivery, disposition)
             return
+        if not disposition.settled and not is_terminal(disposition.state) and not _is_of_transaction(disposition):
+            return  # it says how far the peer has come, and changes nothing
         count = ((last - first) & MASK) + 1
         if count <= 2 * len(self.unsettled):
             numbers = [(first + step) & MASK for step in range(count)]
@@ -212,12 +214,12 @@ class AmqpSession:
 
     def close(self, is_lost: bool) -> None:
         """Let go of all links, as if they were detached."""
+        self.unsettled.clear()
         for link in list(self.links.values()):
             if not link.is_detaching:
                 link.close(is_lost, False)
         self.links.clear()
         self.handles.clear()
-        self.unsettled.clear()
         self.waiting.clear()
         self.draining.clear()
 
@@ -258,6 +260,7 @@ class AmqpSession:
         if link.is_settled:
             self.connection.settle_at_end(delivery)
         else:
+            delivery.key = delivery_id.to_bytes(4, "big")
             self.unsettled[delivery_id] = delivery
         return size
 
@@ -324,15 +327,14 @@ class AmqpSession:
         else:
             self.connection.send_at_once(octets)
 
-    def forget(self, link: OutgoingLink) -> None:
-        """Forget what a link that goes has sent and what it was going to send."""
-        gone = [
-            number
-            for number, one in self.unsettled.items()
-            if one.consumer is not None and one.consumer.adapter is link
-        ]
-        for number in gone:
-            del self.unsettled[number]
+    def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
+        """Forget what a link that goes has sent to its consumer, and what it was going to send."""
+        unsettled = self.unsettled
+        if unsettled:
+            for delivery in consumer.ledger.values():
+                number = int.from_bytes(delivery.key, "big")
+                if unsettled.get(number) is delivery:
+                    del unsettled[number]
         if self.waiting:
             self.waiting = deque(one for one in self.waiting if one.link is not link)
             self._window_changed(None)
@@ -388,6 +390,7 @@ class AmqpSession:
                 if link.is_settled:
                     self.connection.settle_at_end(one.delivery)
                 else:
+                    one.delivery.key = one.delivery_id.to_bytes(4, "big")
                     self.unsettled[one.delivery_id] = one.delivery
             left = len(one.payload) - one.sent
             size = min(left, link.payload_max)
@@ -426,6 +429,10 @@ class AmqpSession:
             self.connection.send(octets)
         else:
             self.connection.send_at_once(octets)
+
+
+def _is_of_transaction(disposition: Disposition) -> bool:
+    return isinstance(disposition.state, TransactionalState)
 
 
 def _accepted(channel: int, numbers: list[int]) -> bytes:

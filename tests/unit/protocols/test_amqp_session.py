@@ -9,6 +9,7 @@ import pytest
 from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.performatives import Attach, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.states import Accepted
 from protocols.amqp.v1_0.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, queue_of, text
 
@@ -102,3 +103,39 @@ def test_one_frame_too_many_in_a_read_does_not_stop_the_rest() -> None:
     wire = encode_frame(0, Transfer(9, 0, b"t", 0)) + encode_frame(1, Flow(0, 10, 0, 10, echo=True))
     peer.send_octets(wire)
     assert [type(frame) for frame in peer.take()] == [End, Flow]
+
+
+def test_a_detached_link_takes_along_what_it_had_sent_and_nothing_else() -> None:
+    gateway, peer = queue_of("1", "2", "3")
+    peer.attach_sender("r", 4)
+    peer.transfer(text("4"), 4)
+    peer.take()
+    peer.attach_receiver("q", 1)
+    peer.attach_receiver("r", 2)
+    peer.credit(1, 3)
+    peer.credit(2, 3)
+    assert len(peer.transfers()) == 4
+    assert len(peer.connection.channels[0].unsettled) == 4
+    peer.send(Detach(1, True))
+    assert len(peer.connection.channels[0].unsettled) == 1
+    peer.one(Detach)
+    peer.dispose(0, Accepted(), 3)
+    assert gateway.stats("q").depth == 3, "what went back is not the peer's to accept any more"
+    assert gateway.stats("r").depth == 0
+
+
+def test_a_delivery_that_comes_again_has_one_number() -> None:
+    gateway, peer = queue_of("1")
+    peer.attach_receiver("q", 1, credit=1)
+    (first,) = peer.transfers()
+    peer.attach_receiver("q", 2, credit=1)
+    peer.take()
+    peer.send(Detach(1, True))
+    again = next(frame for frame in peer.take() if isinstance(frame, Transfer))
+    assert again.delivery_id != first.delivery_id
+    assert first.delivery_id is not None
+    assert again.delivery_id is not None
+    peer.dispose(first.delivery_id, Accepted())
+    assert gateway.stats("q").depth == 1
+    peer.dispose(again.delivery_id, Accepted())
+    assert gateway.stats("q").depth == 0

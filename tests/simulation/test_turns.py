@@ -1,0 +1,57 @@
+"""No turn is longer than its budget, however many destinations, consumers, links, selectors or groups there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.turn_lines import IS_COUNTING, TurnLines
+from tests.support.turn_scenarios import SCENARIOS
+
+COUNT = 2_000
+TURN_LINES_MAX = 100_000  # some 5 ms
+# What one input asks for of so many messages at once takes its time for each, and no more than that.
+MESSAGE_LINES_MAX = 110
+OF_MESSAGES = {
+    "one cumulative acknowledgement",
+    "a transaction of sends commits",
+    "one AMQP disposition accepts many",
+    "one AMQP disposition releases many",
+}
+# These still grow; each leaves this list with the change that bounds it.
+GROWING = {
+    "a connection is lost: consumers",
+    "a connection is lost: consumers of one queue",
+    "a connection is lost: temporary queues",
+    "a connection is lost: subscriptions of one topic",
+    "an AMQP session ends: links",
+    "an AMQP connection is lost: links",
+    "a wildcard of queues is subscribed to",
+    "a queue is made that many wildcards match",
+    "statistics of all queues are asked for",
+    "the queues of many messages that expire are many",
+    "a replay of a queue is read",
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS.keys() - GROWING))
+def test_the_longest_turn_has_a_bound(name: str) -> None:
+    run = SCENARIOS[name](COUNT)
+    with TurnLines() as lines:
+        run()
+    assert lines.longest > 0 or not IS_COUNTING
+    allowed = MESSAGE_LINES_MAX * COUNT if name in OF_MESSAGES else TURN_LINES_MAX
+    assert lines.longest <= allowed, lines.describe()
+
+
+def test_a_loop_over_everything_is_seen() -> None:
+    """The law can fail: what grows with its messages is counted so."""
+    few = _lines_of("one cumulative acknowledgement", 100)
+    many = _lines_of("one cumulative acknowledgement", 1_000)
+    assert many > 8 * few or not IS_COUNTING
+
+
+def _lines_of(name: str, count: int) -> int:
+    run = SCENARIOS[name](count)
+    with TurnLines() as lines:
+        run()
+    return lines.longest

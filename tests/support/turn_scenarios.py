@@ -1,0 +1,444 @@
+"""One costly thing each, with as many others there as asked for: what the law of turns is held against.
+
+A scenario prepares its world and returns the one input that may cost something; whoever runs that counts the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from engine.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message
+from engine.options import FIRST, ReplayStart
+from engine.refusal import Refusal
+from engine.topic import Topic
+from engine.transaction import Transaction, TransactionLimits
+from protocols.amqp.v1_0.performatives import Attach, Detach, End, Flow
+from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.states import Accepted, Released
+from protocols.amqp.v1_0.termini import Source, Target
+from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.engine_world import EngineWorld, address
+
+Input = Callable[[], object]
+
+SCENARIOS: Final[dict[str, Callable[[int], Input]]] = {}
+
+LARGE: Final = TransactionLimits(16, 1_000_000, 1 << 30)
+CREDIT: Final = 20  # of each AMQP link
+QUEUES: Final = 50  # that AMQP links share
+
+
+def scenario(name: str) -> Callable[[Callable[[int], Input]], Callable[[int], Input]]:
+    def add(prepare: Callable[[int], Input]) -> Callable[[int], Input]:
+        SCENARIOS[name] = prepare
+        return prepare
+
+    return add
+
+
+def in_a_turn(world: EngineWorld, action: Input) -> Input:
+    """Return what does it and has it show."""
+
+    def run() -> None:
+        action()
+        world.turn()
+
+    return run
+
+
+def published(world: EngineWorld, topic: Topic, count: int, priority: int = DEFAULT_PRIORITY) -> None:
+    """Publish without a turn between; every message is taken."""
+    for number in range(count):
+        message = world.message(topic, b"x", persistent=False, priority=priority, headers=f"s:{number % 7}")
+        world.broker.send(topic, message)
+    world.turn()
+
+
+# -- consumers that come and go
+
+
+@scenario("a connection is lost: consumers")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    for number in range(count):
+        world.consumer(client, f"q.{number}", INDIVIDUAL)
+    world.turn()
+    return lambda: world.lose(client)
+
+
+@scenario("a connection is lost: consumers of one queue")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    for _ in range(count):
+        world.consumer(client, "q", INDIVIDUAL, 1)
+    world.send(*[b"x"] * (count // 2))
+    return lambda: world.lose(client)
+
+
+@scenario("a connection is lost: temporary queues")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    for _ in range(count):
+        world.consumer(client, world.broker.open_temporary(client, TEMP_QUEUE), AUTO)
+    world.turn()
+    return lambda: world.lose(client)
+
+
+@scenario("a connection is lost: subscriptions of one topic")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    topic = world.broker.destinations.topic("t")
+    for _ in range(count):
+        world.consumer(client, topic, AUTO)
+    world.turn()
+    return lambda: world.lose(client)
+
+
+@scenario("a connection is lost: messages in flight")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", CLIENT, count)
+    world.send(*[b"x"] * count)
+    world.acknowledge(client.take()[count // 2])
+    return lambda: world.lose(client)
+
+
+@scenario("consumers with selectors come and go")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    for number in range(count):
+        world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n = {number}")
+    world.turn()
+    last = world.client("last")
+
+    def come_and_go() -> None:
+        consumer = world.consumer(last, "q", INDIVIDUAL, 1, selector="n = 1")
+        world.turn()
+        world.broker.unsubscribe(consumer, is_lost=False)
+        world.turn()
+
+    return come_and_go
+
+
+@scenario("a consumer comes to a queue with many groups")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, count)
+    for number in range(count):
+        world.broker.send(
+            world.broker.destinations.queue("q"),
+            world.message(world.broker.destinations.queue("q"), b"x", group=f"g{number}"),
+        )
+    world.turn()
+    return in_a_turn(world, lambda: world.consumer(world.client("other"), "q", INDIVIDUAL, 1))
+
+
+# -- wildcards
+
+
+@scenario("a wildcard of queues is subscribed to")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    for number in range(count):
+        world.broker.destinations.queue(f"a.{number}")
+    client = world.client()
+    source = world.broker.destinations.source(QUEUE, "a.>")
+    return in_a_turn(world, lambda: world.consumer(client, source, INDIVIDUAL, 1))
+
+
+@scenario("a queue is made that many wildcards match")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    source = world.broker.destinations.source(QUEUE, "a.>")
+    for _ in range(count):
+        world.consumer(client, source, INDIVIDUAL, 1)
+    world.turn()
+    return lambda: world.send(b"x", to="a.new")
+
+
+@scenario("a topic is made that many wildcards match")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    source = world.broker.destinations.source(TOPIC, "a.>")
+    for _ in range(count):
+        world.consumer(client, source, INDIVIDUAL, 1)
+    world.turn()
+    return in_a_turn(world, lambda: world.broker.destinations.topic("a.new"))
+
+
+@scenario("a message meets a wildcard consumer of many queues whose window is one")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    for number in range(count):
+        world.broker.destinations.queue(f"a.{number}")
+    client = world.client()
+    world.consumer(client, world.broker.destinations.source(QUEUE, "a.>"), INDIVIDUAL, 1)
+    world.advance(1_000)
+    world.send(b"1", to="a.1")
+    world.send(b"2", to="a.2")
+    return lambda: world.acknowledge(*client.take())
+
+
+# -- questions, expiry, upkeep
+
+
+@scenario("statistics of all queues are asked for")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    for number in range(count):
+        world.broker.destinations.queue(f"a.{number}")
+    world.consumer(world.client(), "answers", AUTO)
+    world.turn()
+    return lambda: world.send(b"", to="ActiveMQ.Statistics.Destination.>", headers="reply-to:/queue/answers")
+
+
+@scenario("many messages expire")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    world.send(*[b"x"] * count, persistent=False, expires_ms=world.clock.wall_ms() + 1_000)
+    return lambda: world.advance(120_000)
+
+
+@scenario("the queues of many messages that expire are many")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    for number in range(count):
+        world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
+    return lambda: world.advance(120_000)
+
+
+@scenario("a queue is purged")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    world.send(*[b"x"] * count)
+
+    def purge() -> None:
+        world.broker.upkeep.purge(world.broker.destinations.queue("q"))
+        world.advance(60_000)
+
+    return purge
+
+
+@scenario("a replay of a queue is read")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    world.send(*[b"x"] * count)
+    reader = world.client("reader")
+    return in_a_turn(world, lambda: world.consumer(reader, "q", AUTO, 1, replay=ReplayStart(FIRST)))
+
+
+# -- messages
+
+
+@scenario("a group begins beside many others")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, 2 * count)
+    for number in range(count):
+        world.send(b"x", group=f"g{number}")
+
+    def begin() -> None:
+        for number in range(3):
+            world.send(b"x", group=f"new{number}")
+
+    return begin
+
+
+@scenario("a message of a group is refused before many others of it")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, 10)
+    world.send(*[b"x"] * count, group="g")
+    delivery = client.take()[0]
+    return lambda: world.refuse(delivery, refusal=Refusal(delay_ms=60_000))
+
+
+@scenario("the pending limit of a slow subscriber lets one go: oldest")
+def _(count: int) -> Input:
+    return _slow_subscriber(count, "oldest")
+
+
+@scenario("the pending limit of a slow subscriber lets one go: oldest-lowest-priority")
+def _(count: int) -> Input:
+    return _slow_subscriber(count, "oldest-lowest-priority")
+
+
+@scenario("the pending limit of a slow subscriber lets one go: unique-property")
+def _(count: int) -> Input:
+    return _slow_subscriber(count, "unique-property")
+
+
+def _slow_subscriber(count: int, eviction: str) -> Input:
+    limits = {"pending__strategy": "constant", "pending__limit": 20, "pending__eviction": eviction}
+    world = EngineWorld(address("t", **limits, pending__eviction_property="s"))
+    client = world.client()
+    topic = world.broker.destinations.topic("t")
+    world.consumer(client, topic, AUTO, count)
+    world.turn()
+    client.is_output_full = True
+    published(world, topic, count, priority=2)
+    published(world, topic, 40)
+
+    def publish() -> None:
+        for _ in range(5):
+            published(world, topic, 1)
+
+    return publish
+
+
+@scenario("one cumulative acknowledgement")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", CLIENT, count)
+    world.send(*[b"x"] * count)
+    last = client.take()[-1]
+    return lambda: world.acknowledge(*world.broker.covered(last))
+
+
+@scenario("a cumulative acknowledgement of one message beside many held by a transaction")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", CLIENT, count)
+    world.send(*[b"x"] * count)
+    deliveries = client.take()
+    transaction = Transaction(client, "t", LARGE)
+    transaction.add_accepted(deliveries[:-5])
+
+    def acknowledge() -> None:
+        for one in deliveries[-5:]:
+            transaction.add_accepted(world.broker.covered(one))
+
+    return acknowledge
+
+
+@scenario("a transaction of sends commits")
+def _(count: int) -> Input:
+    world, transaction = _sends(count)
+    return in_a_turn(world, lambda: world.broker.commit(transaction))
+
+
+@scenario("a transaction of sends is aborted")
+def _(count: int) -> Input:
+    world, transaction = _sends(count)
+    return in_a_turn(world, lambda: world.broker.abort(transaction))
+
+
+@scenario("a transaction of acknowledgements commits")
+def _(count: int) -> Input:
+    world, transaction = _acknowledgements(count)
+    return in_a_turn(world, lambda: world.broker.commit(transaction))
+
+
+@scenario("a transaction of acknowledgements is aborted")
+def _(count: int) -> Input:
+    world, transaction = _acknowledgements(count)
+    return in_a_turn(world, lambda: world.broker.abort(transaction))
+
+
+def _sends(count: int) -> tuple[EngineWorld, Transaction]:
+    world = EngineWorld()
+    transaction = Transaction(world.client(), "t", LARGE)
+    queue = world.broker.destinations.queue("q")
+    for _ in range(count):
+        world.broker.send_in(transaction, queue, world.message(queue, b"x"))
+    return world, transaction
+
+
+def _acknowledgements(count: int) -> tuple[EngineWorld, Transaction]:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, count)
+    world.send(*[b"x"] * count)
+    transaction = Transaction(client, "t", LARGE)
+    transaction.add_accepted(client.take())
+    return world, transaction
+
+
+# -- AMQP sessions
+
+
+@scenario("an AMQP session ends: links")
+def _(count: int) -> Input:
+    _, peer = _links(count, 0)
+    return lambda: peer.send(End())
+
+
+@scenario("an AMQP connection is lost: links")
+def _(count: int) -> Input:
+    _, peer = _links(count, 0)
+    return peer.vanish
+
+
+@scenario("an AMQP session ends: unsettled deliveries")
+def _(count: int) -> Input:
+    _, peer = _links(count // CREDIT, count)
+    return lambda: peer.send(End())
+
+
+@scenario("an AMQP connection is lost: unsettled deliveries")
+def _(count: int) -> Input:
+    _, peer = _links(count // CREDIT, count)
+    return peer.vanish
+
+
+@scenario("AMQP links are detached beside many unsettled deliveries")
+def _(count: int) -> Input:
+    gateway, peer = _links(count // CREDIT, count)
+
+    def detach() -> None:
+        with gateway.one_turn():
+            for handle in range(5):
+                peer.send(Detach(handle, True))
+
+    return detach
+
+
+@scenario("one AMQP disposition accepts many")
+def _(count: int) -> Input:
+    _, peer = _links(count // CREDIT, count)
+    return lambda: peer.dispose(0, Accepted(), count - 1)
+
+
+@scenario("one AMQP disposition releases many")
+def _(count: int) -> Input:
+    _, peer = _links(count // CREDIT, count)
+    return lambda: peer.dispose(0, Released(), count - 1)
+
+
+def _links(link_count: int, message_count: int) -> tuple[AmqpGateway, AmqpPeer]:
+    """Return a gateway and a peer whose session has links, and that many deliveries unsettled over them."""
+    gateway = AmqpGateway(amqp=AmqpSettings())
+    peer = gateway.connect_amqp()
+    peer.begin()
+    queue_count = min(QUEUES, link_count)
+    with gateway.one_turn():
+        for number in range(link_count):
+            source = Source(f"q.{number % queue_count}")
+            peer.send(Attach(f"r{number}", number, True, source=source, target=Target()))
+            peer.send(Flow(0, 1_000_000, 0, 1_000, number, 0, CREDIT))
+    broker = gateway.broker
+    payload = text("x")
+    for number in range(message_count):
+        queue = broker.destinations.queue(f"q.{number % queue_count}")
+        broker.send(queue, Message(queue.destination_id, AMQP_1_0, PERSISTENT, 4, 0, 0, 0, b"", b"", payload))
+        if number % 100 == 0:
+            gateway.settle()
+    gateway.settle()
+    assert len(peer.connection.channels[0].unsettled) == message_count
+    return gateway, peer
