@@ -36,7 +36,7 @@ SAMPLE_SHARE_MAX: Final = 0.01
 
 _HEALTH_PATH: Final = "/healthz"
 _MANAGED_PATHS: Final = ("/api/store/", "/api/retry", "/api/schedule")
-_SHOWN_PATHS: Final = ("/api/store/query", "/api/store/dump", "/api/schedule")
+_CONTENT_PATHS: Final = ("/api/store/query", "/api/store/dump", "/api/schedule", "/api/why/message")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -190,18 +190,20 @@ class _Api:
 
     def _forbidden(self, request: web.Request) -> web.Response | None:
         """Refuse what needs a permission for all destinations, for it shows or changes any of them."""
-        action: Action
+        actions: tuple[Action, ...]
         if request.path.startswith(_MANAGED_PATHS) and request.method != "GET":
-            action, word = "delete", "admin"
-        elif request.path.startswith(_SHOWN_PATHS):
-            action, word = "read", "read"
+            actions, words = ("delete",), "admin"
+        elif request.path.startswith(_CONTENT_PATHS):
+            actions, words = ("read",), "read"
+        elif request.path != _HEALTH_PATH:
+            actions, words = ("browse", "read", "delete"), "browse, read or admin"
         else:
             return None
         credentials = _basic_credentials(request.headers.get("Authorization", ""))
         login = credentials[0] if credentials is not None else ""
-        if self._security.may_everywhere(login, action):
+        if any(self._security.may_everywhere(login, action) for action in actions):
             return None
-        text = f"{request.method} {request.path} needs the permission {word} for all destinations (match: '>')\n"
+        text = f"{request.method} {request.path} needs the permission {words} for all destinations (match: '>')\n"
         return web.Response(status=403, text=text)
 
     async def _unauthorised(self, request: web.Request) -> web.Response | None:
