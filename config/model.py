@@ -92,6 +92,7 @@ class Retention:
 
     time_ms: int = 72 * HOUR_MS
     bytes: int = 10 * GIB
+    lease_max_ms: int = HOUR_MS  # that a reader, as an export, may keep what is past both; 0: none does
 
 
 @dataclass(frozen=True, slots=True)

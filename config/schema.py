@@ -209,6 +209,7 @@ SERVER: Final[Tree] = {
         "retention": {
             "time": Leaf("store.retention.time_ms", Duration(0, 100 * YEAR_MS)),
             "bytes": Leaf("store.retention.bytes", Bytes(0, 1024 * TIB)),
+            "lease-max": Leaf("store.retention.lease_max_ms", Duration(0, 7 * 24 * HOUR_MS)),
         },
         "compaction": {
             "live-percent": Leaf("store.compaction.live_percent", Integer(0, 100)),

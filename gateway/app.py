@@ -312,6 +312,7 @@ def store_settings(config: ServerConfig) -> StoreSettings:
         flush_interval_ms=config.store.flush_interval_ms,
         retention_time_ms=config.store.retention.time_ms,
         retention_bytes=config.store.retention.bytes,
+        lease_max_ms=config.store.retention.lease_max_ms,
         compaction_live_percent=config.store.compaction.live_percent,
         compaction_min_age_ms=config.store.compaction.min_age_ms,
         compaction_bytes_per_second=config.store.compaction.bytes_per_second,

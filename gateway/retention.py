@@ -41,4 +41,5 @@ def keeping_of(config: ServerConfig) -> Keeping:
     from engine.store.kept_reasons import Keeping
 
     policies = AddressPolicies(AddressMatcher(config.addresses), config.addresses)
-    return Keeping(policies, config.store.retention.time_ms, config.store.retention.bytes, time_ns() // 1_000_000)
+    own = config.store.retention
+    return Keeping(policies, own.time_ms, own.bytes, time_ns() // 1_000_000, own.lease_max_ms)

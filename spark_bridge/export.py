@@ -6,8 +6,9 @@ import re
 import shutil
 import tempfile
 import threading
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import ClassVar, Final
@@ -17,6 +18,8 @@ from pyspark import SparkContext
 from tqdm import tqdm
 
 from engine.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
+from engine.store.leases import Lease, end_lease, write_lease
+from engine.store.plain_words import duration
 from engine.store.reader import StoreReader
 from engine.store.watermarks import write_watermark
 from spark_bridge import selection, session
@@ -25,12 +28,14 @@ from spark_bridge.parquet import Written, write_partition
 from spark_bridge.plan import Plan, make_plan
 from spark_bridge.records import Piece
 from spark_bridge.removed import Removed, removed_messages, sum_rows, tell
+from spark_bridge.selection import Selection
 
 WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE)
 STORE_ERRORS: Final[dict[str, type[StoreError]]] = {
     error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone)
 }
 PROGRESS_INTERVAL_S: Final = 0.2
+HOUR_MS: Final = 3_600_000
 
 
 class ExportFailed(PenstockError):
@@ -42,7 +47,10 @@ class ExportFailed(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """skip_gone: go on with what is left where retention has removed messages that were not exported yet."""
+    """skip_gone: go on with what is left where retention has removed messages that were not exported yet.
+
+    lease_ms: so long the gateway's retention is asked to keep what is being exported, counted from the beginning.
+    """
 
     data: Path
     destination: str
@@ -50,6 +58,7 @@ class Request:
     master: str = "local[2]"
     skip_gone: bool = False
     verify: bool = True
+    lease_ms: int = HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +94,16 @@ class Result:
         return ", ".join(told)
 
 
-def export(request: Request, shows_progress: bool = False, spark: SparkContext | None = None) -> Result:
+def export(
+    request: Request,
+    shows_progress: bool = False,
+    spark: SparkContext | None = None,
+    starter: Callable[[str, Path], SparkContext] = session.start,
+) -> Result:
     """Add what is new to the target directory.
 
     shows_progress: draw a bar on standard error.
-    spark: what to run on, see ``session.start``; without it a JVM is started for this export.
+    spark: what to run on; without it ``starter`` starts a JVM for this export.
     Raises: TargetError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed; ValueError
     for a bad destination pattern.
     """
@@ -99,27 +113,24 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
     target = Target(request.target.absolute())
     with target.hold(), ExitStack() as started:
         number, exported_to = target.next_range(reader.store_id, str(chosen))
-        end = reader.end()
-        start = wanted = reader.oldest_offset if exported_to is None else exported_to
-        check_continues(start, end.offset)
-        if request.skip_gone:
-            start = max(start, reader.oldest_offset)
-        try:
-            plan = make_plan(reader, chosen, start, end.offset, request.verify)
-        except RangeGone as error:
-            raise RangeGone(f"{error}; --skip-gone exports what is left") from None
-        if start == end.offset:
-            note = _tell_gateway(request, plan)
-            none = Result(reader.store_id, str(chosen), start, start, end.time_ms, start, (), 0, 0, 0, "", 0.0, 0.0)
-            return replace(none, note=note)
-        if exported_to is not None:  # the first export takes what is there
-            _check(request, removed_messages(reader, plan.destinations, start, plan.stop))
-        planned = monotonic()
+        start = _start(request, reader, exported_to)
+        if start == reader.end().offset:
+            return _nothing_new(request, reader, chosen, start)
+        # The lease, then the JVM, then the plan: what retention was about to drop is gone by then, and the rest stays.
+        notes = [started.enter_context(_lease(request, reader, start))]
+        looked = monotonic()
         if spark is None:
             scratch = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="penstock-export-")))
-            spark = session.start(request.master, scratch)
+            spark = starter(request.master, scratch)
             started.callback(spark.stop)
-        jvm_seconds = monotonic() - planned
+        jvm_seconds = monotonic() - looked
+        reader = StoreReader(request.data.absolute())
+        end = reader.end()
+        wanted = reader.oldest_offset if exported_to is None else exported_to
+        start = _start(request, reader, exported_to)
+        plan = make_plan(reader, chosen, start, end.offset, request.verify)
+        if exported_to is not None:  # the first export takes what is there
+            _check(request, removed_messages(reader, plan.destinations, start, plan.stop))
         staging = target.staging(number)
         # What fails cleans up here, what is killed leaves it to the next export.
         started.callback(shutil.rmtree, staging, ignore_errors=True)
@@ -159,8 +170,50 @@ def export(request: Request, shows_progress: bool = False, spark: SparkContext |
             manifest=str(path),
             jvm_seconds=round(jvm_seconds, 3),
             export_seconds=round(monotonic() - began - jvm_seconds, 3),
-            note=_tell_gateway(request, plan),
+            note="; ".join(filter(None, [*notes, _tell_gateway(request, plan)])),
         )
+
+
+def _start(request: Request, reader: StoreReader, exported_to: int | None) -> int:
+    """Return where to begin, which is there.  Raises: RangeGone, StoreCorrupt if a file is missing, StoreError."""
+    end = reader.end().offset
+    start = reader.oldest_offset if exported_to is None else exported_to
+    check_continues(start, end)
+    if request.skip_gone:
+        start = max(start, reader.oldest_offset)
+    try:
+        reader.check_range(start, end)
+    except RangeGone as error:
+        raise RangeGone(f"{error}; --skip-gone exports what is left") from None
+    return start
+
+
+def _nothing_new(request: Request, reader: StoreReader, chosen: Selection, at: int) -> Result:
+    end = reader.end()
+    note = _tell_gateway(request, make_plan(reader, chosen, at, at, request.verify))
+    return Result(reader.store_id, str(chosen), at, at, end.time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note)
+
+
+@contextmanager
+def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
+    """Have retention keep what is exported, for so long as the request says; yield why it does not, "" if it does."""
+    data, now_ms = request.data.absolute(), time_ns() // 1_000_000
+    lease = Lease(f"the export to {request.target.absolute()}", start, now_ms + request.lease_ms)
+    note = ""
+    try:
+        if request.lease_ms:
+            write_lease(data, reader.store_id, lease, now_ms)
+    except OSError as error:
+        note = f"the gateway's retention does not wait for this export: {error}"
+    try:
+        yield note
+    except RangeGone as error:
+        if time_ns() // 1_000_000 < lease.until_ms:
+            raise
+        told = f"this export's lease has run out after {duration(request.lease_ms)} (--lease)"
+        raise RangeGone(f"{error}; {told}") from None
+    finally:
+        end_lease(data, lease.reader)
 
 
 def _check(request: Request, removed: tuple[Removed, ...]) -> None:

@@ -16,6 +16,7 @@ from engine.errors import StoreError
 from engine.ports import FILE_LANE, Job
 from engine.store import format as layout
 from engine.store.files import Files, describe
+from engine.store.leases import leased, read_leases
 from engine.store.looking import LookJob
 from engine.store.making_space import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
 from engine.store.retention_rules import PAST
@@ -126,7 +127,17 @@ class Compaction(SpaceMaker):
                     continue
             self._group = segments[place:end]
             self._look = LookJob(
-                self, self._files, segment, segments[end], segments[0], self._kept_from_base, True, "", ""
+                self,
+                self._files,
+                segment,
+                segments[end],
+                segments[0],
+                self._kept_from_base,
+                True,
+                self._directory,
+                self._store_id,
+                self._clock.wall_ms(),
+                self.rules.lease_max_ms,
             )
             self._workers.submit(self._look, FILE_LANE)
             return
@@ -175,7 +186,8 @@ class Compaction(SpaceMaker):
         self._closed_ms[look.segment.base] = look.closed_ms
         if look.kept_from is not None:
             self._kept_from, self._kept_from_base = look.kept_from, look.oldest.base
-        if look.segment not in self._log.segments or not self._is_past(look.segment, look.closed_ms):
+        is_leased = leased(look.leases, look.following.base) is not None
+        if is_leased or look.segment not in self._log.segments or not self._is_past(look.segment, look.closed_ms):
             self._look = None
             self._next()
             return
@@ -247,7 +259,9 @@ class Compaction(SpaceMaker):
         elif self._commit.durable < self._agreed_offset:
             self._call_later(DURABLE_WAIT_MS, GO_ON)
         else:
-            self._workers.submit(PlaceJob(self, thinning, self._clock.wall_ms(), self._store_id), FILE_LANE)
+            now_ms, max_ms = self._clock.wall_ms(), self.rules.lease_max_ms
+            job = PlaceJob(self, self._files, thinning, now_ms, self._directory, self._store_id, max_ms)
+            self._workers.submit(job, FILE_LANE)
 
     def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
         """Take the outcome of a step that read ``count`` octets."""
@@ -262,13 +276,13 @@ class Compaction(SpaceMaker):
         else:
             self._call_later(count * SECOND_MS // self._settings.compaction_bytes_per_second, GO_ON)
 
-    def placed(self, thinning: Thinning, reason: str) -> None:
-        """Take a segment that is sparse now."""
+    def placed(self, thinning: Thinning, reason: str, is_leased: bool) -> None:
+        """Take a segment that is sparse now.  is_leased: it is not, for a reader has come meanwhile."""
         if self._is_closed:
             return
         self.reason = reason
         segment = thinning.segment
-        if reason:
+        if reason or is_leased:
             self._give_up(segment, False)
             return
         self._thinning = None
@@ -363,26 +377,53 @@ class StepJob(Job):
 
 
 class PlaceJob(Job):
-    """Ends a new file, brings it to the disk and lets it take the segment's name."""
+    """Ends a new file, brings it to the disk and lets it take the segment's name, unless a reader is at that."""
 
-    __slots__ = ("_compaction", "_thinning", "_created_ms", "_store_id", "_reason")
+    __slots__ = (
+        "_compaction",
+        "_files",
+        "_thinning",
+        "_now_ms",
+        "_directory",
+        "_store_id",
+        "_lease_max_ms",
+        "_is_leased",
+        "_reason",
+    )
 
-    def __init__(self, compaction: Compaction, thinning: Thinning, created_ms: int, store_id: str) -> None:
+    def __init__(
+        self,
+        compaction: Compaction,
+        files: Files,
+        thinning: Thinning,
+        now_ms: int,
+        directory: str,
+        store_id: str,
+        lease_max_ms: int,
+    ) -> None:
         self._compaction = compaction
+        self._files = files
         self._thinning = thinning
-        self._created_ms = created_ms
+        self._now_ms = now_ms
+        self._directory = directory
         self._store_id = store_id
+        self._lease_max_ms = lease_max_ms
+        self._is_leased = False
         self._reason = ""
 
     def run(self) -> None:
         try:
-            self._thinning.finish(self._created_ms, self._store_id)
-            self._thinning.put_in_place()
+            end = self._thinning.segments[-1].limit()
+            self._thinning.finish(self._now_ms, self._store_id)
+            leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms)
+            self._is_leased = leased(leases, end) is not None
+            if not self._is_leased:
+                self._thinning.put_in_place()
         except OSError as error:
             self._reason = describe(error, self._thinning.segment.path())
 
     def finish(self) -> None:
-        self._compaction.placed(self._thinning, self._reason)
+        self._compaction.placed(self._thinning, self._reason, self._is_leased)
 
 
 class RemoveJob(Job):

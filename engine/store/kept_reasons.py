@@ -12,6 +12,7 @@ from engine.store import format as layout
 from engine.store.backlog_sizes import BacklogSizes
 from engine.store.entry_files import entry_files, lanes
 from engine.store.files import RealFiles
+from engine.store.leases import Lease, leased, read_leases
 from engine.store.looking import Snapshot, read_snapshot
 from engine.store.plain_words import duration, size
 from engine.store.reader import Segment, StoreReader, open_segment
@@ -31,6 +32,7 @@ class Keeping:
     time_ms: int
     bytes: int
     now_ms: int
+    lease_max_ms: int = 0
 
 
 class KeptReasons:
@@ -52,12 +54,21 @@ class KeptReasons:
             return ["the next start begins here"]
         if self._is_empty(segment):
             return []
+        if self._keeping is not None:
+            lease = leased(self._leases(self._keeping), following.base)
+            if lease is not None:
+                left = duration(lease.until_ms - self._keeping.now_ms)
+                return [f"{lease.reader} reads it, {left} more at most"]
         if self._keeping is None:
             return ["retention time or size, as the gateway's configuration says"]
         found = self._of_destinations(self._keeping, segment, following)
         if len(found) > NAMED_MAX:
             found[NAMED_MAX:] = [f"and {len(found) - NAMED_MAX} more destinations"]
         return found
+
+    def _leases(self, keeping: Keeping) -> list[Lease]:
+        reader = self._reader
+        return read_leases(RealFiles(), str(reader.directory), reader.store_id, keeping.now_ms, keeping.lease_max_ms)
 
     def _of_destinations(self, keeping: Keeping, segment: Segment, following: Segment) -> list[str]:
         before, after = self._snapshot(segment), self._snapshot(following)

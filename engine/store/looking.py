@@ -11,6 +11,7 @@ from engine.errors import StoreError
 from engine.ports import Job
 from engine.store import format as layout
 from engine.store.files import Files, describe, read_fully
+from engine.store.leases import Lease, read_leases
 from engine.store.segment import Segment
 from engine.store.snapshot import load_snapshot
 from engine.store.state import StoreState
@@ -63,6 +64,7 @@ class LookJob(Job):
     lanes: (lane, first entry, end) of those that have any in between, ascending.  topics: of subscriptions.
     kept_from: how long each lane was at ``oldest``, None if that is known already (``known_base``).
     exported: what exports say, where there is a directory to look in.
+    leases: of readers, as far as ``lease_max_ms`` lets them count; likewise.
     """
 
     __slots__ = (
@@ -77,6 +79,7 @@ class LookJob(Job):
         "topics",
         "kept_from",
         "exported",
+        "leases",
         "reason",
         "is_damaged",
         "_target",
@@ -84,6 +87,8 @@ class LookJob(Job):
         "_known_base",
         "_directory",
         "_store_id",
+        "_now_ms",
+        "_lease_max_ms",
     )
 
     def __init__(
@@ -97,6 +102,8 @@ class LookJob(Job):
         is_whole: bool,
         directory: str,
         store_id: str,
+        now_ms: int = 0,
+        lease_max_ms: int = 0,
     ) -> None:
         self.segment = segment
         self.following = following
@@ -109,6 +116,7 @@ class LookJob(Job):
         self.topics: dict[int, int] = {}
         self.kept_from: dict[int, int] | None = None
         self.exported: dict[int, int] | None = None
+        self.leases: list[Lease] = []
         self.reason = ""
         self.is_damaged = False
         self._target = target
@@ -116,6 +124,8 @@ class LookJob(Job):
         self._known_base = known_base
         self._directory = directory
         self._store_id = store_id
+        self._now_ms = now_ms
+        self._lease_max_ms = lease_max_ms
 
     def run(self) -> None:
         path = self.segment.path()
@@ -124,6 +134,9 @@ class LookJob(Job):
             if self._directory:
                 path = self._directory
                 self.exported = read_watermarks(self._files, self._directory, self._store_id)
+                self.leases = read_leases(
+                    self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms
+                )
         except OSError as error:
             self.reason = describe(error, path)
         except StoreError as error:

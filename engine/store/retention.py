@@ -14,6 +14,7 @@ from engine.store import format as layout
 from engine.store.checkpoint import CheckpointFile
 from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.files import Files, describe
+from engine.store.leases import Lease, leased, read_leases
 from engine.store.looking import LookJob
 from engine.store.making_space import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
 from engine.store.retention_rules import PAST
@@ -136,11 +137,34 @@ class Retention(SpaceMaker):
         if self._agreed_offset == NOT_AGREED:
             self._agreed_offset = self._log.end
         if self._commit.durable >= self._agreed_offset:
-            self._agreed_offset = NOT_AGREED
-            self._drop(look.following, look.after)
+            self._is_in_flight = True
+            self._workers.submit(self._lease_job(look), FILE_LANE)
         else:
             self._is_in_flight = True
             self._call_later(DURABLE_WAIT_MS, GO_ON)
+
+    def _lease_job(self, look: LookJob) -> LeaseJob:
+        return LeaseJob(
+            self,
+            self._files,
+            look,
+            self._directory,
+            self._store_id,
+            self._clock.wall_ms(),
+            self.rules.lease_max_ms,
+        )
+
+    def leases_read(self, look: LookJob, leases: list[Lease], reason: str) -> None:
+        """Drop what was found free, unless a reader is at it; then it is looked again at the next interval."""
+        self._is_in_flight = False
+        self.reason = reason
+        if reason or self._is_closed:
+            return
+        if look is not self._look or self._agreed_offset == NOT_AGREED:
+            self._go_through()  # somebody needs it again
+        elif leased(leases, look.following.base) is None:
+            self._agreed_offset = NOT_AGREED
+            self._drop(look.following, look.after)
 
     def _is_free(self, look: LookJob, key: int, first: int, end: int) -> bool:
         state = self._log.state
@@ -179,6 +203,41 @@ class Retention(SpaceMaker):
         self._forget(paths)
         if not reason:
             self.check()
+
+
+class LeaseJob(Job):
+    """Looks whether a reader keeps what is to be dropped; right before that, so that no lease comes in between."""
+
+    __slots__ = ("_retention", "_files", "_look", "_directory", "_store_id", "_now_ms", "_max_ms", "_leases", "_reason")
+
+    def __init__(
+        self,
+        retention: Retention,
+        files: Files,
+        look: LookJob,
+        directory: str,
+        store_id: str,
+        now_ms: int,
+        max_ms: int,
+    ) -> None:
+        self._retention = retention
+        self._files = files
+        self._look = look
+        self._directory = directory
+        self._store_id = store_id
+        self._now_ms = now_ms
+        self._max_ms = max_ms
+        self._leases: list[Lease] = []
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._max_ms)
+        except OSError as error:
+            self._reason = describe(error, self._directory)
+
+    def finish(self) -> None:
+        self._retention.leases_read(self._look, self._leases, self._reason)
 
 
 class DropJob(Job):

@@ -53,6 +53,7 @@ class RetentionRules:
     """exported: by number of a destination, up to which log offset some export holds its messages.
 
     holding: destinations that retention waits for, with where their export stands: what the operator is told.
+    lease_max_ms: how long a reader may keep what is past its retention.
     missed_count: how often the messages of a destination in a segment went though no export had them.
     """
 
@@ -62,6 +63,7 @@ class RetentionRules:
         "missed_count",
         "has_own",
         "least_time_ms",
+        "lease_max_ms",
         "_policies",
         "_log",
         "_clock",
@@ -83,6 +85,7 @@ class RetentionRules:
         self._known: dict[int, RetentionPolicy] = {}
         self._missed_to: dict[int, int] = {}  # by number: what went that no export had was below it
         own = policies.all_policies()
+        self.lease_max_ms = settings.lease_max_ms
         self.has_own = any(policy != DEFAULT_POLICY for policy in own)
         self.least_time_ms = min([self._time_ms, *(policy.time_ms for policy in own if policy.time_ms != UNLIMITED)])
 

@@ -30,6 +30,7 @@ class StoreSettings:
     retention_time_ms: int = 72 * HOUR_MS
     retention_bytes: int = 10 << 30
     retention_interval_ms: int = 30_000
+    lease_max_ms: int = HOUR_MS  # that a reader may keep segments from retention; 0: no reader does
     compaction_live_percent: int = 25  # of its octets, at most, where a segment is thinned; 0: none ever is
     compaction_min_age_ms: int = 600_000  # of what stands last in it
     compaction_bytes_per_second: int = 16 << 20  # of the log that are read for it
@@ -69,6 +70,7 @@ class StoreSettings:
         for name in (
             "retention_time_ms",
             "retention_bytes",
+            "lease_max_ms",
             "waiting_entries_bytes",
             "index_slots",
             "compaction_min_age_ms",

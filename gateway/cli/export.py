@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spark_bridge.export import Result
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+LEASE_MAX_MS: Final = 7 * 24 * 3_600_000
 NEEDS_SPARK: Final = "penstock export needs Spark: pip install 'penstock[spark]' (missing: {})"
 
 
@@ -45,6 +46,13 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="go on where retention has removed what was not exported yet, and say what that was",
     )
+    parser.add_argument(
+        "--lease",
+        metavar="TIME",
+        default="1h",
+        help="retention of a running gateway keeps what is being exported for so long at most, 0 not at all "
+        "(default: %(default)s; store.retention.lease-max is the gateway's own limit)",
+    )
     parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
 
@@ -55,6 +63,13 @@ def run(arguments: argparse.Namespace) -> int:
             return _fail(
                 f"{option} is {given!r}, a URL; allowed is the path of a local or mounted directory", exit_codes.USAGE
             )
+    from config.values import Duration
+
+    lease = Duration(0, LEASE_MAX_MS)
+    try:
+        lease_ms = lease.parse(arguments.lease)
+    except ValueError:
+        return _fail(f"--lease is {arguments.lease!r}; allowed is {lease.allowed}", exit_codes.USAGE)
     try:
         from spark_bridge import export
     except ModuleNotFoundError as error:
@@ -72,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.master,
         arguments.skip_gone,
         not arguments.no_verify,
+        lease_ms,
     )
     try:
         result = export.export(request, shows_progress=sys.stderr.isatty())

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time_ns
 from typing import Any
 
 import pytest
@@ -32,11 +32,12 @@ from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
 from engine.store import format as layout
 from engine.store.files import RealFiles
+from engine.store.leases import Lease, read_leases
 from engine.store.watermarks import read_watermarks
 from engine.stored import Range
 from gateway.cli.export import summary
 from spark_bridge import source
-from spark_bridge.export import Request, Result, export
+from spark_bridge.export import HOUR_MS, Request, Result, export
 from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
 from spark_bridge.offsets import Target, TargetError
 from spark_bridge.session import start
@@ -231,6 +232,77 @@ def test_what_retention_took_out_of_a_segment_is_counted_and_can_be_skipped(
     assert export(Request(data, "orders", tmp_path / "anew"), spark=spark).removed == ()
 
 
+class Lent:
+    """A context that somebody else goes on to use."""
+
+    def __init__(self, spark: SparkContext) -> None:
+        self.broadcast = spark.broadcast
+        self.parallelize = spark.parallelize
+        self.statusTracker = spark.statusTracker
+
+    def stop(self) -> None:
+        pass
+
+
+def test_the_plan_is_made_when_spark_has_started_and_a_lease_holds_what_it_is_about(
+    store: SampleStore, tmp_path: Path, spark: SparkContext
+) -> None:
+    queue = store.destination("orders")
+    fill(store, queue, 400)
+    store.publish()
+    late: list[int] = []
+    leases: list[Lease] = []
+
+    def starter(master: str, scratch: Path) -> Any:
+        assert scratch.is_dir() and master == "local[2]"
+        now_ms = time_ns() // 1_000_000
+        leases.extend(read_leases(RealFiles(), str(store.directory), store.store_id, now_ms, HOUR_MS))
+        # Retention was about to, and the traffic goes on.
+        late.extend(fill(store, queue, 400))
+        store.drop_first_segment()
+        store.publish()
+        return Lent(spark)
+
+    request = Request(store.directory, "orders", tmp_path / "out")
+    result = export(request, starter=starter)
+    assert (result.from_offset, result.to_offset) == (store.first_offset, store.offset)
+    assert late[-1] in seen(tmp_path / "out")
+    (lease,) = leases
+    assert (lease.from_offset, lease.reader) == (0, f"the export to {tmp_path / 'out'}")
+    assert not list((store.directory / "readers").iterdir()), "it ends with the export"
+
+
+def test_a_lease_that_ran_out_is_named_with_the_range(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
+    queue = store.destination("orders")
+    fill(store, queue, 10)
+    store.publish()
+    request = Request(store.directory, "orders", tmp_path / "out", lease_ms=1)
+    export(request, spark=spark)
+    fill(store, queue, 1000)
+    store.publish()
+
+    def starter(master: str, scratch: Path) -> Any:
+        store.drop_first_segment()
+        store.publish()
+        return Lent(spark)
+
+    with pytest.raises(RangeGone, match=r"log offsets \d+ to 65536 .*--skip-gone.*; this export's lease has run out"):
+        export(request, starter=starter)
+    assert not list((store.directory / "readers").iterdir())
+    assert len(list((tmp_path / "out").glob("_penstock/manifest-*"))) == 1
+
+
+def test_a_store_that_takes_no_lease_is_exported_all_the_same(
+    store: SampleStore, tmp_path: Path, spark: SparkContext
+) -> None:
+    fill(store, store.destination("orders"), 10)
+    store.publish()
+    (store.directory / "readers").write_text("in the way")
+    result = export(Request(store.directory, "orders", tmp_path / "out"), spark=spark)
+    assert result.rows == 10
+    assert "the gateway's retention does not wait for this export" in result.note
+
+
 def test_another_destination_needs_another_directory(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
     fill(store, store.destination("orders"), 10)
     store.publish()
@@ -333,6 +405,8 @@ def test_killed_half_way(tmp_path: Path) -> None:
         killed.wait()
     assert list(target.glob("_penstock/manifest-*")) == []
     assert list(target.glob("destination=*")) == []
+    (lease,) = (store.directory / "readers").iterdir()  # it ends by itself, or with the next export
+    assert json.loads(lease.read_text())["from_offset"] == 0
     done = subprocess.run(
         command(store, target), cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
     )
@@ -341,3 +415,4 @@ def test_killed_half_way(tmp_path: Path) -> None:
     assert set(json.loads(line)) == set(Result.__dataclass_fields__)
     assert sorted(seen(target)) == sent
     assert not list(target.glob("_penstock/staging/*"))
+    assert not list((store.directory / "readers").iterdir())
