@@ -19,17 +19,17 @@ MYPY = "mypy>=1.19,<3"
 # passes, and what mypyc cannot take (docs/compiled.md).
 ROOMS_BUT = {
     "engine": """
-        access advisories annotations browsing composite dead_letters destination destinations disk_watch errors
+        access advisories annotations browsing client_ids composite dead_letters destination destinations disk_watch errors
         failures hand_overs inspection lookout options refusal relocation replays retry slow_consumers stats
         subscribing subscriptions upkeep views virtual_topics wildcard
     """,
-    "protocols": "consumer_defaults detect",
+    "protocols": "consumer_defaults detect map_message",
     "protocols/stomp": """
-        connect_options destinations error_frames errors handshake limits refusals scheduling settings
+        connect_options destinations error_frames errors handshake limits refusals rewriting scheduling settings
         subscribe_options subscribing transformations versions
     """,
     "protocols/amqp/v1_0": """
-        addresses attaching composite composite_codec contents conversion coordination errors frames jms_ids keys
+        addresses attaching composite composite_codec contents conversion coordination errors frames jms_ids keys maps
         mapping opening performatives properties sasl_frames settings states subscribing termini types values
     """,
 }

@@ -7,11 +7,19 @@ from abc import ABC, abstractmethod
 from mypy_extensions import mypyc_attr
 
 from engine.message import Message
+from protocols.map_message import Map
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Converter(ABC):
     """To the form of STOMP: headers as lines with the escapes of 1.2, a body that is text or octets."""
+
+    @abstractmethod
+    def map_of(self, message: Message) -> Map | None:
+        """Return what a MapMessage in another encoding holds, None for another message.
+
+        Raises: MapError where it holds what a map of JMS does not, and for an object of Java's.
+        """
 
     @abstractmethod
     def stomp_form(self, message: Message) -> Message:

@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape
 
-BYTES_MAX: Final = 256 * 1024  # of a text that is read, or written
+BYTES_MAX: Final = 64 * 1024  # of a text that is read, or written
+VALUES_MAX: Final = 5_000  # entries of maps and items of lists in one message, all together
 DEPTH_MAX: Final = 16  # maps and lists inside each other
 
 XML: Final = "jms-map-xml"
@@ -53,6 +55,7 @@ _MAPS: Final = frozenset((MAP, "linked-hash-map", "hashtable"))
 _LISTS: Final = frozenset((LIST, "linked-list"))
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _REAL: Final = re.compile(r"[+-]?(NaN|Infinity|[0-9]{1,400}\.?[0-9]{0,400}([eE][+-]?[0-9]{1,5})?)")
+_FLOAT_MAX: Final = float(2**128 - 2**104)
 _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _QUOTES: Final = {'"': "&quot;", "'": "&apos;", "\r": "&#xd;"}
 
@@ -72,6 +75,21 @@ class Typed:
 Map = dict[str, Typed]
 
 
+class Budget:
+    """Counts what one message holds, on whatever way it is taken apart."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = VALUES_MAX
+
+    def spend(self, count: int) -> None:
+        """Raises: MapError."""
+        self.left -= count
+        if self.left < 0:
+            raise MapError(f"more than {VALUES_MAX} entries and items in one message, which is the limit")
+
+
 def read_map(text: bytes, form: str) -> Map:
     """Return the map that ``text`` says.  form: XML or JSON.  Raises: MapError."""
     if len(text) > BYTES_MAX:
@@ -79,14 +97,14 @@ def read_map(text: bytes, form: str) -> Map:
     root = _read_xml(text) if form == XML else _read_json(text)
     if root.tag not in _MAPS:
         raise MapError(f"the text begins with {root.tag[:80]!r}; allowed is map")
-    found = _value(root, 1).value
+    found = _value(root, 1, Budget()).value
     assert isinstance(found, dict), "a map is a map"
     return found
 
 
 def write_map(values: Map, form: str) -> bytes:
     """Return the text of a map.  form: XML or JSON.  Raises: MapError."""
-    root = _element(Typed(MAP, values), 1, form)
+    root = _element(Typed(MAP, values), 1, form, Budget())
     if form == XML:
         lines: list[str] = []
         _write_lines(root, "", lines)
@@ -101,22 +119,23 @@ def write_map(values: Map, form: str) -> bytes:
 # -- elements to values
 
 
-def _value(element: Element, depth: int) -> Typed:
+def _value(element: Element, depth: int, budget: Budget) -> Typed:
     kind = element.tag
     if "reference" in element.attrib:
         raise MapError("the text refers to another part of itself, which is not read")
     if kind in _MAPS or kind in _LISTS:
         if depth > DEPTH_MAX:
             raise MapError(f"{depth} maps and lists inside each other; the limit is {DEPTH_MAX}")
+        budget.spend(len(element))
         if kind in _LISTS:
-            return Typed(LIST, [_value(child, depth + 1) for child in element])
-        return Typed(MAP, dict(_entry(child, depth + 1) for child in element))
+            return Typed(LIST, [_value(child, depth + 1, budget) for child in element])
+        return Typed(MAP, dict([_entry(child, depth + 1, budget) for child in element]))
     if len(element):
         raise MapError(f"{kind[:80]!r} has elements inside; allowed is that in maps and lists")
     return Typed(kind, _scalar(kind, element.text or ""))
 
 
-def _entry(element: Element, depth: int) -> tuple[str, Typed]:
+def _entry(element: Element, depth: int, budget: Budget) -> tuple[str, Typed]:
     if element.tag != "entry" or len(element) != 2:
         raise MapError(f"a map holds {element.tag[:80]!r} with {len(element)} elements; allowed is entry with two")
     name, value = element
@@ -124,7 +143,7 @@ def _entry(element: Element, depth: int) -> tuple[str, Typed]:
         name, value = value, name
     if name.tag != STRING or not name.text:
         raise MapError(f"the name of an entry is {name.tag[:80]!r} {name.text or ''!r:.80}; allowed is a string")
-    return name.text, _value(value, depth)
+    return name.text, _value(value, depth, budget)
 
 
 def _scalar(kind: str, text: str) -> bool | int | float | str | bytes | None:
@@ -140,7 +159,8 @@ def _scalar(kind: str, text: str) -> bool | int | float | str | bytes | None:
         if -most <= int(word) < most:
             return int(word)
     if kind in (FLOAT, DOUBLE) and _REAL.fullmatch(word):
-        return float(word)
+        value = float(word)
+        return math.copysign(math.inf, value) if kind == FLOAT and abs(value) > _FLOAT_MAX else value
     if kind == CHAR and len(text) <= 1:
         return text or "\0"
     if kind == BYTES:
@@ -156,21 +176,23 @@ def _scalar(kind: str, text: str) -> bool | int | float | str | bytes | None:
 # -- values to elements
 
 
-def _element(typed: Typed, depth: int, form: str) -> Element:
+def _element(typed: Typed, depth: int, form: str, budget: Budget) -> Element:
     kind = typed.kind
     value = typed.value
     element = Element(kind)
-    if kind in (MAP, LIST) and depth > DEPTH_MAX:
-        raise MapError(f"{depth} maps and lists inside each other; the limit is {DEPTH_MAX}")
+    if kind in (MAP, LIST):
+        if depth > DEPTH_MAX:
+            raise MapError(f"{depth} maps and lists inside each other; the limit is {DEPTH_MAX}")
+        budget.spend(len(value))
     if kind == MAP:
         for name, one in value.items():
             entry = Element("entry")
             key = Element(STRING)
             key.text = name
-            entry.extend((key, _element(one, depth + 1, form)))
+            entry.extend((key, _element(one, depth + 1, form, budget)))
             element.append(entry)
     elif kind == LIST:
-        element.extend([_element(one, depth + 1, form) for one in value])
+        element.extend([_element(one, depth + 1, form, budget) for one in value])
     elif kind != NULL:
         element.text = _text(kind, value)
         if form == XML and _NO_XML.search(element.text):
@@ -230,14 +252,16 @@ def _read_json(text: bytes) -> Element:
     if not isinstance(found, dict) or len(found) != 1:
         raise MapError('the text is not one object with one member; allowed is {"map":{"entry":[...]}}')
     (tag,) = found
-    return _named(tag, found[tag], 0)
+    budget = Budget()
+    budget.left *= 3  # an entry of a map is three elements
+    return _named(tag, found[tag], 0, budget)
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _named(tag: str, content: Any, depth: int) -> Element:
+def _named(tag: str, content: Any, depth: int, budget: Budget) -> Element:
     """Return what a member of an object stands for: members are children, or text."""
     element = Element(tag)
     if isinstance(content, dict):
@@ -245,7 +269,9 @@ def _named(tag: str, content: Any, depth: int) -> Element:
             raise MapError(f"objects inside each other beyond what {DEPTH_MAX} maps and lists have")
         for name, one in content.items():
             if not name.startswith("@"):  # an attribute
-                element.extend([_named(name, item, depth + 1) for item in (one if isinstance(one, list) else [one])])
+                items = one if isinstance(one, list) else [one]
+                budget.spend(len(items))
+                element.extend([_named(name, item, depth + 1, budget) for item in items])
     elif isinstance(content, bool):
         element.text = "true" if content else "false"
     elif isinstance(content, list):

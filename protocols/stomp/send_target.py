@@ -20,7 +20,7 @@ from protocols.stomp.frames import SEND, Head
 from protocols.stomp.header_values import boolean, clamped, number
 from protocols.stomp.naming import Naming
 from protocols.stomp.scheduling import plan_in, without_schedule
-from protocols.stomp.transformations import BYTES_TRANSFORMATION, transformation_error
+from protocols.stomp.transformations import BYTES_TRANSFORMATION, looks_at_body, transformation_error
 
 EXPIRATION_MOST_MS: Final = 2**53
 SCHEDULED_KEPT: Final = 64  # targets of one connection that schedules; few differ in more than their times
@@ -83,26 +83,30 @@ class SendTarget:
         )
 
 
-def send_target(head: Head, naming: Naming, default_persistent: bool, dialect: Dialect = PENSTOCK) -> SendTarget:
+def send_target(
+    head: Head, naming: Naming, default_persistent: bool, dialect: Dialect = PENSTOCK, body: bytes = b""
+) -> SendTarget:
     """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
 
-    Raises: InvalidHeader, EngineError.
+    body: looked at only where its transformation has to be.  Raises: InvalidHeader, EngineError.
     """
     headers = head.headers
     if "destination" not in headers:
         raise InvalidHeader("SEND needs a header destination")
     plan = plan_in(headers, naming.broker.scheduler.limits, naming.broker.wall_ms)
     target = (
-        _asked_for(head, naming, default_persistent, dialect)
+        _asked_for(head, naming, default_persistent, dialect, body)
         if plan is None
-        else _later(head, plan, naming, default_persistent, dialect)
+        else _later(head, plan, naming, default_persistent, dialect, body)
     )
-    if not _is_relative(headers):
+    if not _is_its_own(headers):
         head.mapped = target
     return target
 
 
-def _later(head: Head, plan: Plan, naming: Naming, default_persistent: bool, dialect: Dialect) -> SendTarget:
+def _later(
+    head: Head, plan: Plan, naming: Naming, default_persistent: bool, dialect: Dialect, body: bytes
+) -> SendTarget:
     """Return what is asked for when ``plan`` says so.
 
     Each such head may name another time, and nothing else that is new: the rest is made once.
@@ -112,20 +116,23 @@ def _later(head: Head, plan: Plan, naming: Naming, default_persistent: bool, dia
     known = naming.scheduled.get(key)
     if not isinstance(known, SendTarget):
         plain = Head(SEND, rest, head.content_length, without_schedule(head.block))
-        known = _asked_for(plain, naming, default_persistent, dialect)
-        if not _is_relative(rest):
+        known = _asked_for(plain, naming, default_persistent, dialect, body)
+        if not _is_its_own(rest):
             if len(naming.scheduled) >= SCHEDULED_KEPT:
                 naming.scheduled.clear()
             naming.scheduled[key] = known
     return known.later(plan)
 
 
-def _is_relative(headers: dict[str, str]) -> bool:
-    """Say whether the message may expire some time after now (RabbitMQ), which is another moment for the next one."""
-    return "expiration" in headers
+def _is_its_own(headers: dict[str, str]) -> bool:
+    """Say whether the next SEND with this head asks for something else.
+
+    That is an expiration some time after now (RabbitMQ), and a transformation that its body may not allow.
+    """
+    return "expiration" in headers or looks_at_body(headers)
 
 
-def _asked_for(head: Head, naming: Naming, default_persistent: bool, dialect: Dialect) -> SendTarget:
+def _asked_for(head: Head, naming: Naming, default_persistent: bool, dialect: Dialect, body: bytes) -> SendTarget:
     """Return what a head asks for, whatever it says of a schedule.  Raises: InvalidHeader, EngineError."""
     headers = head.headers
     address = address_in(headers["destination"], headers.get("destination-type"))
@@ -137,7 +144,7 @@ def _asked_for(head: Head, naming: Naming, default_persistent: bool, dialect: Di
         line = annotation("timestamp", timestamp)
         is_plain = is_plain and b"\\" not in line
         block += line
-    error = transformation_error(headers, head.content_length >= 0)
+    error = transformation_error(headers, head.content_length >= 0, body)
     if error:
         line = annotation("transformation-error", error)
         is_plain = is_plain and b"\\" not in line

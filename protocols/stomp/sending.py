@@ -69,7 +69,7 @@ class Sending:
             name = head.headers.get("transaction")
             if name is not None:
                 self.transactions.named(name)
-            target = send_target(head, self.naming, self.default_persistent, self.dialect)
+            target = send_target(head, self.naming, self.default_persistent, self.dialect, frame.body)
         message = Message(
             target.destination_id,
             STOMP_ENCODING,

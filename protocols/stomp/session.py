@@ -45,6 +45,7 @@ from protocols.stomp.subscribing import Subscribing
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.subscriptions import Subscriptions
 from protocols.stomp.transactions import Transactions
+from protocols.stomp.transformations import transformed
 from protocols.stomp.versions import VERSION_1_0, VERSION_1_2
 
 # States.
@@ -501,9 +502,12 @@ class StompSession(ProtocolConnection):
         aliases = self.naming.aliases
         if subscription.is_mixed:
             subscription.turn_to(message.destination_id, self.broker.destinations, aliases)
-        if not aliases:
+        if not aliases and not subscription.form:
             return message
-        return with_own_reply_to(self._stomp_form(message), aliases)
+        written = self._stomp_form(message)
+        if subscription.form:
+            written = transformed(written, message, subscription.form, self.settings.converter)
+        return with_own_reply_to(written, aliases) if aliases else written
 
     def _stomp_form(self, message: Message) -> Message:
         if message.encoding == STOMP_ENCODING:

@@ -32,6 +32,7 @@ from engine.options import ReplayStart, SubscribeOptions
 from protocols.consumer_defaults import RATE_PATH, WINDOW_PATH, redelivery_in, with_defaults
 from protocols.replay_start import NAMES, STREAM_OFFSET, replay_start, stream_start
 from protocols.stomp.header_values import boolean, number
+from protocols.stomp.transformations import TRANSFORMATION, is_known
 
 ACTIVEMQ: Final = "activemq."
 PREFETCH_HEADER: Final = "prefetch-count"
@@ -162,7 +163,9 @@ def _warnings(headers: dict[str, str], unknown: list[str]) -> tuple[str, ...]:
     in_vain = [
         name
         for name in headers
-        if name in _IN_VAIN or (name.startswith(_RABBITMQ_ARGUMENT) and name not in _RABBITMQ_HONOURED)
+        if name in _IN_VAIN
+        or (name.startswith(_RABBITMQ_ARGUMENT) and name not in _RABBITMQ_HONOURED)
+        or (name == TRANSFORMATION and not is_known(headers[name]))
     ]
     texts += [f"SUBSCRIBE has a header {name[:80]!r} that has no effect here" for name in in_vain]
     if len(unknown) + len(in_vain) <= WARNINGS_MOST:

@@ -19,6 +19,7 @@ from protocols.stomp.naming import Naming
 from protocols.stomp.subscribe_options import durable_name, is_rabbitmq_durable, rabbitmq_name, subscribe_options
 from protocols.stomp.subscription import Subscription
 from protocols.stomp.subscriptions import Subscriptions
+from protocols.stomp.transformations import form_asked
 from protocols.stomp.versions import VERSION_1_0
 
 
@@ -86,7 +87,14 @@ class Subscribing:
         is_mixed = not isinstance(source, Queue | Topic)
         consumer = self.broker.subscribe(self.client, source, asked.options)
         subscription = Subscription(
-            consumer, headers.get("id"), address.text, is_mixed, asked.options, version, self.subscriptions.by_ack
+            consumer,
+            headers.get("id"),
+            address.text,
+            is_mixed,
+            asked.options,
+            version,
+            self.subscriptions.by_ack,
+            form_asked(headers),
         )
         if self.naming.aliases:
             subscription.is_plain = False

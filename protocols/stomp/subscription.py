@@ -18,6 +18,7 @@ class Subscription:
 
     first_prefix: the same of a message that is delivered for the first time.
     is_mixed: its messages are of several destinations, and the prefixes are those of the latest, ``shown_id``.
+    form: what MapMessages become for it, "" for what they are.
     is_plain: its messages leave as they are; else each is looked at first.
     unsettled: deliveries by the name that ACK uses.  In 1.2 that is the ``ack`` header, unique on the connection,
     and all subscriptions share one table; before, it is the message-id, unique in the subscription.
@@ -33,6 +34,7 @@ class Subscription:
         "prefix",
         "first_prefix",
         "is_mixed",
+        "form",
         "is_plain",
         "shown_id",
         "unsettled",
@@ -48,6 +50,7 @@ class Subscription:
         options: SubscribeOptions,
         version: int,
         unsettled: dict[bytes, Delivery],
+        form: str = "",
     ) -> None:
         self.consumer = consumer
         self.key = options.name
@@ -57,7 +60,8 @@ class Subscription:
         self.version = version
         self.is_automatic = consumer.ack_mode == AUTO
         self.is_mixed = is_mixed
-        self.is_plain = not is_mixed
+        self.form = form
+        self.is_plain = not is_mixed and not form
         self.shown_id = 0
         self.prefix = b""
         self.first_prefix = b""

@@ -21,6 +21,7 @@ from protocols.amqp.v1_0 import sections as at
 from protocols.amqp.v1_0.contents import Contents, read_contents
 from protocols.amqp.v1_0.errors import DecodeError
 from protocols.amqp.v1_0.jms_ids import id_text, id_value
+from protocols.amqp.v1_0.maps import amqp_map, typed_map
 from protocols.amqp.v1_0.types import described_list, encode
 from protocols.amqp.v1_0.values import (
     Byte,
@@ -39,6 +40,7 @@ from protocols.amqp.v1_0.values import (
     Value,
 )
 from protocols.converter import Converter
+from protocols.map_message import FORMS, Map, MapError, read_map
 
 JMS_TYPE: Final = "x-opt-jms-msg-type"
 JMS_DESTINATION: Final = "x-opt-jms-dest"
@@ -141,6 +143,20 @@ _UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
 
 
 class StompForm(Converter):
+    def map_of(self, message: Message) -> Map | None:
+        assert message.encoding == AMQP_1_0, f"encoding {message.encoding} is not AMQP 1.0"
+        try:
+            contents = read_contents(message)
+        except DecodeError:
+            return None
+        kind = contents.annotation(JMS_TYPE)
+        if kind == OBJECT_MESSAGE:
+            raise MapError("an ObjectMessage needs Java; allowed are MapMessages")
+        value = contents.sections[0] if contents.body_kind == at.VALUE else None
+        if not isinstance(value, dict) or kind not in (None, MAP_MESSAGE):
+            return None
+        return typed_map(value)
+
     def stomp_form(self, message: Message) -> Message:
         assert message.encoding == AMQP_1_0, f"encoding {message.encoding} is not AMQP 1.0"
         try:
@@ -353,6 +369,14 @@ def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tupl
     was = headers.get(BODY_HEADER, "")
     if content_type == RAW and message.body[:2] == b"\x00\x53":
         return message.body, MESSAGE, None
+    form = headers.get("transformation", "")
+    if is_text and form in FORMS and "transformation-error" not in headers:
+        try:
+            found = amqp_map(read_map(message.body, form))
+        except MapError as error:
+            headers["transformation-error"] = str(error)
+        else:
+            return encode(Described(ULong(at.VALUE), found)), MAP_MESSAGE, None
     if was == "null" and not message.body:
         return encode(Described(ULong(at.VALUE), None)), TEXT_MESSAGE, content_type
     if was in ("value", "sequence"):

@@ -86,7 +86,12 @@ def test_one_entry_stands_alone_in_json_and_types_are_told() -> None:
         (b"<map><entry><string>x</string><boolean>yes</boolean></entry></map>", "is no boolean"),
         (b"<map><entry><string>x</string><char>ab</char></entry></map>", "is no char"),
         (b"<map><entry><string>x</string><byte-array>*</byte-array></entry></map>", "is no byte-array"),
-        (b" " * BYTES_MAX + b"<map/>", "the limit is 262144"),
+        (b" " * BYTES_MAX + b"<map/>", "the limit is 65536"),
+        (b"<list>" + b"<int>1</int>" * 5_001 + b"</list>", "allowed is map"),
+        (
+            b"<map><entry><string>x</string><list>" + b"<null/>" * 5_000 + b"</list></entry></map>",
+            "more than 5000 entries and items",
+        ),
         (
             b"<map><entry><string>x</string>" * DEPTH_MAX + b"<map/>" + b"</entry></map>" * DEPTH_MAX,
             "17 maps and lists inside each other",
@@ -102,10 +107,11 @@ def test_xml_that_is_no_map(text: bytes, reason: str) -> None:
     ("text", "reason"),
     [
         (b"Hello", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b"[" * 60_000, "no JSON"),
         (b'{"map":NaN}', "no JSON"),
         (b'{"map":1' + b"0" * 5_000 + b"}", "no JSON"),
         (b'{"map":{"entry":{"string":["a","\\ud800"]}}}', "no JSON"),
+        (b'{"map":{"entry":{"string":"a","list":{"int":[' + b"1," * 20_000 + b"1]}}}}", "more than 5000 entries"),
         (b"[]", "not one object"),
         (b'{"map":"","map2":""}', "not one object"),
         (b'{"pojo":{"name":"x"}}', "allowed is map"),
@@ -127,6 +133,8 @@ def test_maps_that_a_text_cannot_hold() -> None:
         write_map({"x": Typed("string", "\x01")}, XML)
     with pytest.raises(MapError, match="the limit is"):
         write_map({"x": Typed("string", "x" * BYTES_MAX)}, JSON)
+    with pytest.raises(MapError, match="more than 5000 entries and items"):
+        write_map({"x": Typed("list", [Typed("null", None)] * 5_000)}, XML)
     deep: Map = {}
     for _ in range(DEPTH_MAX):
         deep = {"x": Typed("map", deep)}

@@ -154,7 +154,7 @@ def test_a_send_that_is_wrong_makes_no_destination() -> None:
     ],
 )
 def test_a_transformation_says_what_the_body_is(headers: str, is_text: bool) -> None:
-    target = sent("destination:q\n" + headers)
+    target = send_target(head("destination:q\n" + headers), naming(), False, body=b'{"map":""}')
     assert bool(target.flags & TEXT) == is_text
     assert target.block.startswith(b"transformation:jms-") and target.block.count(b"\n") == 1
 
