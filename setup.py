@@ -19,8 +19,8 @@ MYPY = "mypy>=1.19,<3"
 # passes, and what mypyc cannot take (docs/compiled.md).
 ROOMS_BUT = {
     "engine": """
-        access advisories annotations browsing client_ids composite dead_letters destination destinations disk_watch errors
-        failures hand_overs inspection lookout options refusal relocation replays retry slow_consumers stats
+        access advisories annotations browsing client_ids composite dead_letters destination destinations disk_watch
+        errors failures hand_overs inspection lookout options refusal relocation replays retry slow_consumers stats
         subscribing subscriptions upkeep views virtual_topics wildcard
     """,
     "protocols": "consumer_defaults detect map_message",
