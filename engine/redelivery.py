@@ -105,8 +105,14 @@ class Redelivery(TimerTarget):
         elif policy.is_exhausted(delivery.failed_attempts):
             self._give_up(delivery, CAUSE_EXHAUSTED, refusal.text)
         else:
-            delay_ms = refusal.delay_ms
-            self._wait(delivery, self._policy_delay_ms(delivery) if delay_ms is None else delay_ms, refusal.cause)
+            delay_ms = self._policy_delay_ms(delivery) if refusal.delay_ms is None else refusal.delay_ms
+            if delay_ms > 0:
+                self._wait(delivery, delay_ms, refusal.cause)
+            else:  # a timer would let those behind it overtake it in this turn
+                consumer = delivery.consumer
+                assert consumer is not None, "a refused delivery is with a consumer"
+                self._log_attempts(consumer, [delivery], refusal.cause, self.broker.wall_ms)
+                self._return(queue, [delivery])
 
     def roll_back(self, delivery: Delivery) -> None:
         """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""

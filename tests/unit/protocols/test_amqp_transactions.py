@@ -11,7 +11,7 @@ from engine.transaction import TransactionLimits
 from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.composite_codec import encode_composite
 from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.performatives import Detach, Disposition, End
+from protocols.amqp.v1_0.performatives import Detach, Disposition, End, Transfer
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.states import Accepted, Declared, Rejected, Released, TransactionalState
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
@@ -108,6 +108,23 @@ def test_rolled_back_messages_come_again_first_and_counted() -> None:
     ]
     assert [payload[-1:] for payload in payloads] == [b"a", b"b", b"c", b"d"]
     assert [b"\x52\x01" in payload for payload in payloads] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("credit", [1, 10])
+def test_a_rolled_back_message_comes_before_those_behind_it_whatever_the_credit(credit: int) -> None:
+    """The credit for the next ones comes in one read with the discharge, as from a client that receives ahead."""
+    gateway, peer = transacted()
+    peer.publish(*"abcd")
+    peer.attach_receiver("q", credit=1)
+    peer.take()
+    name = declare(peer)
+    peer.dispose(0, TransactionalState(name, Accepted()))
+    with gateway.one_turn():
+        peer.transfer(b"\x00\x53\x77" + encode_composite(Discharge(name, True)), handle=9)
+        peer.credit(1, credit, seen=1)
+    frames = peer.take()
+    payloads = [payload for frame, payload in zip(frames, peer.payloads, strict=True) if isinstance(frame, Transfer)]
+    assert b"".join(payload[-1:] for payload in payloads) == b"abcd"[:credit]
 
 
 def test_an_outcome_that_is_not_settled_is_settled_after_the_commit() -> None:
