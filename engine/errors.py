@@ -73,6 +73,12 @@ class ClientIdInUse(EngineError):
     scope: ClassVar[str] = "connection"
 
 
+class DestinationLocked(EngineError):
+    """It belongs to another connection, which alone may receive from it."""
+
+    condition: ClassVar[str] = "destination-locked"
+
+
 class SubscriptionInUse(EngineError):
     """Its name stands for another kind of subscription, or it has as many consumers as it may have."""
 

@@ -11,7 +11,7 @@ from engine.consumer import Consumer
 from engine.delivery import IN_FLIGHT
 from engine.destination import QUEUE, TOPIC
 from engine.destinations import DestinationWatcher
-from engine.errors import InvalidDestination, InvalidOption, LimitReached
+from engine.errors import DestinationLocked, InvalidOption, LimitReached
 from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.replays import check_replay
@@ -44,7 +44,7 @@ class Subscribing(DestinationWatcher):
         """
         _check(source, options)
         if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
-            raise InvalidDestination(f"{source.uri()} belongs to another connection, which alone may receive from it")
+            raise DestinationLocked(f"{source.uri()} belongs to another connection, which alone may receive from it")
         if options.replay is not None:
             assert isinstance(source, Queue | Topic), "a replay is of one queue or topic"
             return self._add(client, self.broker.replays.open(client, source, options, options.replay), options, window)
@@ -150,7 +150,7 @@ class Subscribing(DestinationWatcher):
         wildcards: list[Wildcard] = []
         for part in source.parts:
             if isinstance(part, Queue | Topic) and part.owner not in (0, client.client_number):
-                raise InvalidDestination(f"{part.uri()} belongs to another connection, which alone may receive from it")
+                raise DestinationLocked(f"{part.uri()} belongs to another connection, which alone may receive from it")
             if isinstance(part, Wildcard) and part.kind == QUEUE:
                 wildcards.append(part)
         for part in source.parts:

@@ -82,6 +82,7 @@ MESSAGES: Final[dict[str, str]] = {
     "address-full": "address full",
     "slow-consumer": "consumer too slow",
     "client-id-in-use": "client id in use",
+    "destination-locked": "destination of another connection",
     "destination-in-use": "destination in use",
     "subscription-in-use": "subscription in use",
     "unknown-subscription": "unknown subscription",

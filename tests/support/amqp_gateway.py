@@ -83,12 +83,15 @@ class AmqpPeer(SocketPeer):
     """A client that speaks AMQP.
 
     delivery_id: of the next transfer; payloads: of the transfers taken last.
+    frame_most: octets of a frame that it takes.
     """
 
     def __init__(self, gateway: AmqpGateway) -> None:
         link = FakeLink(f"192.0.2.9:{41_000 + len(gateway.peers)}")
         self.connection = AmqpConnection(gateway.broker, link, gateway.amqp_settings, NoUsers(), gateway.clock.now_ms)
         super().__init__(gateway, link, self.connection)
+        self.gateway = gateway
+        self.frame_most = 1 << 32
         self.delivery_id = 0
         self.payloads: list[bytes] = []
         self.channels: list[int] = []
@@ -162,6 +165,7 @@ class AmqpPeer(SocketPeer):
         frames: list[Composite] = []
         self.payloads = []
         self.channels = []
+        self._decoder.max_frame_size = self.frame_most
         self._decoder.receive_data(self.octets)
         self.octets = b""
         while (frame := self._decoder.next_frame()) is not None:

@@ -22,6 +22,7 @@ _PREFIXES: Final = (
 )
 
 ENCODED_PREFIX: Final = "/queues/"  # RabbitMQ's second version of addresses: the name is percent-encoded
+TEMPORARY_PREFIX: Final = "ID:"
 PARTS_MOST: Final = 100  # of a composite destination
 
 # Capabilities of a terminus that say what kind of node it is.
@@ -98,4 +99,9 @@ def _known_kind(connection: AmqpConnection, name: str) -> int:
     temporary = destinations.temporaries.get(name)
     if temporary is not None:
         return temporary.kind
-    return TOPIC if name in destinations.topics and name not in destinations.queues else QUEUE
+    if name in destinations.queues:
+        return QUEUE
+    if name in destinations.topics:
+        return TOPIC
+    # Such names are those of temporary destinations: this one is gone, or of another broker.
+    return TEMP_QUEUE if name.startswith(TEMPORARY_PREFIX) else QUEUE

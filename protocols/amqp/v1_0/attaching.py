@@ -17,9 +17,19 @@ from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.amqp.v1_0.addresses import source_of, target_of
+from protocols.amqp.v1_0.checking import check_attach
 from protocols.amqp.v1_0.coordination import Coordinator
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.errors import InvalidField, LinkError, LinkStolen, NotFound, TooManyLinks, error_of
+from protocols.amqp.v1_0.errors import (
+    AttachTooLarge,
+    FrameSizeTooSmall,
+    InvalidField,
+    LinkError,
+    LinkStolen,
+    NotFound,
+    TooManyLinks,
+    error_of,
+)
+from protocols.amqp.v1_0.fitting import fitted_frame
 from protocols.amqp.v1_0.incoming_link import IncomingLink
 from protocols.amqp.v1_0.link import Link
 from protocols.amqp.v1_0.outgoing_link import OutgoingLink, SubscriptionLink
@@ -45,6 +55,8 @@ def attach(session: AmqpSession, frame: Attach, handle: int) -> None:
     """Attach a link under our ``handle``, or refuse it."""
     try:
         _check_count(session)
+        check_attach(frame)
+        _check_size(session, frame, handle)
         if frame.role:
             _attach_outgoing(session, frame, handle)
         else:
@@ -65,13 +77,22 @@ def _check_count(session: AmqpSession) -> None:
         raise LimitReached(text)
 
 
+def _check_size(session: AmqpSession, frame: Attach, handle: int) -> None:
+    """Raises: AttachTooLarge where the peer could not read the answer, which repeats most of what it says."""
+    try:
+        answer = _answer(session, frame, handle, frame.source, frame.target)
+        fitted_frame(session.channel, answer, session.connection.peer_frame_size)
+    except FrameSizeTooSmall as error:
+        raise AttachTooLarge(str(error)) from None
+
+
 def refuse(session: AmqpSession, frame: Attach, handle: int, error: PenstockError) -> None:
     link = Link(session, frame.name, handle, frame.handle)
     link.is_detaching = True
     session.add_link(link)
     # Neither terminus: go-amqp waits for the detach only if both are null.
-    session.connection.send(encode_frame(session.channel, _answer(session, frame, handle, None, None)))
-    session.connection.send(encode_frame(session.channel, Detach(handle, True, error_of(error))))
+    session.connection.send_fitted(session.channel, _answer(session, frame, handle, None, None))
+    session.connection.send_fitted(session.channel, Detach(handle, True, error_of(error)))
 
 
 def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
@@ -79,11 +100,11 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
     is_second = frame.rcv_settle_mode == SECOND
     target = frame.target
     if isinstance(target, Coordinator):
-        coordinator = CoordinatorLink(session, frame.name, handle, frame.handle)
+        coordinator = CoordinatorLink(session, frame.name, handle, frame.handle, frame.source)
         session.add_link(coordinator)
         connection.confirmations.hold(coordinator)
         answer = _answer(session, frame, handle, frame.source, Coordinator(list(CAPABILITIES)))
-        connection.send(encode_frame(session.channel, answer))
+        connection.send_fitted(session.channel, answer)
         coordinator.grant()
         return
     if target is None:
@@ -95,8 +116,7 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
         target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
     elif target.address is not None:
         destination = target_of(connection, target.address, target.capabilities)
-    is_presettled = frame.snd_settle_mode == SETTLED
-    link = IncomingLink(session, frame.name, handle, frame.handle, destination, is_second, is_presettled)
+    link = IncomingLink(session, frame.name, handle, frame.handle, destination, is_second, frame.snd_settle_mode)
     link.node = node
     link.delivery_count = frame.initial_delivery_count or 0
     session.add_link(link)
@@ -104,7 +124,7 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
     answer = _answer(session, frame, handle, frame.source, target)
     if DELAYED_DELIVERY in (frame.desired_capabilities or ()):
         answer = replace(answer, offered_capabilities=[DELAYED_DELIVERY])
-    connection.send(encode_frame(session.channel, answer))
+    connection.send_fitted(session.channel, answer)
     link.grant()
 
 
@@ -127,7 +147,13 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
     defaults = connection.settings.defaults
     options, applied = subscription(frame.name, source, uri, is_topic(found.kind), defaults)
     link = OutgoingLink(
-        session, frame.name, handle, frame.handle, frame.snd_settle_mode == SETTLED, source.default_outcome
+        session,
+        frame.name,
+        handle,
+        frame.handle,
+        frame.snd_settle_mode == SETTLED,
+        source.default_outcome,
+        frame.max_message_size or 0,
     )
     try:
         consumer = connection.broker.subscribe(connection, found, options)
@@ -143,7 +169,7 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
         connection.confirmations.stand_for_all()
     session.add_link(link)
     connection.confirmations.hold(link)
-    connection.send(encode_frame(session.channel, _answer(session, frame, handle, applied, frame.target)))
+    connection.send_fitted(session.channel, _answer(session, frame, handle, applied, frame.target))
     if session.is_shut or link.is_behind:
         connection.broker.hold(consumer, False)
     connection.broker.start(consumer)
@@ -183,7 +209,7 @@ def _attach_subscription(session: AmqpSession, frame: Attach, handle: int) -> No
         raise NotFound(f"there is no durable subscription {name[:200]!r} of client id {client_id[:200]!r}")
     session.add_link(SubscriptionLink(session, frame.name, handle, frame.handle, (client_id, name)))
     source = Source(known.source, UInt(2), "never", distribution_mode="copy", capabilities=["topic"])
-    connection.send(encode_frame(session.channel, _answer(session, frame, handle, source, frame.target)))
+    connection.send_fitted(session.channel, _answer(session, frame, handle, source, frame.target))
 
 
 def _temporary(session: AmqpSession, capabilities: list[str] | None) -> Queue | Topic:

@@ -28,6 +28,7 @@ USHORT: Final = "a ushort"
 UINT: Final = "a uint"
 ULONG: Final = "a ulong"
 MAP: Final = "a map"
+PROPERTIES: Final = "a map whose keys are symbols"  # the type ``fields`` (transport 2.8.13)
 SYMBOLS: Final = "symbols"  # multiple=true: null, one symbol, or an array of them
 STATE: Final = "a delivery state"
 SOURCE: Final = "a source"
@@ -49,7 +50,7 @@ class Composite:
 class Error(Composite):
     CODE: ClassVar[int] = 0x1D
     NAME: ClassVar[str] = "amqp:error:list"
-    FIELDS: ClassVar = (("condition", SYMBOL, True), ("description", STRING, False), ("info", MAP, False))
+    FIELDS: ClassVar = (("condition", SYMBOL, True), ("description", STRING, False), ("info", PROPERTIES, False))
 
     condition: str
     description: str | None = None

@@ -13,6 +13,7 @@ from protocols.amqp.v1_0.composite import (
     BOOLEAN,
     ERROR,
     MAP,
+    PROPERTIES,
     SOURCE,
     STATE,
     STRING,
@@ -57,6 +58,7 @@ _TYPES: Final[dict[str, type]] = {
     UINT: UInt,
     ULONG: ULong,
     MAP: dict,
+    PROPERTIES: dict,
 }
 COMPOSITES: Final[tuple[type[Composite], ...]] = (
     Open,
@@ -138,6 +140,17 @@ def composite_of(described: Described, allowed: frozenset[int]) -> Composite:
     return make(*fields)
 
 
+def is_delivery_state(value: Value) -> bool:
+    """Say whether ``value`` is a described list that stands for a delivery state."""
+    if not isinstance(value, Described):
+        return False
+    try:
+        composite_of(value, _STATE_CODES)
+    except DecodeError:
+        return False
+    return True
+
+
 def encode_composite(composite: Composite) -> bytes:
     """Return the described list; null fields at its end are left out."""
     items: list[bytes] = []
@@ -163,6 +176,12 @@ def _field(composite: type[Composite], name: str, holds: str, value: Value) -> V
         # A symbol is a str in Python, a decimal is bytes: only the type itself will do.
         if type(value) is not expected:
             raise _wrong(composite, name, holds, value)
+        if holds == PROPERTIES and isinstance(value, dict):
+            for key in value:
+                if type(key) is not Symbol:
+                    raise DecodeError(
+                        f"{name} of {composite.NAME} has a {type(key).__name__} as a key; allowed are symbols"
+                    )
         return value
     if holds == SYMBOLS:
         if isinstance(value, Symbol):
@@ -186,4 +205,4 @@ def _encode_field(holds: str, value: Value) -> bytes:
         return encode(Array(0xB3, [Symbol(one) for one in value]))
     if holds in _NESTED:
         return encode_composite(value)
-    return encode(value if holds == MAP else _TYPES[holds](value))
+    return encode(value if holds in (MAP, PROPERTIES) else _TYPES[holds](value))

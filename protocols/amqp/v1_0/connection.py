@@ -20,10 +20,12 @@ from protocols.amqp.v1_0.errors import (
     Forced,
     FramingError,
     IllegalState,
+    NotAllowed,
     SessionError,
     TimedOut,
     error_of,
 )
+from protocols.amqp.v1_0.fitting import fitted_frame
 from protocols.amqp.v1_0.frames import (
     AMQP_LAYER,
     HEARTBEAT_OCTETS,
@@ -45,6 +47,7 @@ from protocols.amqp.v1_0.opening import (
     OPEN,
     Opening,
 )
+from protocols.amqp.v1_0.outcomes import RELEASED_TO_OTHERS
 from protocols.amqp.v1_0.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.parking import Parking
 from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
@@ -94,6 +97,7 @@ class AmqpConnection(ProtocolConnection):
         "is_touched",
         "is_socket_full",
         "settling",
+        "too_large",
         "confirmations",
         "last_words",
         "late_words",
@@ -131,6 +135,7 @@ class AmqpConnection(ProtocolConnection):
         self.is_touched = False
         self.is_socket_full = False
         self.settling: list[Delivery] = []
+        self.too_large: list[Delivery] = []
         self.confirmations = Confirmations(broker, self.out)
         self.last_words = b""
         self.late_words = b""
@@ -155,6 +160,8 @@ class AmqpConnection(ProtocolConnection):
         outcomes = b""
         if self.settling:
             self._settle_sent()
+        if self.too_large:
+            self._put_back()
         if self.channels:
             for session in self.channels.values():
                 outcomes += session.end_turn(out)
@@ -298,6 +305,10 @@ class AmqpConnection(ProtocolConnection):
         if not self.is_touched:
             self.touch()
 
+    def send_fitted(self, channel: int, frame: Composite) -> None:
+        """Send one of these in a frame that the peer takes.  Raises: FrameSizeTooSmall."""
+        self.send(fitted_frame(channel, frame, self.peer_frame_size))
+
     def send_at_once(self, octets: bytes) -> None:
         """Send a flow of what the peer knows already."""
         self.out.append(octets)
@@ -309,6 +320,10 @@ class AmqpConnection(ProtocolConnection):
             self.is_touched = True
             self.socket.touch()
 
+    def leave_to_others(self, delivery: Delivery) -> None:
+        """Put back, for other consumers, what its link may not send; the engine is in the middle of handing it over."""
+        self.too_large.append(delivery)
+
     def settle_at_end(self, delivery: Delivery) -> None:
         """Settle a delivery that is gone when sent; the engine is in the middle of handing it over."""
         self.settling.append(delivery)
@@ -317,7 +332,7 @@ class AmqpConnection(ProtocolConnection):
         """Send ``end`` behind all outcomes of a session that has let go of its links; it stands for all before it."""
         outcomes = session.end_turn(self.out)
         self.confirmations.stand_for_all()
-        self.send(outcomes + encode_frame(session.channel, end))
+        self.send(outcomes + fitted_frame(session.channel, end, self.peer_frame_size))
 
     # -- frames
 
@@ -390,15 +405,19 @@ class AmqpConnection(ProtocolConnection):
             self.unexpected(frame)
 
     def unexpected(self, frame: Composite) -> None:
-        """Raises: IllegalState."""
+        """Raises: FramingError for a channel that we do not take (2.7.1), IllegalState."""
+        if self.state == OPEN and self.decoder.channel > self.settings.channel_max:
+            raise FramingError(
+                f"{frame.NAME} on channel {self.decoder.channel}; allowed is up to {self.settings.channel_max}"
+            )
         raise IllegalState(f"{frame.NAME} on channel {self.decoder.channel} is not expected now")
 
     def _begin(self, frame: Begin) -> None:
         peer_channel = self.decoder.channel
+        if peer_channel > self.settings.channel_max:
+            self.unexpected(frame)
         if frame.remote_channel is not None:
             raise IllegalState("begin answers a session that we have not begun")
-        if peer_channel > self.settings.channel_max:  # 2.7.1
-            raise FramingError(f"begin on channel {peer_channel}; allowed is up to {self.settings.channel_max}")
         if peer_channel in self.channels:
             raise IllegalState(f"begin on channel {peer_channel}, which is in use")
         channel = peer_channel
@@ -406,6 +425,11 @@ class AmqpConnection(ProtocolConnection):
             channel = 0
             while channel in self.own_channels:
                 channel += 1
+            if channel > self.peer_channel_max:
+                raise NotAllowed(
+                    f"begin on channel {peer_channel} cannot be answered: all channels up to the peer's channel-max "
+                    f"{self.peer_channel_max} are in use"
+                )
         session = AmqpSession(self, channel, peer_channel, frame)
         self.channels[peer_channel] = session
         self.own_channels[channel] = session
@@ -445,6 +469,17 @@ class AmqpConnection(ProtocolConnection):
                 return
             link.detach(DeliveryTooSlow(f"the transfers of a delivery took longer than {limit_ms} ms"))
 
+    def _put_back(self) -> None:
+        """Let go of what was too large for its link, with the credit that it took."""
+        broker = self.broker
+        too_large = self.too_large
+        self.too_large = []
+        for delivery in too_large:
+            consumer = delivery.consumer
+            if delivery.state == IN_FLIGHT and consumer is not None:
+                broker.refuse(delivery, RELEASED_TO_OTHERS)
+                broker.grant(consumer, consumer.window.room() + 1)
+
     def _apply_output(self) -> None:
         if self.is_socket_full or self.out_bytes > self.out_limit:
             self.is_output_full = True
@@ -455,7 +490,7 @@ class AmqpConnection(ProtocolConnection):
         """Close the connection because of an error; before open there is nothing that could say so but a header."""
         self.socket.warn(f"{error.condition}: {str(error)[:300]}")
         if self.state == OPEN:
-            self.end(encode_frame(0, Close(error_of(error))), is_lost=False)
+            self.end(fitted_frame(0, Close(error_of(error)), self.peer_frame_size), is_lost=False)
         elif self.state == AWAITING_OPEN:
             self.opening.refuse(error)
         elif self.state == AWAITING_HEADER and isinstance(error, FramingError):

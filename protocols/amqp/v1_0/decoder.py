@@ -209,10 +209,12 @@ class Decoder:
                 flow = self._flow(at + 4, end)
                 if flow is not None:
                     return flow
-        if at == end:
+        if at == end and self._layer != SASL_LAYER:
             self.payload = b""
             return _HEARTBEAT
         try:
+            if at == end:
+                raise DecodeError("a SASL frame is empty")  # security 5.3.1: no heartbeats before open
             return self._performative(buffer[at:end])
         except DecodeError as error:
             self._die(error)

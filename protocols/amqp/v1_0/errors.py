@@ -61,6 +61,18 @@ class UnattachedHandle(SessionError):
     condition: ClassVar[str] = "unattached-handle"
 
 
+class FrameSizeTooSmall(SessionError):
+    """The peer takes frames that are too small for what it has to be told."""
+
+    condition: ClassVar[str] = "frame-size-too-small"
+
+
+class InvalidFlow(SessionError):
+    """A flow of the session that says something of a link."""
+
+    condition: ClassVar[str] = "invalid-field"
+
+
 class TooManyLinks(SessionError):
     condition: ClassVar[str] = "too-many-links"
 
@@ -115,6 +127,18 @@ class NotImplementedHere(LinkError):
     condition: ClassVar[str] = "not-implemented"
 
 
+class AttachTooLarge(LinkError):
+    """The answer to an attach does not fit into the frames that the peer takes."""
+
+    condition: ClassVar[str] = "frame-size-too-small"
+
+
+class SentSettled(LinkError):
+    """A request to the coordinator that could not be answered."""
+
+    condition: ClassVar[str] = "illegal-state"
+
+
 class NotAllowed(LinkError):
     condition: ClassVar[str] = "not-allowed"
 
@@ -149,6 +173,8 @@ SYMBOLS: Final[dict[str, str]] = {
     "limit-reached": "amqp:resource-limit-exceeded",
     "transaction-error": "amqp:precondition-failed",
     "store-error": "amqp:internal-error",
+    "frame-size-too-small": "amqp:frame-size-too-small",
+    "destination-locked": "amqp:resource-locked",
     "too-many-links": "amqp:resource-limit-exceeded",
     "partial-too-much": "amqp:resource-limit-exceeded",
     "parked-too-much": "amqp:resource-limit-exceeded",

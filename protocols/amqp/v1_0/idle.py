@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from protocols.amqp.v1_0.errors import NotAllowed
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.peer_times import TICK_MOST_MS, PeerTimes
 
-SEND_LEAST_MS: Final = 100  # a peer that asks for something more often gets this
+IDLE_TIME_OUT_LEAST_MS: Final = 200  # of a peer's; one that asks for less is refused
 
 
 class IdleTimes(PeerTimes):
@@ -21,9 +22,13 @@ class IdleTimes(PeerTimes):
         self.send_every_ms = 0
 
     def agree(self, idle_time_out_ms: int | None) -> None:
-        """Take what the peer's open asks for."""
+        """Take what the peer's open asks for.  Raises: NotAllowed where that cannot be kept (transport 2.4.5)."""
         if idle_time_out_ms:
-            self.send_every_ms = max(SEND_LEAST_MS, idle_time_out_ms)
+            if idle_time_out_ms < IDLE_TIME_OUT_LEAST_MS:
+                raise NotAllowed(
+                    f"idle-time-out is {idle_time_out_ms} ms; allowed is 0 (none), {IDLE_TIME_OUT_LEAST_MS} and above"
+                )
+            self.send_every_ms = idle_time_out_ms
 
     def silence(self, silent_ms: int) -> str:
         if 0 < self.idle_time_ms < silent_ms:

@@ -20,6 +20,7 @@ from engine.queue import Queue
 from engine.schedule.delayed import delayed
 from engine.topic import Topic
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS, target_of
+from protocols.amqp.v1_0.checking import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST
 from protocols.amqp.v1_0.errors import (
     DecodeError,
     InvalidField,
@@ -39,6 +40,9 @@ from protocols.amqp.v1_0.states import ACCEPTED, Rejected, State, TransactionalS
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.session import AmqpSession
 
+UNSETTLED: Final = 0  # snd-settle-mode
+SETTLED: Final = 1
+
 ASSUMED_MESSAGE_BYTES: Final = 1_024  # of a producer that has sent nothing yet
 
 JMS_DESTINATION: Final = "x-opt-jms-dest"
@@ -54,6 +58,8 @@ class IncomingLink(Link):
     limited: the destination, if its address may be full and BLOCK then; None for any other.
     message_bytes: of the message that was taken last, 0 before.  is_short: it waits for room to be granted more.
     first: the first frame of a delivery of which more frames are to come; partial: its octets so far.
+    is_second: deliveries are settled by the peer first, but for those in ``firsts``, which said otherwise.
+    is_presettled, is_unsettled: all deliveries are settled when sent, or none.
     """
 
     __slots__ = (
@@ -70,7 +76,10 @@ class IncomingLink(Link):
         "first",
         "partial",
         "is_second",
+        "firsts",
         "is_presettled",
+        "is_unsettled",
+        "size_most",
     )
 
     def __init__(
@@ -81,7 +90,7 @@ class IncomingLink(Link):
         peer_handle: int,
         destination: Destination | None,
         is_second: bool,
-        is_presettled: bool,
+        snd_settle_mode: int | None,
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.destination = destination
@@ -97,7 +106,10 @@ class IncomingLink(Link):
         self.first: Transfer | None = None
         self.partial = bytearray()
         self.is_second = is_second
-        self.is_presettled = is_presettled
+        self.firsts: set[int] = set()
+        self.is_presettled = snd_settle_mode == SETTLED
+        self.is_unsettled = snd_settle_mode == UNSETTLED
+        self.size_most = session.connection.settings.body_bytes
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         session = self.session
@@ -116,8 +128,17 @@ class IncomingLink(Link):
                 return
             transfer, payload = whole
         delivery_id = transfer.delivery_id
-        if delivery_id is None or transfer.delivery_tag is None:
+        delivery_tag = transfer.delivery_tag
+        if delivery_id is None or delivery_tag is None:
             raise InvalidField("the first transfer of a delivery lacks its delivery-id or delivery-tag")
+        if len(delivery_tag) > DELIVERY_TAG_MOST:
+            raise InvalidField(f"a delivery-tag of {len(delivery_tag)} octets; allowed is up to {DELIVERY_TAG_MOST}")
+        if self.is_unsettled and transfer.settled:
+            raise InvalidField("a transfer is settled on a link whose snd-settle-mode is unsettled")
+        if transfer.rcv_settle_mode is not None and not transfer.settled:
+            self._take_mode(delivery_id, transfer.rcv_settle_mode)
+        if len(payload) > self.size_most:
+            raise MessageSizeExceeded(f"a message of {len(payload)} octets; max-message-size is {self.size_most}")
         try:
             if transfer.resume:
                 raise NotImplementedHere("a delivery is resumed of which no state was kept; send it anew")
@@ -164,7 +185,7 @@ class IncomingLink(Link):
     def confirm(self, delivery_id: int, message: Message) -> None:
         """Accept a delivery, once it is durable if it asks for that."""
         session = self.session
-        if self.is_second:
+        if self.is_second and self._settles_second(delivery_id):
             session.confirm_state(delivery_id, ACCEPTED, False, session.connection.confirmations.waits(message))
         elif session.connection.confirmations.waits(message):
             session.accepted_logged.append(delivery_id)
@@ -174,7 +195,8 @@ class IncomingLink(Link):
     def answer(self, delivery_id: int, is_settled: bool, state: State) -> None:
         """Tell the outcome of a delivery at the end of this turn, unless the peer has settled it."""
         if not is_settled:
-            self.session.confirm_state(delivery_id, state, not self.is_second, False)
+            is_second = self.is_second and self._settles_second(delivery_id)
+            self.session.confirm_state(delivery_id, state, not is_second, False)
 
     def park(self, delivery_id: int, is_settled: bool, destination: Destination, message: Message, gate: int) -> None:
         """Keep a message that finds its gate shut; nothing more is granted on this link meanwhile."""
@@ -229,16 +251,44 @@ class IncomingLink(Link):
         told = max(0, self.credit - self.withdrawn)
         self.session.send_link_flow(self, told, 0, False)
 
+    def _take_mode(self, delivery_id: int, mode: int) -> None:
+        """Take note of the rcv-settle-mode that one delivery asks for.  Raises: InvalidField."""
+        if mode > RCV_SETTLE_MODE_MOST:
+            raise InvalidField(f"rcv-settle-mode is {mode}; allowed is 0 to {RCV_SETTLE_MODE_MOST}")
+        if mode and not self.is_second:
+            raise InvalidField("a transfer has rcv-settle-mode second on a link whose mode is first")
+        if not mode and self.is_second:
+            self.firsts.add(delivery_id)
+
+    def _settles_second(self, delivery_id: int) -> bool:
+        """Say whether the peer settles a delivery first, as it does on such a link unless that said otherwise."""
+        if delivery_id in self.firsts:
+            self.firsts.discard(delivery_id)
+            return False
+        return True
+
+    def _check_continued(self, first: Transfer, transfer: Transfer) -> None:
+        """Raises: InvalidField where a transfer says something else than the first one of its delivery (2.7.5)."""
+        if transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
+            raise InvalidField(
+                f"a transfer of delivery {transfer.delivery_id} stands inside delivery {first.delivery_id}"
+            )
+        if transfer.delivery_tag is not None and transfer.delivery_tag != first.delivery_tag:
+            raise InvalidField(f"the delivery-tag changes inside delivery {first.delivery_id}")
+        if transfer.message_format is not None and transfer.message_format != (first.message_format or 0):
+            raise InvalidField(
+                f"message-format changes from {first.message_format or 0} to {transfer.message_format} inside delivery "
+                f"{first.delivery_id}"
+            )
+
     def _gather(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
         """Collect the frames of one delivery; return its first frame and all octets once it is whole."""
         first = self.first
         if first is None:
             self.first = first = transfer
             self.session.connection.gathering[self] = self.session.connection.now_ms
-        elif transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
-            raise InvalidField(
-                f"a transfer of delivery {transfer.delivery_id} stands inside delivery {first.delivery_id}"
-            )
+        else:
+            self._check_continued(first, transfer)
         if transfer.aborted:
             self._take_partial()
             return None
@@ -246,6 +296,8 @@ class IncomingLink(Link):
             first.settled = transfer.settled
         if transfer.state is not None:
             first.state = transfer.state
+        if transfer.rcv_settle_mode is not None:
+            first.rcv_settle_mode = transfer.rcv_settle_mode
         self.partial += payload
         connection = self.session.connection
         connection.partial_bytes += len(payload)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import PenstockError
-from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.errors import NotAllowed, error_of
 from protocols.amqp.v1_0.performatives import Detach, Flow, Transfer
 
@@ -58,4 +57,4 @@ class Link:
         self.is_detaching = True
         self.close(False, False)
         detach = Detach(self.handle, is_closed, error_of(error))
-        self.session.connection.send(encode_frame(self.session.channel, detach))
+        self.session.connection.send_fitted(self.session.channel, detach)

@@ -15,6 +15,7 @@ from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Lo
 from protocols.amqp.v1_0.composite import Composite, Error
 from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.errors import NotAllowed, symbol_for
+from protocols.amqp.v1_0.fitting import fitted_frame
 from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
 from protocols.amqp.v1_0.performatives import Close, Open
 from protocols.amqp.v1_0.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
@@ -35,6 +36,8 @@ ENDING: Final = 5  # nothing more is read; what is owed still leaves
 FRAME_SIZE_UNLIMITED: Final = 0xFFFFFFFF
 FRAME_SIZE_LEAST: Final = 512
 CHANNEL_MAX: Final = 65_535
+
+SERVER_NAME_MOST: Final = 120  # octets of it in our open, which must fit into the smallest frame (2.4.1)
 
 OUTCOME_OK: Final = 0
 OUTCOME_AUTH: Final = 1
@@ -98,6 +101,8 @@ class Opening:
     def open(self, frame: Open) -> None:
         """Raises: NotAllowed."""
         connection = self.connection
+        if connection.decoder.channel:  # 2.4.1
+            raise NotAllowed(f"open came on channel {connection.decoder.channel}; allowed is 0")
         size = FRAME_SIZE_UNLIMITED if frame.max_frame_size is None else frame.max_frame_size
         if size < FRAME_SIZE_LEAST:
             raise NotAllowed(f"max-frame-size is {size}; allowed is {FRAME_SIZE_LEAST} and above")
@@ -120,8 +125,9 @@ class Opening:
         """Open and close at once: before open there is nothing that could carry an error."""
         answer = self._answer()
         answer.properties = {Symbol("amqp:connection-establishment-failed"): True}
-        close = Close(Error(symbol_for(error), str(error), info))
-        self.connection.end(encode_frame(0, answer) + encode_frame(0, close), is_lost=False)
+        frame_most = self.connection.peer_frame_size
+        close = fitted_frame(0, Close(Error(symbol_for(error), str(error), info)), frame_most)
+        self.connection.end(fitted_frame(0, answer, frame_most) + close, is_lost=False)
 
     # -- the steps
 
@@ -160,13 +166,14 @@ class Opening:
 
     def _answer(self) -> Open:
         settings = self.connection.settings
+        server = settings.server.encode()[:SERVER_NAME_MOST].decode(errors="ignore")
         offered = [*CAPABILITIES, SOLE_CONNECTION] if self.is_sole else list(CAPABILITIES)
         return Open(
-            settings.server,
+            server,
             None,
             settings.max_frame_size,
             settings.channel_max,
             settings.idle_time_ms // 2 or None,
             offered_capabilities=offered,
-            properties={Symbol("product"): settings.server},
+            properties={Symbol("product"): server},
         )

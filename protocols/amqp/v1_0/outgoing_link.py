@@ -10,10 +10,12 @@ from engine.delivery import Delivery
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.amqp.v1_0.encoder import TransferHead
+from protocols.amqp.v1_0.errors import NotImplementedHere
 from protocols.amqp.v1_0.link import MASK, Link
 from protocols.amqp.v1_0.mapping import outgoing_sections
 from protocols.amqp.v1_0.performatives import Flow
 from protocols.amqp.v1_0.states import State
+from protocols.amqp.v1_0.values import Symbol
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.session import AmqpSession
@@ -22,16 +24,31 @@ if TYPE_CHECKING:
 _MAY_STILL_COME: Final = frozenset((gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.RATE))
 
 
+NO_LIMIT: Final = 1 << 62
+TXN_ID: Final = Symbol("txn-id")
+
+
 class OutgoingLink(Link):
     """A consumer of the peer.
 
     is_settled: deliveries are gone when sent.  is_draining: the peer has asked to hear when nothing more comes.
     payload_max: octets of a message that fit into one frame.
+    size_most: the peer's max-message-size; what is larger is left for other consumers.
     durable: client id and name of the durable subscription that a detach leaves and a close ends.
     node: the temporary destination that was made for it, and ends with it.
     """
 
-    __slots__ = ("consumer", "is_settled", "is_draining", "head", "payload_max", "default_outcome", "durable", "node")
+    __slots__ = (
+        "consumer",
+        "is_settled",
+        "is_draining",
+        "head",
+        "payload_max",
+        "default_outcome",
+        "size_most",
+        "durable",
+        "node",
+    )
 
     def __init__(
         self,
@@ -41,6 +58,7 @@ class OutgoingLink(Link):
         peer_handle: int,
         is_settled: bool,
         default_outcome: State | None,
+        size_most: int,
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.consumer: Consumer | None = None
@@ -49,6 +67,7 @@ class OutgoingLink(Link):
         self.head = TransferHead(session.channel, handle)
         self.payload_max = session.connection.peer_frame_size - self.head.size
         self.default_outcome = default_outcome
+        self.size_most = size_most or NO_LIMIT
         self.durable: tuple[str, str] | None = None
         self.node: Queue | Topic | None = None
 
@@ -67,6 +86,10 @@ class OutgoingLink(Link):
     def flow(self, flow: Flow) -> None:
         session = self.session
         consumer = self.consumer
+        if flow.properties and TXN_ID in flow.properties:
+            raise NotImplementedHere(
+                "a flow has txn-id: acquisition in a transaction (4.4.3); allowed are outcomes in it"
+            )
         if flow.link_credit is not None and consumer is not None:
             # The peer's view of delivery-count may be behind ours: what is on its way is taken off.
             seen = 0 if flow.delivery_count is None else flow.delivery_count

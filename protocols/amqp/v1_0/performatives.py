@@ -13,6 +13,7 @@ from protocols.amqp.v1_0.composite import (
     BOOLEAN,
     ERROR,
     MAP,
+    PROPERTIES,
     SOURCE,
     STATE,
     STRING,
@@ -56,7 +57,7 @@ class Open(Composite):
         ("incoming-locales", SYMBOLS, False),
         ("offered-capabilities", SYMBOLS, False),
         ("desired-capabilities", SYMBOLS, False),
-        ("properties", MAP, False),
+        ("properties", PROPERTIES, False),
     )
 
     container_id: str
@@ -83,7 +84,7 @@ class Begin(Composite):
         ("handle-max", UINT, False),
         ("offered-capabilities", SYMBOLS, False),
         ("desired-capabilities", SYMBOLS, False),
-        ("properties", MAP, False),
+        ("properties", PROPERTIES, False),
     )
 
     remote_channel: int | None
@@ -116,7 +117,7 @@ class Attach(Composite):
         ("max-message-size", ULONG, False),
         ("offered-capabilities", SYMBOLS, False),
         ("desired-capabilities", SYMBOLS, False),
-        ("properties", MAP, False),
+        ("properties", PROPERTIES, False),
     )
 
     name: str
@@ -150,7 +151,7 @@ class Flow(Composite):
         ("available", UINT, False),
         ("drain", BOOLEAN, False),
         ("echo", BOOLEAN, False),
-        ("properties", MAP, False),
+        ("properties", PROPERTIES, False),
     )
 
     next_incoming_id: int | None

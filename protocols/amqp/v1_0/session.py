@@ -13,18 +13,20 @@ from protocols.amqp.v1_0.attaching import attach
 from protocols.amqp.v1_0.encoder import (
     encode_accepted,
     encode_disposition,
-    encode_frame,
     encode_link_flow,
     encode_session_flow,
 )
 from protocols.amqp.v1_0.errors import (
+    AmqpError,
     FramingError,
     HandleInUse,
+    InvalidFlow,
     LinkError,
     UnattachedHandle,
     WindowViolation,
     error_of,
 )
+from protocols.amqp.v1_0.fitting import fitted_frame
 from protocols.amqp.v1_0.incoming_link import IncomingLink
 from protocols.amqp.v1_0.link import MASK, Link
 from protocols.amqp.v1_0.outcomes import is_terminal, refusal_of
@@ -124,7 +126,7 @@ class AmqpSession:
             raise WindowViolation(f"a transfer beyond the incoming window of {self.window_size} frames")
         link = self.links.get(transfer.handle)
         if link is None:
-            raise UnattachedHandle(f"a transfer on handle {transfer.handle}, to which no link is attached")
+            raise self._unattached("a transfer on", transfer.handle)
         if link.is_detaching:
             return
         try:
@@ -161,7 +163,7 @@ class AmqpSession:
                 self._dispose(number, delivery, disposition)
 
     def flow(self, flow: Flow) -> None:
-        """Raises: UnattachedHandle."""
+        """Raises: UnattachedHandle, InvalidFlow."""
         seen = 0 if flow.next_incoming_id is None else flow.next_incoming_id
         window = (seen + flow.incoming_window - self.next_outgoing_id) & MASK
         self.remote_window = 0 if window > OUTGOING_WINDOW else window
@@ -171,10 +173,16 @@ class AmqpSession:
         if flow.handle is not None:
             link = self.links.get(flow.handle)
             if link is None:
-                raise UnattachedHandle(f"a flow for handle {flow.handle}, to which no link is attached")
+                raise self._unattached("a flow for", flow.handle)
             if not link.is_detaching:
-                link.flow(flow)
-        elif flow.echo:
+                try:
+                    link.flow(flow)
+                except LinkError as error:
+                    link.detach(error)
+            return
+        if flow.delivery_count is not None or flow.link_credit is not None or flow.available is not None or flow.drain:
+            raise InvalidFlow("a flow without a handle has delivery-count, link-credit, available or drain")
+        if flow.echo:
             self._send_window()
 
     def attach(self, frame: Attach) -> None:
@@ -182,8 +190,7 @@ class AmqpSession:
         if frame.handle in self.links:
             raise HandleInUse(f"handle {frame.handle} is attached already, to link {frame.name[:200]!r}")
         if frame.handle > self.connection.settings.handle_max:
-            # 2.7.2: the end of the connection, not only of the session
-            raise FramingError(f"handle {frame.handle}; allowed is up to {self.connection.settings.handle_max}")
+            raise self._unattached("an attach with", frame.handle)
         handle = frame.handle  # the same both ways, unless the peer does not take it
         if handle > self.peer_handle_max or handle in self.handles:
             handle = 0
@@ -201,7 +208,7 @@ class AmqpSession:
         """Raises: UnattachedHandle."""
         link = self.links.pop(frame.handle, None)
         if link is None:
-            raise UnattachedHandle(f"a detach for handle {frame.handle}, to which no link is attached")
+            raise self._unattached("a detach for", frame.handle)
         self.handles.pop(link.handle, None)
         if link.is_detaching:
             return
@@ -210,7 +217,7 @@ class AmqpSession:
             link.close(False, bool(frame.closed))
         except EngineError as error:
             answer = Detach(link.handle, True, error_of(error))
-        self.connection.send(encode_frame(self.channel, answer))
+        self.connection.send_fitted(self.channel, answer)
 
     def close(self, is_lost: bool) -> None:
         """Let go of all links, as if they were detached."""
@@ -233,7 +240,6 @@ class AmqpSession:
 
     def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
         """Send one message; return its octets."""
-        link.delivery_count = (link.delivery_count + 1) & MASK
         message = delivery.message
         is_changed = delivery.is_redelivered or message.expires_ms or message.annotations or message.flags & INGRESS
         if not is_changed and message.encoding == AMQP_1_0:
@@ -242,6 +248,10 @@ class AmqpSession:
         else:
             headers, body = link.sections(delivery)
         size = len(headers) + len(body)
+        if size > link.size_most:
+            self.connection.leave_to_others(delivery)
+            return 0
+        link.delivery_count = (link.delivery_count + 1) & MASK
         if self.remote_window == 0 or self.waiting or size > link.payload_max:
             self.waiting.append(Outgoing(link, delivery, headers + body))
             self._send_waiting()
@@ -295,6 +305,9 @@ class AmqpSession:
     def confirm_state(self, delivery_id: int, state: State, is_settled: bool, is_logged: bool) -> None:
         """Tell the outcome of a delivery of the peer's at the end of this turn, or once it is durable."""
         octets = encode_disposition(self.channel, True, delivery_id, delivery_id, is_settled, state)
+        frame_most = self.connection.peer_frame_size
+        if len(octets) > frame_most:
+            octets = fitted_frame(self.channel, Disposition(True, delivery_id, None, is_settled, state), frame_most)
         (self.states_logged if is_logged else self.states_now).append(octets)
         self.connection.touch()
 
@@ -419,6 +432,13 @@ class AmqpSession:
                     broker.hold(link.consumer, link is sending)
                 else:
                     broker.unhold(link.consumer)
+
+    def _unattached(self, what: str, handle: int) -> AmqpError:
+        """Return what is wrong with a handle that has no link; one that we do not take ends the connection (2.7.2)."""
+        handle_max = self.connection.settings.handle_max
+        if handle > handle_max:
+            return FramingError(f"{what} handle {handle}; allowed is up to {handle_max}")
+        return UnattachedHandle(f"{what} handle {handle}, to which no link is attached")
 
     def _send_window(self) -> None:
         self.incoming_window = self.window_size

@@ -23,7 +23,7 @@ from engine.consumer import INDIVIDUAL
 from engine.options import ReplayStart, SubscribeOptions
 from protocols.amqp.v1_0.errors import InvalidField
 from protocols.amqp.v1_0.termini import Source
-from protocols.amqp.v1_0.values import Described, Timestamp, Value
+from protocols.amqp.v1_0.values import Described, Symbol, Timestamp, Value
 from protocols.consumer_defaults import with_defaults
 from protocols.replay_start import FROM_ID, FROM_TIME, NAMES, PLACES, replay_start
 
@@ -46,6 +46,10 @@ def subscription(
     replay: ReplayStart | None = None
     applied: dict[Value, Value] = {}
     for key, value in (source.filter or {}).items():
+        if not isinstance(key, Symbol):
+            raise InvalidField(f"a key of the filters is a {type(key).__name__}; allowed are symbols")
+        if value is None:  # it filters nothing
+            continue
         if not isinstance(value, Described):
             raise InvalidField(f"filter {str(key)[:80]!r} is not described")
         if value.descriptor in SELECTOR:

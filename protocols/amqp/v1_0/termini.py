@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from protocols.amqp.v1_0.composite import BOOLEAN, MAP, STATE, STRING, SYMBOL, SYMBOLS, UINT, Composite
+from protocols.amqp.v1_0.composite import BOOLEAN, MAP, PROPERTIES, STATE, STRING, SYMBOL, SYMBOLS, UINT, Composite
 from protocols.amqp.v1_0.states import State
 from protocols.amqp.v1_0.values import Value
 
@@ -20,7 +20,7 @@ class Source(Composite):
         ("expiry-policy", SYMBOL, False),
         ("timeout", UINT, False),
         ("dynamic", BOOLEAN, False),
-        ("dynamic-node-properties", MAP, False),
+        ("dynamic-node-properties", PROPERTIES, False),
         ("distribution-mode", SYMBOL, False),
         ("filter", MAP, False),
         ("default-outcome", STATE, False),
@@ -51,7 +51,7 @@ class Target(Composite):
         ("expiry-policy", SYMBOL, False),
         ("timeout", UINT, False),
         ("dynamic", BOOLEAN, False),
-        ("dynamic-node-properties", MAP, False),
+        ("dynamic-node-properties", PROPERTIES, False),
         ("capabilities", SYMBOLS, False),
     )
 

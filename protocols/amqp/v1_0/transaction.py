@@ -15,16 +15,23 @@ from typing import TYPE_CHECKING, Final
 from engine import gates
 from engine.composite import Destination
 from engine.delivery import IN_FLIGHT, Delivery
-from engine.errors import EngineError, TransactionError
+from engine.errors import EngineError, PenstockError, TransactionError
 from engine.message import Message
 from engine.transaction import Transaction
 from protocols.amqp.v1_0.composite_codec import read_composite
 from protocols.amqp.v1_0.coordination import TRANSACTION_CODES, Declare, Discharge
-from protocols.amqp.v1_0.errors import DecodeError, LinkError, UnknownTransaction, error_of
+from protocols.amqp.v1_0.errors import (
+    DecodeError,
+    LinkError,
+    SentSettled,
+    TransferLimitExceeded,
+    UnknownTransaction,
+    error_of,
+)
 from protocols.amqp.v1_0.link import MASK, Link
 from protocols.amqp.v1_0.outcomes import refusal_of
 from protocols.amqp.v1_0.outgoing_link import OutgoingLink
-from protocols.amqp.v1_0.performatives import Transfer
+from protocols.amqp.v1_0.performatives import Flow, Transfer
 from protocols.amqp.v1_0.sections import VALUE, Scanner
 from protocols.amqp.v1_0.states import ACCEPTED, Accepted, Declared, Rejected, TransactionalState
 
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection
     from protocols.amqp.v1_0.incoming_link import IncomingLink
     from protocols.amqp.v1_0.session import AmqpSession
+    from protocols.amqp.v1_0.termini import Source
 
 CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 COORDINATOR_CREDIT: Final = 100
@@ -55,12 +63,11 @@ class Open:
 class Waiting:
     """A commit that waits at a gate."""
 
-    __slots__ = ("link", "delivery_id", "is_settled", "name", "one")
+    __slots__ = ("link", "delivery_id", "name", "one")
 
-    def __init__(self, link: CoordinatorLink, delivery_id: int, is_settled: bool, name: bytes, one: Open) -> None:
+    def __init__(self, link: CoordinatorLink, delivery_id: int, name: bytes, one: Open) -> None:
         self.link = link
         self.delivery_id = delivery_id
-        self.is_settled = is_settled
         self.name = name
         self.one = one
 
@@ -132,22 +139,22 @@ class Transactions:
         else:
             one.unsettled.append((session, number))
 
-    def discharge(self, link: CoordinatorLink, delivery_id: int, is_settled: bool, discharge: Discharge) -> None:
+    def discharge(self, link: CoordinatorLink, delivery_id: int, discharge: Discharge) -> None:
         name = discharge.txn_id
         one = self.open.pop(name, None)
         if one is None:
-            error = UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
-            link.answer(delivery_id, is_settled, Rejected(error_of(error)), False)
+            link.reject(
+                delivery_id, UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
+            )
             return
         if discharge.fail:
             self._roll_back(one)
-            link.answer(delivery_id, is_settled, ACCEPTED, False)
+            link.answer(delivery_id, ACCEPTED, False)
         elif one.spoiled:
             self._roll_back(one)
-            refused = TransactionError(f"the transaction was rolled back: {one.spoiled}")
-            link.answer(delivery_id, is_settled, Rejected(error_of(refused)), False)
+            link.reject(delivery_id, TransactionError(f"the transaction was rolled back: {one.spoiled}"))
         else:
-            self._commit(Waiting(link, delivery_id, is_settled, name, one))
+            self._commit(Waiting(link, delivery_id, name, one))
 
     def admit(self) -> None:
         """A gate has opened: try the commits again that waited."""
@@ -182,6 +189,9 @@ class Transactions:
 
     def _commit(self, waiting: Waiting) -> None:
         broker = self.connection.broker
+        if waiting.link.is_detaching:
+            self._roll_back(waiting.one)
+            return
         transaction = waiting.one.transaction
         try:
             gate, destination = broker.commit_refusal(transaction)
@@ -196,11 +206,11 @@ class Transactions:
         for session, number in waiting.one.unsettled:
             session.unsettled.pop(number, None)
             session.settle_logged(number, ACCEPTED)
-        waiting.link.answer(waiting.delivery_id, waiting.is_settled, ACCEPTED, True)
+        waiting.link.answer(waiting.delivery_id, ACCEPTED, True)
 
     def _refuse(self, waiting: Waiting, error: EngineError) -> None:
         self._roll_back(waiting.one)
-        waiting.link.answer(waiting.delivery_id, waiting.is_settled, Rejected(error_of(error)), False)
+        waiting.link.reject(waiting.delivery_id, error)
 
     def _roll_back(self, one: Open) -> None:
         broker = self.connection.broker
@@ -215,20 +225,34 @@ class Transactions:
 
 
 class CoordinatorLink(Link):
-    """The peer declares and discharges on it."""
+    """The peer declares and discharges on it.
 
-    __slots__ = ("credit",)
+    can_reject: the source takes the outcome rejected; else what fails ends the link (4.2, 4.3).
+    """
 
-    def __init__(self, session: AmqpSession, name: str, handle: int, peer_handle: int) -> None:
+    __slots__ = ("credit", "can_reject")
+
+    def __init__(self, session: AmqpSession, name: str, handle: int, peer_handle: int, source: Source | None) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.credit = 0
+        outcomes = None if source is None else source.outcomes
+        self.can_reject = outcomes is None or Rejected.NAME in outcomes
 
     def grant(self) -> None:
         self.credit = COORDINATOR_CREDIT
+        self._tell_credit()
+
+    def flow(self, flow: Flow) -> None:
+        if flow.echo:
+            self._tell_credit()
+
+    def _tell_credit(self) -> None:
         self.session.send_link_flow(self, self.credit, 0, False)
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Raises: LinkError, UnknownTransaction."""
+        if self.credit <= 0:
+            raise TransferLimitExceeded(f"the coordinator's link {self.name[:200]!r} has no credit left")
         self.delivery_count = (self.delivery_count + 1) & MASK
         self.credit -= 1
         if self.credit <= COORDINATOR_CREDIT // 2:
@@ -236,24 +260,28 @@ class CoordinatorLink(Link):
         delivery_id = transfer.delivery_id
         if delivery_id is None or transfer.more:
             raise LinkError("a message to the coordinator lacks its delivery-id, or comes in several frames")
-        is_settled = bool(transfer.settled)
+        if transfer.settled:
+            raise SentSettled("a message to the coordinator is settled; its outcome must be taken (4.2, 4.3)")
         transactions = self.session.connection.transactions
         try:
             request = _request(payload)
             if isinstance(request, Declare):
                 if request.global_id is not None:
                     raise TransactionError("declare has a global-id; only local transactions are supported")
-                self.answer(delivery_id, is_settled, Declared(transactions.declare(self)), False)
+                self.answer(delivery_id, Declared(transactions.declare(self)), False)
             else:
-                transactions.discharge(self, delivery_id, is_settled, request)
+                transactions.discharge(self, delivery_id, request)
         except (DecodeError, EngineError) as error:
-            self.answer(delivery_id, is_settled, Rejected(error_of(error)), False)
+            self.reject(delivery_id, error)
 
-    def answer(
-        self, delivery_id: int, is_settled: bool, state: Accepted | Rejected | Declared, is_logged: bool
-    ) -> None:
-        if not is_settled:
-            self.session.confirm_state(delivery_id, state, True, is_logged)
+    def answer(self, delivery_id: int, state: Accepted | Declared, is_logged: bool) -> None:
+        self.session.confirm_state(delivery_id, state, True, is_logged)
+
+    def reject(self, delivery_id: int, error: PenstockError) -> None:
+        if self.can_reject:
+            self.session.confirm_state(delivery_id, Rejected(error_of(error)), True, False)
+        else:
+            self.detach(error)
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
         self.session.connection.transactions.close_all(self)

@@ -7,7 +7,7 @@ import pytest
 from engine.composite import Composite
 from engine.consumer import AUTO
 from engine.destination import TEMP_QUEUE, TEMP_TOPIC
-from engine.errors import DestinationInUse, InvalidDestination, LimitReached
+from engine.errors import DestinationInUse, DestinationLocked, InvalidDestination, LimitReached
 from engine.queue import Queue
 from engine.topic import Topic
 from tests.support.engine_world import EngineWorld, address
@@ -42,7 +42,7 @@ def test_only_the_connection_that_made_it_receives_and_everybody_sends() -> None
     mine, other = world.client("mine"), world.client("other")
     for kind in (TEMP_QUEUE, TEMP_TOPIC):
         destination = world.broker.open_temporary(mine, kind)
-        with pytest.raises(InvalidDestination, match="another connection"):
+        with pytest.raises(DestinationLocked, match="another connection"):
             world.consumer(other, destination)
         world.consumer(mine, destination, AUTO)
         world.send(b"hello", to=destination, sender=other)

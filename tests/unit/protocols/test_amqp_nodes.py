@@ -56,7 +56,7 @@ def test_a_dynamic_target_is_a_temporary_queue() -> None:
     other.publish("a")
     assert texts(owner) == [b"a"]
     other.send(Attach("thief", 5, True, source=Source(address), target=Target()))
-    assert other.refusal()[0] == "amqp:not-found"
+    assert other.refusal()[0] == "amqp:resource-locked"
 
 
 def test_a_temporary_queue_is_deleted_with_its_link() -> None:
