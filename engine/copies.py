@@ -64,7 +64,7 @@ class Copies:
         """Return what sending ``message`` comes to: one message for each destination that it reaches.
 
         Raises: InvalidDestination if one of them is a temporary destination that is gone; InvalidOption for a question
-        that is none.
+        that is none; LimitReached for one too many.
         """
         assert not isinstance(destination, Delayed), "what is delayed reaches nothing yet"
         if isinstance(destination, Composite):
@@ -76,8 +76,11 @@ class Copies:
             # Whoever sends has kept it from before; by its name it is there again, unless it was a temporary one.
             destination = self._broker.destinations.target(destination.kind, destination.name)
             message.destination_id = destination.destination_id
-        if isinstance(destination, QuestionQueue) and is_management(destination.name):
-            self._broker.management.check(message)
+        if isinstance(destination, QuestionQueue):
+            if is_management(destination.name):
+                self._broker.management.check(message)
+            else:
+                self._broker.statistics.check()
         found = [(destination, message)]
         if isinstance(destination, Topic) and destination.copies:
             found += self._broker.virtual_topics.copies(destination, message)

@@ -6,12 +6,15 @@ Source: ActiveMQ StatisticsBroker.  The answer is a map, in the JSON of its tran
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from engine.annotations import annotation
 from engine.consumer import Consumer
-from engine.destination import QUEUE, TOPIC, is_topic
+from engine.destination import QUEUE, is_topic
+from engine.errors import LimitReached
 from engine.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
+from engine.ports import TimerTarget
 from engine.questions import QuestionQueue, reply_target, send_answer
 from engine.queue import Queue
 from engine.topic import Topic
@@ -25,71 +28,150 @@ BROKER: Final = "ActiveMQ.Statistics.Broker"
 SUBSCRIPTION: Final = "ActiveMQ.Statistics.Subscription"
 DESTINATION: Final = "ActiveMQ.Statistics.Destination."
 
+QUESTIONS_MAX: Final = 1_000  # under way; one more is refused
+STEPS_AT_ONCE: Final = 1_024  # destinations or consumers looked at in one turn, for all questions together
+ANSWER_STEPS: Final = 8  # what an answer costs beside the look
+LISTED_AT_ONCE: Final = 64  # so many are listed in the time of one step
+
+TOTALS: Final = ("size", "enqueueCount", "dequeueCount", "dispatchCount", "expiredCount", "inflightCount")
+
 Values = dict[str, str | int]
 
 
-class Statistics:
-    """Answers questions as they come."""
+class Question:
+    """One that is under way.
 
-    __slots__ = ("broker",)
+    wildcard: of destinations, None for one of a name.  headers: of each answer.
+    left: what is still to be looked at, the next last; None before the first look.
+    totals: of the broker, as far as they are counted.
+    """
+
+    __slots__ = ("name", "target", "wildcard", "headers", "left", "totals")
+
+    def __init__(self, name: str, target: Queue | Topic, headers: bytes) -> None:
+        self.name = name
+        self.target = target
+        asked = name.removeprefix(DESTINATION)
+        self.wildcard = Wildcard(QUEUE, asked) if is_wildcard(asked) else None
+        self.headers = headers
+        self.left: list[Queue | Topic | Consumer] | None = None
+        self.totals: dict[str, int] = dict.fromkeys(TOTALS, 0)
+
+
+class Statistics(TimerTarget):
+    """Answers questions in their order, so many steps a turn: with each it looks at a destination or a consumer.
+
+    asked: questions under way.  steps_left: of this turn.  is_armed: a timer will give new ones.
+    """
+
+    __slots__ = ("broker", "asked", "steps_left", "is_armed")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.asked: deque[Question] = deque()
+        self.steps_left = STEPS_AT_ONCE
+        self.is_armed = False
+
+    def check(self) -> None:
+        """Raises: LimitReached for one question too many."""
+        if len(self.asked) >= QUESTIONS_MAX:
+            raise LimitReached(
+                f"{QUESTIONS_MAX} questions for statistics wait for their answers, which is the limit; "
+                "one more may be asked once some are answered"
+            )
 
     def answer(self, queue: QuestionQueue, question: Message) -> None:
         """Send what was asked for to the question's reply-to; without one, or if it is gone, nobody wants to know."""
         properties = self.broker.readers.properties(question, 1, False)
         target = reply_target(self.broker, properties.get("JMSReplyTo"))
-        if target is None:
+        # What else came with it is accepted already: one question too many, of a transaction, goes without an answer.
+        if target is None or len(self.asked) >= QUESTIONS_MAX:
             return
         correlation_id = properties.get("JMSCorrelationID")
         headers = {"transformation": "jms-map-json", "content-type": "application/json"}
         if isinstance(correlation_id, str):
             headers["correlation-id"] = correlation_id
         lines = b"".join(annotation(name, value) for name, value in headers.items())
-        flags = TEXT if b"\\" in lines else TEXT | PLAIN
-        for values in self._asked_for(queue.name):
-            body = json.dumps(_as_map(values), separators=(",", ":"), ensure_ascii=False).encode()
-            message = Message(target.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
-            send_answer(self.broker, target, message)
+        self.asked.append(Question(queue.name, target, lines))
+        self._go_on()
+
+    def timer_fired(self, key: int) -> None:
+        self.is_armed = False
+        self.steps_left = STEPS_AT_ONCE
+        if self.asked:
+            self._go_on()
 
     # -- the steps
 
-    def _asked_for(self, name: str) -> list[Values]:
-        if name == BROKER:
-            return [self._of_broker()]
-        if name == SUBSCRIPTION:
-            return [
-                self._of_consumer(consumer)
-                for client in self.broker.clients.values()
-                for consumer in client.consumers.values()
-            ]
-        asked = name.removeprefix(DESTINATION)
-        return [self._of_destination(destination) for destination in self._named(asked)]
+    def _go_on(self) -> None:
+        while self.asked and self.steps_left > 0:
+            if self._is_answered(self.asked[0]):
+                self.asked.popleft()
+        if not self.is_armed:
+            self.is_armed = True
+            broker = self.broker
+            broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
 
-    def _named(self, name: str) -> list[Queue | Topic]:
+    def _is_answered(self, question: Question) -> bool:
+        """Go on with a question as long as there are steps; say whether it is done with."""
+        self.steps_left -= 1
+        if question.left is None:
+            question.left = self._asked_for(question.name)
+            question.left.reverse()
+            self.steps_left -= len(question.left) // LISTED_AT_ONCE
+        while question.left and not question.target.is_closed:
+            if self.steps_left <= 0:
+                return False
+            self.steps_left -= 1
+            self._look_at(question, question.left.pop())
+        if question.name == BROKER:
+            self._send(question, self._of_broker(question.totals))
+        return True
+
+    def _asked_for(self, name: str) -> list[Queue | Topic | Consumer]:
+        """Return what is to be looked at for an answer."""
         destinations = self.broker.destinations
-        if is_wildcard(name):
-            return [one for kind in (QUEUE, TOPIC) for one in destinations.matching(Wildcard(kind, name))]
-        found: list[Queue | Topic | None] = [destinations.queues.get(name), destinations.topics.get(name)]
+        if name == BROKER:
+            return [*destinations.all_queues()]
+        if name == SUBSCRIPTION:
+            return [consumer for client in self.broker.clients.values() for consumer in client.consumers.values()]
+        asked = name.removeprefix(DESTINATION)
+        if is_wildcard(asked):
+            return [*destinations.queues.values(), *destinations.topics.values()]
+        found = (destinations.queues.get(asked), destinations.topics.get(asked))
         return [one for one in found if one is not None]
 
-    def _of_broker(self) -> Values:
+    def _look_at(self, question: Question, one: Queue | Topic | Consumer) -> None:
+        if one.is_closed:
+            return  # since it was listed
+        if isinstance(one, Consumer):
+            self._send(question, self._of_consumer(one))
+        elif question.name != BROKER:
+            if question.wildcard is None or question.wildcard.matches(one.name):
+                self._send(question, self._of_destination(one))
+        elif isinstance(one, Queue):
+            _add_up(question.totals, one)
+
+    def _send(self, question: Question, values: Values) -> None:
+        self.steps_left -= ANSWER_STEPS
+        lines = question.headers
+        flags = TEXT if b"\\" in lines else TEXT | PLAIN
+        body = json.dumps(_as_map(values), separators=(",", ":"), ensure_ascii=False).encode()
+        number = question.target.destination_id
+        message = Message(number, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
+        send_answer(self.broker, question.target, message)
+
+    def _of_broker(self, totals: dict[str, int]) -> Values:
         broker = self.broker
-        queues = broker.destinations.all_queues()
         memory = broker.memory
         return {
             "brokerName": broker.advisories.name,
             "brokerId": broker.store.store_id(),
-            "size": sum(queue.depth for queue in queues),
+            "size": totals["size"],
             "memoryUsage": memory.held_bytes(),
             "memoryLimit": memory.limit_bytes,
             "memoryPercentUsage": memory.held_bytes() * 100 // max(1, memory.limit_bytes),
-            "enqueueCount": sum(queue.enqueued_count for queue in queues),
-            "dequeueCount": sum(queue.acknowledged_count for queue in queues),
-            "dispatchCount": sum(queue.delivered_count for queue in queues),
-            "expiredCount": sum(queue.expired_count for queue in queues),
-            "inflightCount": sum(queue.in_flight_count for queue in queues),
+            **{name: totals[name] for name in TOTALS if name != "size"},
             "consumerCount": sum(len(client.consumers) for client in broker.clients.values()),
             "connectionCount": len(broker.clients),
         }
@@ -123,6 +205,15 @@ class Statistics:
             "pendingQueueSize": queue.depth - queue.in_flight_count,
             "dequeueCounter": consumer.acknowledged_count,
         }
+
+
+def _add_up(totals: dict[str, int], queue: Queue) -> None:
+    totals["size"] += queue.depth
+    totals["enqueueCount"] += queue.enqueued_count
+    totals["dequeueCount"] += queue.acknowledged_count
+    totals["dispatchCount"] += queue.delivered_count
+    totals["expiredCount"] += queue.expired_count
+    totals["inflightCount"] += queue.in_flight_count
 
 
 def _as_map(values: Values) -> dict[str, object]:

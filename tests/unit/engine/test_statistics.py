@@ -6,9 +6,13 @@ import json
 
 import pytest
 
+from engine.composite import Composite
 from engine.consumer import AUTO
 from engine.destination import TEMP_QUEUE
+from engine.errors import LimitReached
+from engine.questions import MANAGEMENT
 from engine.queue import Queue
+from engine.statistics import ANSWER_STEPS, QUESTIONS_MAX, STEPS_AT_ONCE
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -118,3 +122,62 @@ def test_in_a_transaction() -> None:
     world.broker.commit(transaction)
     world.turn()
     assert len(_answers(client)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["ActiveMQ.Statistics.Broker", "ActiveMQ.Statistics.Destination.q", "ActiveMQ.Statistics.x", MANAGEMENT]
+)
+def test_an_answer_to_a_name_that_only_answers_goes_nowhere(name: str) -> None:
+    world = EngineWorld()
+    for prefix in ("/queue/", "queue://", "/topic/"):
+        _ask(world, "Broker", f"reply-to:{prefix}{name}".replace("://", "\\c//"))
+    assert world.broker.memory.used_bytes == 0
+
+
+def test_what_many_destinations_cost_is_spread_over_turns() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "answers", AUTO)
+    for number in range(STEPS_AT_ONCE):
+        world.broker.destinations.queue(f"many.{number:04d}")
+    queue = world.broker.destinations.queue("ActiveMQ.Statistics.Destination.many.>")
+    several = Composite([queue, queue, world.broker.destinations.queue("ActiveMQ.Statistics.Broker")])
+    world.broker.send(several, world.message(several, b"", headers="reply-to:/queue/answers"))
+    world.broker.upkeep.delete(world.broker.destinations.queue("many.0700"))
+    answers: list[dict[str, object]] = []
+    for _ in range(40):
+        world.turn()
+        came = _answers(client)
+        assert len(came) <= STEPS_AT_ONCE // ANSWER_STEPS + 1
+        answers += came
+        world.broker.begin_turn()
+        if world.broker.statistics.is_armed:
+            world.broker.statistics.timer_fired(0)
+    names = [f"queue://many.{number:04d}" for number in range(STEPS_AT_ONCE) if number != 700]
+    assert [one.get("destinationName") for one in answers] == [*names, *names, None]
+    assert answers[-1]["enqueueCount"] == 2 * len(names)
+    world.advance(1)
+    assert len(world.broker.statistics.asked) == 0 and world.broker.statistics.steps_left == STEPS_AT_ONCE
+
+
+def test_so_many_questions_wait_and_no_more() -> None:
+    world = EngineWorld()
+    client = world.client()
+    broker = world.broker
+    reply = broker.open_temporary(client, TEMP_QUEUE)
+    for number in range(2 * STEPS_AT_ONCE):
+        broker.destinations.queue(f"many.{number}")
+    headers = f"reply-to:/remote-temp-queue/{_escaped(reply.name)}"
+    queue = broker.destinations.queue("ActiveMQ.Statistics.Broker")
+    while len(broker.statistics.asked) < QUESTIONS_MAX:
+        broker.send(queue, world.message(queue, b"", headers=headers))
+    with pytest.raises(LimitReached, match=f"{QUESTIONS_MAX} questions for statistics wait"):
+        broker.send(queue, world.message(queue, b"", headers=headers))
+    assert len(broker.statistics.asked) == QUESTIONS_MAX
+    transaction = Transaction(client, "tx", TransactionLimits())
+    transaction.add_send(queue, world.message(queue, b"", headers=headers))
+    broker.commit(transaction)
+    assert len(broker.statistics.asked) == QUESTIONS_MAX
+    world.leave(client)
+    world.advance(1)
+    assert len(broker.statistics.asked) == 0 and broker.memory.used_bytes == 0

@@ -265,3 +265,16 @@ def test_what_a_client_does_not_reach_is_passed_so_many_a_turn() -> None:
             world.advance(1)
     assert [one.message.body for one in client.handed] == [b"last"]
     assert len(broker.scheduler.pending) == 3 * REMOVED_AT_ONCE
+
+
+def test_a_look_whose_temporary_reply_to_closes_first_keeps_nothing(world: EngineWorld) -> None:
+    schedule(world, b"x", Plan(delay_ms=60_000))
+    client = world.client()
+    reply = world.broker.open_temporary(client, TEMP_QUEUE)
+    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    asked = {"AMQ_SCHEDULER_ACTION": "BROWSE", "reply-to": f"/remote-temp-queue/{reply.name}".replace(":", "\\c")}
+    world.broker.send(target, question(**asked))
+    assert len(world.broker.management.browses) == 1
+    world.broker.close_temporary(reply)
+    world.turn()
+    assert world.broker.management.browses == [] and world.broker.memory.used_bytes == 0
