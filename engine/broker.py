@@ -435,25 +435,16 @@ class Broker:
         """Apply a transaction: one batch in the log, closed by a commit record."""
         self.commits.apply(transaction)
 
-    def accept_bytes(self, destination: Target, message: Message) -> int:
-        """Return the octets that a message takes in the log at most, and its dead letter if nobody takes it."""
-        if not destination.is_logged:
-            return 0
-        reserve = self.store.record_bytes(message)
-        if isinstance(destination, Topic) and destination.is_sent_on:
-            reserve += self.redelivery.dead_letters.no_route_bytes(destination, message)
-        return reserve
-
     def abort(self, transaction: Transaction) -> None:
         """Drop the sends and undo the acknowledgements; the messages stay delivered and count no attempt."""
         for delivery in transaction.undo():
             if delivery.state != IN_FLIGHT:
                 self.redelivery.release_held(delivery)
 
-    def begin_batch(self, reserve_bytes: int) -> None:
+    def begin_batch(self) -> None:
         """Open a batch that is recovered whole or not at all; batches inside a batch are part of it."""
         if self._batch_depth == 0:
-            self.store.begin(reserve_bytes)
+            self.store.begin()
         self._batch_depth += 1
 
     def commit_batch(self) -> None:

@@ -26,17 +26,9 @@ class Commits:
     def apply(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
         broker = self._broker
-        broker.flush_settlements()
-        # Records of consumers and destinations come before the batch: a batch holds what was reserved for.
         self._make_again(transaction)
-        if transaction.scheduled:
-            broker.scheduler.open()
-        for delivery in transaction.held():
-            queue = delivery.lane.queue
-            if delivery.consumer is not None and queue.is_logged and not queue.is_closed:
-                broker.record_of(delivery.consumer)
         questions: list[tuple[QuestionQueue, Message]] = []
-        broker.begin_batch(self._reserve_bytes(transaction))
+        broker.begin_batch()
         for destination, message in transaction.sends:
             if destination.is_closed:
                 continue  # a temporary one has gone since
@@ -76,16 +68,3 @@ class Commits:
         if not target.is_closed:
             return target
         return destinations.own_queue(target.name) if target.kind == QUEUE else destinations.own_topic(target.name)
-
-    def _reserve_bytes(self, transaction: Transaction) -> int:
-        """Return the octets that a transaction takes in the log at most."""
-        broker = self._broker
-        store = broker.store
-        reserve = sum(broker.accept_bytes(destination, message) for destination, message in transaction.sends)
-        reserve += sum(broker.scheduler.reserve_bytes(delayed, message) for delayed, message in transaction.scheduled)
-        ranges: dict[int, int] = {}
-        for delivery in transaction.accepted:
-            number = 0 if delivery.consumer is None else delivery.consumer.consumer_id
-            ranges[number] = ranges.get(number, 0) + 1
-        reserve += sum(store.settlement_bytes(count) for count in ranges.values())
-        return reserve + sum(broker.redelivery.refusal_bytes(one, refusal) for one, refusal in transaction.refused)

@@ -40,7 +40,7 @@ class Copies:
                 return gate
         for target in discarding:
             broker.flow.count_dropped(target)
-        broker.begin_batch(sum(broker.accept_bytes(target, copy) for target, copy in sends))
+        broker.begin_batch()
         for target, copy in sends:
             if not isinstance(target, QuestionQueue):
                 broker.accept(target, copy)

@@ -22,7 +22,6 @@ from engine.topic import Topic
 if TYPE_CHECKING:
     from engine.broker import Broker
 
-OFFSET_MAX: Final = 2**63 - 1  # of a log
 NO_ROUTE: Final = "no-route"
 NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"
 # A temporary destination ends with its connection: a retry must not make a lasting one of its name.
@@ -56,7 +55,7 @@ class DeadLetters:
         queue.dead_lettered_count += 1
         delivery.state = advance(delivery.state, EXHAUST)
         place = self._place(delivery)
-        text = self.failure(delivery, cause, delivery.failed_attempts, words)
+        text = self._failure(delivery, cause, words)
         self._move(delivery, place, cause, text, DROPPED if place is None else DEAD_LETTERED)
 
     def expire(self, delivery: Delivery) -> None:
@@ -80,40 +79,17 @@ class DeadLetters:
         if target is None:
             return
         topic.dead_lettered_count += 1
-        append_moved(self.broker, target, self._unrouted(topic, message, target, self.broker.message_id(message)))
+        append_moved(self.broker, target, self._unrouted(topic, message, target))
 
-    def no_route_bytes(self, topic: Topic, message: Message) -> int:
-        """Return the octets that ``send_on`` takes in the log at most, for a message that has no offset yet.
+    # -- the steps
 
-        The dead-letter destination is opened here, if it is new: its record must not come into the middle of a batch.
-        """
-        target = self._target(topic.settings.dead_letter_destination(True, topic.name, None))
-        if target is None:
-            return 0
-        longest = f"{self.broker.readers.id_prefix}{OFFSET_MAX}"
-        return self.broker.store.record_bytes(self._unrouted(topic, message, target, longest))
-
-    def reserve_bytes(self, delivery: Delivery, cause: int, words: str) -> int:
-        """Return the octets that giving it up takes in the log at most, beyond its settlement.
-
-        A dead-letter queue that is new is opened here: its record must not come into the middle of a batch.
-        """
-        target = self._target(self._place(delivery))
-        if target is None:
-            return 0
-        attempts = delivery.failed_attempts + 1
-        text = self.failure(delivery, cause, attempts, words)
-        return self.broker.store.record_bytes(self._moved(delivery, target, cause, text, attempts))
-
-    def failure(self, delivery: Delivery, cause: int, attempts: int, words: str) -> str:
+    def _failure(self, delivery: Delivery, cause: int, words: str) -> str:
         """Return in words why a message is given up."""
-        text = f"{CAUSE_NAMES[cause]}: delivery {attempts} failed"
+        text = f"{CAUSE_NAMES[cause]}: delivery {delivery.failed_attempts} failed"
         if cause == CAUSE_EXHAUSTED:
             policy = self.broker.redelivery.policy_of(delivery)
             text = f"{text}, the redelivery policy allows {policy.maximum_redeliveries} redeliveries"
         return f"{text}; {words}" if words else text
-
-    # -- the steps
 
     def _place(self, delivery: Delivery) -> tuple[bool, str] | None:
         """Return (whether it is a topic, its name) of where the message goes, None if it is dropped."""
@@ -142,15 +118,15 @@ class DeadLetters:
         event = EXPIRED_EVENT if outcome == EXPIRED else MESSAGE_DEAD
         self.broker.advisories.message_event(event, delivery.lane.queue, delivery.message)
         target = self._target(place)
-        moved = None if target is None else self._moved(delivery, target, cause, text, delivery.failed_attempts)
+        moved = None if target is None else self._moved(delivery, target, cause, text)
         relocate(self.broker, delivery, target, moved, outcome, cause)
 
-    def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str, attempts: int) -> Message:
+    def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str) -> Message:
         """Return the new message: persistent, without its expiry, with origin and history in annotations."""
         queue = delivery.lane.queue
         source = self._source(delivery)
         identity = self.broker.message_id(delivery.message)
-        lines = self._origin_lines(delivery.message, identity, source, queue.subscriber, text, attempts)
+        lines = self._origin_lines(delivery.message, identity, source, queue.subscriber, text, delivery.failed_attempts)
         return self._dead(delivery.message, source, target, lines + self._failure_lines(delivery, cause))
 
     def _dead(self, message: Message, origin: Queue | Topic, target: Queue | Topic, lines: list[bytes]) -> Message:
@@ -168,8 +144,8 @@ class DeadLetters:
             message.body,
         )
 
-    def _unrouted(self, topic: Topic, message: Message, target: Queue | Topic, identity: str) -> Message:
-        lines = self._origin_lines(message, identity, topic, None, NO_ROUTE_TEXT, 0)
+    def _unrouted(self, topic: Topic, message: Message, target: Queue | Topic) -> Message:
+        lines = self._origin_lines(message, self.broker.message_id(message), topic, None, NO_ROUTE_TEXT, 0)
         return self._dead(message, topic, target, [*lines, annotation("dlqCause", NO_ROUTE)])
 
     def _origin_lines(

@@ -264,23 +264,12 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def begin(self, reserve_bytes: int) -> None:
-        """Start a transaction: what is appended until ``commit`` is recovered whole or not at all.
-
-        reserve_bytes: at least what will be appended, see ``record_bytes``; it stays in one segment.
-        """
+    def begin(self) -> None:
+        """Start a transaction: what is appended until ``commit`` is recovered whole or not at all."""
 
     @abstractmethod
     def commit(self) -> None:
         """Close the transaction with its commit record."""
-
-    @abstractmethod
-    def record_bytes(self, message: Message) -> int:
-        """Return the octets that ``message`` takes in the log."""
-
-    @abstractmethod
-    def settlement_bytes(self, range_count: int) -> int:
-        """Return the octets that a settlement or failed attempts with that many ranges take in the log."""
 
     @abstractmethod
     def write(self) -> None:

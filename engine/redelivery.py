@@ -118,20 +118,6 @@ class Redelivery(TimerTarget):
         """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
         self.refuse(delivery, ROLLED_BACK_LATER if self.policy_of(delivery).delays_rollback else ROLLED_BACK)
 
-    def refusal_bytes(self, delivery: Delivery, refusal: Refusal) -> int:
-        """Return the octets that ``refuse`` takes in the log at most."""
-        reserve = self.broker.store.settlement_bytes(1)
-        mode = refusal.mode or delivery.lane.queue.settings.nack
-        feed = delivery.lane.queue.feed
-        if mode == "requeue" or (feed is not None and feed.is_browser):
-            return reserve
-        is_exhausted = self.policy_of(delivery).is_exhausted(delivery.failed_attempts + 1)
-        if (mode == "dead-letter" or is_exhausted) and not self.dead_letters.is_last_resort(delivery):
-            # The longer of the two texts that may be written.
-            cause = CAUSE_EXHAUSTED if is_exhausted else refusal.cause
-            reserve += self.dead_letters.reserve_bytes(delivery, cause, refusal.text)
-        return reserve
-
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
         """Return what a closed consumer held to its place at once; a lost connection may count an attempt."""
         looked_at_tag = consumer.looked_at_tag()

@@ -24,14 +24,8 @@ def relocate(
     queue = delivery.lane.queue
     message = delivery.message
     is_stored = queue.is_logged and message.queue_offset >= 0
-    # Records of their own, before the batch: a client's description may be longer than any room kept for it.
+    broker.begin_batch()
     record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
-    reserve = broker.store.settlement_bytes(1)
-    if moved is not None:
-        reserve += broker.store.record_bytes(moved)
-        if isinstance(target, Topic) and target.is_sent_on:
-            reserve += broker.redelivery.dead_letters.no_route_bytes(target, moved)
-    broker.begin_batch(reserve)
     if moved is not None and target is not None:
         if target.intake is not None:
             target.intake.mark(moved)

@@ -222,16 +222,10 @@ class Firing:
         broker = scheduler.broker
         store = broker.store
         due = [self._work_out(schedule, message, now_ms) for schedule, message in batch]
-        reserve = 0
-        for one in due:
-            reserve += store.settlement_bytes(1)
-            reserve += sum(broker.accept_bytes(target, message) for target, message in one.sends)
-            if one.child is not None:
-                reserve += store.record_bytes(one.child)
         settled: list[Range] = []
         fired: list[Due] = []
         refused: list[Held] = []
-        broker.begin_batch(reserve)
+        broker.begin_batch()
         for one in due:
             schedule = one.schedule
             if broker.flow.is_blocked and self._is_held_back(one, refused):

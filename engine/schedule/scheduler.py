@@ -106,8 +106,7 @@ class Scheduler(TimerTarget):
         if len(delayed.parts) == 1:
             self.add(delayed, message)
             return gates.OPEN
-        self.open()
-        broker.begin_batch(self.reserve_bytes(delayed, message))
+        broker.begin_batch()
         self.add(delayed, message)
         broker.commit_batch()
         return gates.OPEN
@@ -122,17 +121,9 @@ class Scheduler(TimerTarget):
             )
 
     def open(self) -> None:
-        """Make sure of the schedule's own record in the log; outside of a batch, which holds what was reserved for."""
+        """Make sure of the schedule's own record in the log."""
         if not self.number:
             self.number = self.broker.store.open_destination(QUEUE, SCHEDULE_QUEUE)
-
-    def reserve_bytes(self, delayed: Delayed, message: Message) -> int:
-        """Return the octets that ``add`` takes in the log at most."""
-        plan = delayed.plan
-        return sum(
-            self.broker.store.record_bytes(to_record(message, 0, 0, 0, 0, lines, self.broker.wall_ms, plan))
-            for lines in delayed.lines
-        )
 
     def add(self, delayed: Delayed, message: Message) -> None:
         """Schedule ``message`` for each part; it takes the place of the first one in the log."""

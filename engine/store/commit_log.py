@@ -29,7 +29,7 @@ SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
 PADDING: Final = [bytes(-size & 7) for size in range(8)]
 DRAFT_PART: Final = 4  # the next snapshot is drafted in the last quarter of a segment
-COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
+BATCH_PART: Final = 8  # a transaction begins a new segment for at most this part of it
 
 
 class Chunk:
@@ -85,6 +85,11 @@ class CommitLog:
         "_chunks",
         "_transaction_flag",
         "_transaction_sequence",
+        "_transaction_start",
+        "_transaction_parts",
+        "_own",
+        "_largest",
+        "_largest_before",
         "_prepared",
         "_attempted_base",
         "_is_closed",
@@ -131,6 +136,11 @@ class CommitLog:
         self._chunks: list[Chunk] = []
         self._transaction_flag = 0
         self._transaction_sequence = 0
+        self._transaction_start = 0
+        self._transaction_parts = 0  # that were collected before it
+        self._own: Segment | None = None  # what the open transaction was given, see _give_own_segment
+        self._largest = 0  # octets of the largest transaction in this segment
+        self._largest_before = 0  # and in the one before
         self._prepared: Segment | None = None
         self._attempted_base = -1
         self._is_closed = False
@@ -146,7 +156,7 @@ class CommitLog:
         offset = self.end
         end = offset + ((size + 7) & ~7)
         if end > self.limit:
-            self.roll(end - offset)
+            self._make_room(end - offset)
             offset = self.end
             end = offset + ((size + 7) & ~7)
         sequence = self.sequence
@@ -203,11 +213,13 @@ class CommitLog:
 
     def append_record(self, record_type: int, destination_id: int, payload: bytes) -> None:
         """Add a record that is not a message; the system queue lists it."""
+        self._append_record(record_type, self._transaction_flag, destination_id, payload)
+
+    def _append_record(self, record_type: int, flags: int, destination_id: int, payload: bytes) -> None:
         size = layout.RECORD_HEADER_BYTES + len(payload)
         room = layout.padded(size)
         if self.end + room > self.limit:
-            self.roll(room)
-        flags = self._transaction_flag
+            self._make_room(room)
         offset = self.end
         record = layout.pack_record(
             record_type, flags, destination_id, offset, self.sequence, self.store_time_ms, payload
@@ -234,7 +246,7 @@ class CommitLog:
     ) -> None:
         """Add a settlement of one range: what ``append_record`` does, in half the time."""
         if self.end + SETTLEMENT_BYTES > self.limit:
-            self.roll(SETTLEMENT_BYTES)
+            self._make_room(SETTLEMENT_BYTES)
         offset = self.end
         flags = self._transaction_flag
         time_ms = self.store_time_ms
@@ -268,27 +280,75 @@ class CommitLog:
         self.sequence += 1
         self.end = offset + SETTLEMENT_BYTES
 
-    def begin(self, reserve_bytes: int) -> None:
-        """Start a transaction that takes at most ``reserve_bytes``, so that it fits into one segment."""
+    def begin(self) -> None:
+        """Start a transaction: what is appended until ``commit`` stays in one segment, however much it is.
+
+        Where the largest of the last transactions would not fit any more, a new segment begins: then few of them need
+        one of their own.
+        """
         assert not self._transaction_flag, "transactions do not nest"
-        room = reserve_bytes + COMMIT_BYTES
+        room = max(self._largest, self._largest_before)
         if self.end + room > self.limit:
             self.roll(room)
+        self._open_transaction()
+
+    def _open_transaction(self) -> None:
         self._transaction_flag = IN_TRANSACTION
         self._transaction_sequence = self.sequence
+        self._transaction_start = self.end
+        self._transaction_parts = len(self._parts)
 
     def commit(self) -> None:
         """Close the transaction; an empty one leaves no trace."""
         assert self._transaction_flag, "no transaction is open"
-        self._transaction_flag = 0
-        count = self.sequence - self._transaction_sequence
+        first = self._transaction_sequence
+        count = self.sequence - first
         if count:
-            self.append_record(layout.COMMIT, 0, layout.COMMIT_FIXED.pack(self._transaction_sequence, count, 0))
+            self._append_record(layout.COMMIT, 0, 0, layout.COMMIT_FIXED.pack(first, count, 0))
+            size_bytes = self.end - self._transaction_start
+            if size_bytes > self._largest:
+                self._largest = min(size_bytes, self._segment_bytes // BATCH_PART)
+        self._transaction_flag = 0
+        self._own = None
+
+    def _make_room(self, room: int) -> None:
+        """Go on where ``room`` octets fit: in a new segment, or in one of the transaction's own."""
+        if not self._transaction_flag:
+            self.roll(room)
+        elif self.sequence == self._transaction_sequence:
+            self._transaction_flag = 0
+            self.roll(room)
+            self._open_transaction()
+        else:
+            self._give_own_segment(room)
+
+    def _give_own_segment(self, room: int) -> None:
+        """Let the open transaction have ``room`` octets more.
+
+        Nothing of it has been written, and its log offsets are given out.  So the current segment ends where the
+        transaction began, and a continuation holds the transaction: it grows with it and holds nothing else.
+        """
+        segment = self._own
+        if segment is None:
+            start = self._transaction_start
+            self._cut_chunk(self._transaction_parts, start, self._transaction_sequence)
+            self.current.sealed_end = start
+            segment = self._own = Segment(self._directory, start, 0, True)
+            self.segments.append(segment)
+            self.edition += 1
+            self.current = segment
+            if self._prepared is not None:  # for where the segment before would have ended
+                self._discard(self._prepared)
+                self._prepared = None
+        segment.capacity = self.end + room - segment.base
+        self.limit = segment.limit()
 
     def roll(self, room: int) -> None:
         """Go on in a new segment that holds a snapshot and then at least ``room`` octets more."""
-        assert not self._transaction_flag, "a transaction is larger than what was reserved for it"
-        self._cut_chunk()
+        assert not self._transaction_flag, "a transaction stays in one segment"
+        self._cut_chunk(len(self._parts), self.end, self.sequence)
+        self._largest_before = self._largest
+        self._largest = 0
         base = self.limit
         self.closings.append(self._close_segment(base))
         snapshot = self._draft.finish(self.sequence)
@@ -325,14 +385,13 @@ class CommitLog:
             self.drop_segments(1)  # the one of no length that stands for a store without any
             self.closings.clear()
 
-    def _cut_chunk(self) -> None:
-        parts = self._parts
-        if parts:
-            self._chunks.append(
-                Chunk(self.current, self._parts_offset, b"".join(parts), self.end, self.sequence, self.store_time_ms)
-            )
-            self._parts = []
-            self._parts_offset = self.end
+    def _cut_chunk(self, part_count: int, end: int, next_sequence: int) -> None:
+        """Make a chunk of the first parts that were collected: those below ``end``."""
+        if part_count:
+            octets = b"".join(self._parts[:part_count])
+            self._chunks.append(Chunk(self.current, self._parts_offset, octets, end, next_sequence, self.store_time_ms))
+            self._parts = self._parts[part_count:]
+            self._parts_offset = end
 
     def take_closings(self) -> list[Closing]:
         """Return what rolls have closed since the last call."""
@@ -343,7 +402,7 @@ class CommitLog:
     def take_chunks(self) -> list[Chunk]:
         """Return what was appended since the last call."""
         assert not self._transaction_flag, "a batch ends inside a transaction"
-        self._cut_chunk()
+        self._cut_chunk(len(self._parts), self.end, self.sequence)
         chunks = self._chunks
         if chunks:
             self._chunks = []

@@ -384,19 +384,11 @@ class FileStore(Store):
         time_ms = self._log.store_time_ms
         self._log.state.fail_attempts(destination_id, consumer_id, cause, due_ms, time_ms, ranges)
 
-    def begin(self, reserve_bytes: int) -> None:
-        self._log.begin(reserve_bytes)
+    def begin(self) -> None:
+        self._log.begin()
 
     def commit(self) -> None:
         self._log.commit()
-
-    def record_bytes(self, message: Message) -> int:
-        return layout.padded(layout.MESSAGE_HEAD_BYTES + message.size)
-
-    def settlement_bytes(self, range_count: int) -> int:
-        return layout.padded(
-            layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES + layout.RANGE_BYTES * range_count
-        )
 
     def write(self) -> None:
         self._commit.write()

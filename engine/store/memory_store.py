@@ -11,10 +11,10 @@ from typing import Final
 from engine.message import Message
 from engine.ports import READ_LANE, SYNC_LANE, Job, Store, StoreListener, Workers
 from engine.store import format as layout
-from engine.store.commit_log import COMMIT_BYTES
 from engine.store.state import Lane, StoreState, compact_json
 from engine.stored import DELIVERY_COUNT_MAX, SEEK_ENTRY, SEEK_LOG, DestinationState, EntryColumns, LanePlace, Range
 
+COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
 
 
@@ -288,13 +288,13 @@ class MemoryStore(Store):
         message.store_time_ms = self._time_ms
         lane.tail += 1
         lane.live_bytes += message.size
-        self._append(layout.MESSAGE, message.destination_id, self.record_bytes(message)).message = message
+        self._append(layout.MESSAGE, message.destination_id, _message_bytes(message)).message = message
         if not lane.is_topic or self._is_restartable or self._state.destinations[lane.destination_id].holders.members:
             self._keep(message)
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         self._require_open(destination_id)
-        record = self._append(layout.SETTLEMENT, destination_id, self.settlement_bytes(len(ranges)))
+        record = self._append(layout.SETTLEMENT, destination_id, _settlement_bytes(len(ranges)))
         record.ranges = ranges
         record.freed_bytes = self._state.freed_bytes(destination_id, ranges)
         self._settle(destination_id, ranges, record.freed_bytes)
@@ -302,7 +302,7 @@ class MemoryStore(Store):
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:
-        record = self._append(layout.ATTEMPTS, destination_id, self.settlement_bytes(len(ranges)))
+        record = self._append(layout.ATTEMPTS, destination_id, _settlement_bytes(len(ranges)))
         record.consumer_id = consumer_id
         record.cause = cause
         record.due_ms = due_ms
@@ -313,7 +313,7 @@ class MemoryStore(Store):
         ]
         self._state.fail_attempts(destination_id, consumer_id, cause, due_ms, record.time_ms, record.ranges)
 
-    def begin(self, reserve_bytes: int) -> None:
+    def begin(self) -> None:
         assert not self._is_in_transaction, "transactions do not nest"
         self._is_in_transaction = True
         self._transaction_start = self._end
@@ -323,12 +323,6 @@ class MemoryStore(Store):
         self._is_in_transaction = False
         if self._end > self._transaction_start:
             self._append(layout.COMMIT, 0, COMMIT_BYTES)
-
-    def record_bytes(self, message: Message) -> int:
-        return layout.padded(layout.MESSAGE_HEAD_BYTES + message.size)
-
-    def settlement_bytes(self, range_count: int) -> int:
-        return layout.padded(SETTLEMENT_BYTES + layout.RANGE_BYTES * range_count)
 
     def write(self) -> None:
         assert not self._is_in_transaction, "a batch ends inside a transaction"
@@ -493,3 +487,11 @@ class MemorySeekJob(Job):
 
     def finish(self) -> None:
         self._listener.sought(self._reader, 0, self._places)
+
+
+def _message_bytes(message: Message) -> int:
+    return layout.padded(layout.MESSAGE_HEAD_BYTES + message.size)
+
+
+def _settlement_bytes(range_count: int) -> int:
+    return layout.padded(SETTLEMENT_BYTES + layout.RANGE_BYTES * range_count)

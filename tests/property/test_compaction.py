@@ -77,7 +77,7 @@ class Life:
 
     def transact(self, name: str, count: int) -> None:
         messages = [self.message(name) for _ in range(count)]
-        self.home.store.begin(sum(map(self.home.store.record_bytes, messages)))
+        self.home.store.begin()
         for message in messages:
             self.home.store.append(message)
         self.home.store.commit()

@@ -95,7 +95,7 @@ class World:
             self.appended.states[offsets.pop(each)] = OUTCOME_NAMES[outcome]
 
     def transaction(self) -> None:
-        self.store.begin(8192)
+        self.store.begin()
         for _ in range(self.random.randrange(1, 4)):
             self.send()
         self.settle()

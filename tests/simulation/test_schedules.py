@@ -35,7 +35,7 @@ def test_the_seeds_see_what_they_are_for() -> None:
 class _Torn(StoreWrapper):
     """What belongs together is not written as one batch."""
 
-    def begin(self, reserve_bytes: int) -> None:
+    def begin(self) -> None:
         pass
 
     def commit(self) -> None:

@@ -91,7 +91,6 @@ class Failed:
 class Batch:
     """What stood between ``begin`` and ``commit``: how many records."""
 
-    reserve_bytes: int
     records: int = 0
 
 
@@ -296,24 +295,16 @@ class ScriptedStore(Store):
         found = [(one.priority, one.first, one.count, one.delivery_count) for one in ranges]
         self.failed.append(Failed(destination_id, consumer_id, cause, due_ms, found))
 
-    def begin(self, reserve_bytes: int) -> None:
+    def begin(self) -> None:
         assert self._batch is None, "transactions do not nest"
-        self._batch = Batch(reserve_bytes)
+        self._batch = Batch()
         self._batch_start = self._end
 
     def commit(self) -> None:
         batch = self._batch
         assert batch is not None, "no transaction is open"
-        taken = self._end - self._batch_start
-        assert taken <= batch.reserve_bytes, f"a transaction of {taken} octets, {batch.reserve_bytes} were reserved"
         self._batch = None
         self.batches.append(batch)
-
-    def record_bytes(self, message: Message) -> int:
-        return RECORD_BYTES + message.size
-
-    def settlement_bytes(self, range_count: int) -> int:
-        return RECORD_BYTES
 
     def write(self) -> None:
         assert self._batch is None, "a transaction is open"

@@ -56,7 +56,7 @@ def frozen() -> FileHome:
     letter = Message(
         dead, STOMP, PERSISTENT | DEAD_LETTER, 4, 0, 0, 0, b"dlqDeliveryFailureCause:tired\n", b"", b"dead"
     )
-    store.begin(store.record_bytes(letter) + store.settlement_bytes(1))
+    store.begin()
     store.settle(orders, worker, DEAD_LETTERED, CAUSE_EXHAUSTED, [Range(4, 11, 1, 0, normal[11].size)])
     store.append(letter)
     store.commit()
@@ -93,7 +93,7 @@ def frozen_sparse() -> FileHome:
         body = f"order {number} ".ljust(300, ".").encode()
         sent.append(Message(orders, STOMP, PERSISTENT | PLAIN | TEXT | KEYED, 4, 0, 0, 0, b"", headers, body))
         if number % 10 == 1:  # together with the one before
-            store.begin(2_000)
+            store.begin()
             store.append(sent[-2])
             store.append(sent[-1])
             store.commit()

@@ -76,17 +76,11 @@ class StoreWrapper(Store):
     ) -> None:
         self.inner.fail_attempts(destination_id, consumer_id, cause, due_ms, ranges)
 
-    def begin(self, reserve_bytes: int) -> None:
-        self.inner.begin(reserve_bytes)
+    def begin(self) -> None:
+        self.inner.begin()
 
     def commit(self) -> None:
         self.inner.commit()
-
-    def record_bytes(self, message: Message) -> int:
-        return self.inner.record_bytes(message)
-
-    def settlement_bytes(self, range_count: int) -> int:
-        return self.inner.settlement_bytes(range_count)
 
     def write(self) -> None:
         self.inner.write()
@@ -363,8 +357,8 @@ class RecordingStore(StoreWrapper):
             self.failed_in[destination_id, uid, count] = len(self.units)
         self._note(Failed(destination_id, due_ms, entries))
 
-    def begin(self, reserve_bytes: int) -> None:
-        self.inner.begin(reserve_bytes)
+    def begin(self) -> None:
+        self.inner.begin()
         assert self._open is None, "batches do not nest at the store's door"
         self._open = []
 

@@ -123,7 +123,7 @@ def test_a_dead_letter_names_where_it_went(tmp_path: Path) -> None:
     dead_letters = told.store.open_destination(QUEUE, "DLQ")
     origin = annotation("originalMessageId", told.id_of(message))
     moved = Message(dead_letters, STOMP, PERSISTENT | DEAD_LETTER, 4, 0, 0, 0, origin, b"a:1\n", b"body")
-    told.store.begin(4_000)
+    told.store.begin()
     told.store.append(moved)
     told.store.settle(told.orders, 0, DEAD_LETTERED, CAUSE_EXHAUSTED, [Range(4, 0, 1, 7)])
     told.store.commit()

@@ -324,7 +324,7 @@ def test_a_transaction_of_which_something_is_left(tmp_path: Path) -> None:
     home = home_with()
     queue = home.store.open_destination(QUEUE, "orders")
     for _ in range(2):  # of the second nothing is left
-        home.store.begin(5000)
+        home.store.begin()
         home.send(queue, 10)
         home.store.commit()
     size = fill(home, queue)

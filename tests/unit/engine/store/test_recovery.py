@@ -270,7 +270,7 @@ def test_an_unfinished_transaction_is_cut_from_its_first_record() -> None:
     home.send(queue, 2)
     home.flush()
     start = home.store.append_offset()
-    home.store.begin(5000)
+    home.store.begin()
     sent = home.send(queue, 5)
     settle(home, queue, 0, 1)
     commit = home.store.append_offset()

@@ -73,7 +73,7 @@ def test_a_reader_and_recovery_cut_at_the_same_place(tmp_path: Path) -> None:
         queue = home.store.open_destination(QUEUE, "orders")
         home.send(queue, 10)
         home.flush()
-        home.store.begin(4000)
+        home.store.begin()
         home.send(queue, 3)
         home.store.commit()
         home.send(queue, 60)

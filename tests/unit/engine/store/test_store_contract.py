@@ -10,6 +10,7 @@ from engine.destination import QUEUE, TOPIC
 from engine.message import IN_TRANSACTION, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.ports import SYNC_LANE
+from engine.store import format as layout
 from engine.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
 from tests.support.attributes import attributes
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
@@ -39,6 +40,10 @@ def test_numbers_of_destinations_stay(home: Home) -> None:
     ]
 
 
+def record_bytes(message: Message) -> int:
+    return layout.padded(layout.MESSAGE_HEAD_BYTES + message.size)
+
+
 def test_append_assigns_the_places(home: Home) -> None:
     store = home.store
     queue = store.open_destination(QUEUE, "orders")
@@ -49,8 +54,8 @@ def test_append_assigns_the_places(home: Home) -> None:
         store.append(each)
     assert (first.queue_offset, second.queue_offset, urgent.queue_offset) == (0, 1, 0)
     assert first.log_offset == start
-    assert second.log_offset == start + store.record_bytes(first)
-    assert store.append_offset() == urgent.log_offset + store.record_bytes(urgent)
+    assert second.log_offset == start + record_bytes(first)
+    assert store.append_offset() == urgent.log_offset + record_bytes(urgent)
     assert first.store_time_ms == START_WALL_MS + 5
 
 
@@ -262,7 +267,7 @@ def test_a_committed_transaction_is_recovered_whole(home: Home) -> None:
     for _ in range(3):
         home.store.append(message(queue, b"before"))
     inside = [message(queue, b"inside %d" % number) for number in range(3)]
-    home.store.begin(sum(home.store.record_bytes(each) for each in inside) + home.store.settlement_bytes(1))
+    home.store.begin()
     for each in inside:
         home.store.append(each)
     home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 3)])
@@ -278,7 +283,7 @@ def test_a_committed_transaction_is_recovered_whole(home: Home) -> None:
 
 def test_an_empty_transaction_leaves_nothing(home: Home) -> None:
     before = home.store.append_offset()
-    home.store.begin(0)
+    home.store.begin()
     home.store.commit()
     assert home.store.append_offset() == before
 

@@ -255,7 +255,7 @@ def test_live_bytes_of_a_transaction_that_was_not_committed(home: Home) -> None:
     queue = home.store.open_destination(QUEUE, "orders")
     send(home, queue, 2)
     home.flush()
-    home.store.begin(10 * (SIZE + 200))
+    home.store.begin()
     send(home, queue, 3)
     acknowledge(home, queue, 0, 2)
     home.store.commit()

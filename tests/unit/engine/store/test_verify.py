@@ -35,7 +35,7 @@ def a_store() -> FileHome:
         store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, ranges)
         store.settle(mail, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, turn * 5, 4, 0, 0, [size] * 4)])
         store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, turn * 5 + 4, 1, 1)])
-        store.begin(2000)
+        store.begin()
         home.send(queue, 1)
         store.settle(mail, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, turn * 5 + 4, 1, 0, 0, [size])])
         store.commit()
