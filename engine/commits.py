@@ -26,6 +26,7 @@ class Commits:
     def apply(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
         broker = self._broker
+        broker.flush_settlements()  # what was settled outside stays outside
         self._make_again(transaction)
         questions: list[tuple[QuestionQueue, Message]] = []
         broker.begin_batch()

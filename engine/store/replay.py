@@ -99,6 +99,7 @@ class Replay:
         "_runs",
         "_is_sequence_open",
         "_closing_bytes",
+        "_split",
     )
 
     def __init__(
@@ -134,6 +135,7 @@ class Replay:
         self._runs: Runs | None = None  # of the segment that is replayed, if it is sparse
         self._is_sequence_open = self._has_skipped  # the next record may have any higher sequence
         self._closing_bytes = 0
+        self._split: tuple[int, int] | None = None  # what the commit record says that is in the next segment
 
     def run(self, start: int) -> None:
         """Replay everything from the segment at ``start`` on, which opens with the snapshot that the state is from."""
@@ -175,6 +177,9 @@ class Replay:
                     self._walk_runs(file, segment, self._runs, offset, upper, is_first)
                     return None
                 self._walk(file, segment, offset, upper, is_first)
+                if self._pending and self._is_skipping and not is_last and self._is_split(place + 1):
+                    pending, self._pending = self._pending, []
+                    self._apply_records(pending)
                 if self._pending:
                     raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record")
                 if self.end < self._durable <= upper:
@@ -197,6 +202,31 @@ class Replay:
                 self._skip(segment, invalid.offset, offset, invalid.reason)
                 if offset == upper:
                     return invalid if is_last else None
+
+    def _is_split(self, place: int) -> bool:
+        """Say whether the segment at ``place`` begins with the commit record of what is pending.
+
+        Versions before this one reserved too little for some transactions: the new segment's snapshot then came
+        between a transaction and its commit record, and knows of both.
+        """
+        segment = self._segments[place]
+        upper = records_limit(self._segments, place)
+        file = self._files.open_to_read(segment.path())
+        try:
+            size, _ = UNPACK_SIZE_AND_CRC(read_fully(file, RECORD_HEADER_BYTES, HEADER_BYTES).ljust(8, b"\0"))
+            offset = segment.base + layout.padded(size)
+            if segment.is_sparse or not size or not self._is_record(file, segment, offset, upper):
+                return False
+            octets = read_fully(file, RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size, segment.position(offset))
+        finally:
+            file.close()
+        if octets[8] != layout.COMMIT or len(octets) < RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size:
+            return False
+        first, count, _ = layout.COMMIT_FIXED.unpack_from(octets, RECORD_HEADER_BYTES)
+        if (first, count) != (self.sequence - len(self._pending), len(self._pending)):
+            return False
+        self._split = (first, count)
+        return True
 
     def _may_cut(self, file: File, place: int, upper: int, offset: int) -> bool:
         """Return whether nothing that was ever confirmed stands at ``offset`` or above."""
@@ -332,7 +362,7 @@ class Replay:
             else:
                 payload = buffer[at + RECORD_HEADER_BYTES : at + size]
                 if record_type == layout.COMMIT:
-                    self._apply_transaction(offset, sequence, payload)
+                    self._apply_transaction(segment, offset, sequence, payload)
                 elif self._pending:
                     raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", True)
                 elif record_type == layout.SNAPSHOT:
@@ -367,17 +397,26 @@ class Replay:
             self._leave_out(lane, queue_offset)
         return lane
 
-    def _apply_transaction(self, offset: int, sequence: int, payload: bytes) -> None:
+    def _apply_transaction(self, segment: Segment, offset: int, sequence: int, payload: bytes) -> None:
         pending = self._pending
         self._pending = []
         if len(payload) != layout.COMMIT_FIXED.size:
             raise InvalidRecord(offset, f"a commit record with {len(payload)} octets", True)
         first, count, _ = layout.COMMIT_FIXED.unpack(payload)
+        if self._split is not None and self._split == (first, count) and not pending:
+            self._split = None
+            end = offset + layout.padded(RECORD_HEADER_BYTES + len(payload))
+            reason = f"the commit record of the {count} records at the end of the segment before; they are taken"
+            self._report.skipped.append(LogRange(offset, end, segment.path(), segment.position(offset), reason))
+            return
         if self._runs is None and (count != len(pending) or first != sequence - count):
             if self._has_skipped:
                 return  # its beginning is lost, so all of it is
             start = pending[0].offset if pending else offset
             raise InvalidRecord(start, f"a transaction of {len(pending)} records, its commit record says {count}", True)
+        self._apply_records(pending)
+
+    def _apply_records(self, pending: list[Pending]) -> None:
         for record in pending:
             if record.record_type == MESSAGE:
                 fixed = layout.MESSAGE_FIXED.unpack(record.payload)

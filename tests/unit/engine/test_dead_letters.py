@@ -164,7 +164,7 @@ def test_it_is_in_the_batch_of_what_was_sent() -> None:
     for _ in range(2):
         transaction.add_send(topic, world.message(topic, b"x"))
     world.broker.commit(transaction)
-    assert [batch.records for batch in world.store.batches] == [2, 4], "two messages and what becomes of them"
+    assert [batch.records for batch in world.store.batches] == [3, 4], "two messages and what becomes of them"
 
 
 def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> None:
@@ -175,7 +175,7 @@ def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> 
     world.turn()
     world.advance(1_000)
     assert one.moved_count == 1
-    assert [batch.records for batch in world.store.batches] == [3], "sent, settled, and dead again"
+    assert [batch.records for batch in world.store.batches] == [4], "sent, settled, and dead again in a queue that is new"
     assert world.stats("dead").depth == 1
 
 
