@@ -17,13 +17,15 @@ class SettledEntries:
 
     Everything below ``cursor`` is in it.  Entries settled in order only move the cursor; others are bits in pages of
     PAGE_ENTRIES, which go as soon as the cursor has passed them.
+    texts: what snapshots say of a page, of those that have not changed since it was put into words.
     """
 
-    __slots__ = ("cursor", "pages")
+    __slots__ = ("cursor", "pages", "texts")
 
     def __init__(self, cursor: int) -> None:
         self.cursor = cursor
         self.pages: dict[int, int] = {}
+        self.texts: dict[int, str] = {}
 
     def add(self, first: int, count: int) -> None:
         """Put ``count`` entries from ``first`` on into the set; those already in it stay."""
@@ -38,6 +40,8 @@ class SettledEntries:
         pages = self.pages
         page = first >> PAGE_SHIFT
         last_page = (end - 1) >> PAGE_SHIFT
+        if self.texts:
+            self._forget_texts(page, last_page)
         if page == last_page and count < PAGE_ENTRIES:  # what nearly all are, in half the time
             bits = pages.get(page, 0) | ((1 << count) - 1) << (first & PAGE_MASK)
             pages[page] = FULL_PAGE if bits == FULL_PAGE else bits
@@ -62,6 +66,8 @@ class SettledEntries:
         bits <<= low & PAGE_MASK
         pages = self.pages
         page = low >> PAGE_SHIFT
+        if self.texts:
+            self._forget_texts(page, page + 1)  # they span less than a page
         while bits:
             merged = pages.get(page, 0) | (bits & FULL_PAGE)
             pages[page] = FULL_PAGE if merged == FULL_PAGE else merged
@@ -70,6 +76,10 @@ class SettledEntries:
         if low <= self.cursor:
             self._pass_pages()
 
+    def _forget_texts(self, page: int, last_page: int) -> None:
+        for changed in range(page, last_page + 1):
+            self.texts.pop(changed, None)
+
     def _pass_pages(self) -> None:
         """Move the cursor over the bits it has reached, and drop the pages below it."""
         pages = self.pages
@@ -77,6 +87,7 @@ class SettledEntries:
         page = cursor >> PAGE_SHIFT
         for passed in [number for number in pages if number < page]:
             del pages[passed]
+            self.texts.pop(passed, None)
         while True:
             bits = pages.get(page)
             if bits is None:
@@ -87,6 +98,7 @@ class SettledEntries:
             if cursor >> PAGE_SHIFT == page:
                 break
             del pages[page]
+            self.texts.pop(page, None)
             page += 1
         self.cursor = cursor
 
@@ -126,3 +138,49 @@ class SettledEntries:
         if end > first:
             runs.append((first, end - first))
         return runs
+
+    # What snapshots say: the runs above the cursor as JSON.  Putting one page into words takes up to a millisecond or
+    # two, and a queue with a consumer that is stuck has many, so each is kept until it changes.
+
+    def untold_pages(self) -> list[int]:
+        """Return the pages that are not in words yet: of the one with the cursor, and of full ones, nothing is kept."""
+        first = (self.cursor >> PAGE_SHIFT) + 1
+        texts = self.texts
+        return [page for page, bits in self.pages.items() if page >= first and page not in texts and bits != FULL_PAGE]
+
+    def tell(self, page: int) -> str:
+        """Put one page into words, and keep them."""
+        text = self.texts[page] = _runs_text(self.pages[page], page << PAGE_SHIFT)
+        return text
+
+    def text(self) -> str:
+        """Return the runs above the cursor, ascending; one may begin where the one before ends."""
+        texts: list[str] = []
+        full_first = full_end = 0
+        for page in sorted(self.pages):
+            base = page << PAGE_SHIFT
+            bits = self.pages[page]
+            if bits == FULL_PAGE and base >= self.cursor:
+                if full_end != base:
+                    if full_end:
+                        texts.append(f"[{full_first},{full_end - full_first}]")
+                    full_first = base
+                full_end = base + PAGE_ENTRIES
+                continue
+            if full_end:
+                texts.append(f"[{full_first},{full_end - full_first}]")
+                full_first = full_end = 0
+            if base < self.cursor:  # bits that the cursor has passed stay until the page goes
+                text = _runs_text(bits >> (self.cursor - base), self.cursor)
+            else:
+                known = self.texts.get(page)
+                text = self.tell(page) if known is None else known
+            if text:
+                texts.append(text)
+        if full_end:
+            texts.append(f"[{full_first},{full_end - full_first}]")
+        return ",".join(texts)
+
+
+def _runs_text(bits: int, base: int) -> str:
+    return ",".join([f"[{base + run.start()},{run.end() - run.start()}]" for run in RUN.finditer(f"{bits:b}"[::-1])])

@@ -16,20 +16,32 @@ from engine.stored import Attempts
 
 def encode_snapshot(state: StoreState, sequence: int) -> bytes:
     """Return the payload of a snapshot record with that sequence."""
-    return put_together(state, sequence, map(describe, state.destinations.values()))
+    return put_together(
+        state,
+        sequence,
+        map(describe, state.destinations.values()),
+        map(describe_subscription, state.subscriptions.values()),
+    )
 
 
-def put_together(state: StoreState, sequence: int, told: Iterable[bytes]) -> bytes:
-    """Return the payload of a snapshot record.  told: what ``describe`` says of each destination."""
+def put_together(
+    state: StoreState, sequence: int, destinations: Iterable[bytes], subscriptions: Iterable[bytes]
+) -> bytes:
+    """Return the payload of a snapshot record.
+
+    destinations: what ``describe`` says of each; subscriptions: likewise of ``describe_subscription``.
+    """
     state.forget_consumers()
-    subscriptions = ",".join([_describe_subscription(each) for each in state.subscriptions.values()])
     consumers = ",".join(state.consumers.values())
     head = (
         f'{{"sequence":{sequence},"next_consumer":{state.next_consumer},"next_destination":{state.next_destination},'
         f'"system_tail":{state.system.tail},"destinations":['
     )
-    rest = f'],"subscriptions":[{subscriptions}],"consumers":[{consumers}]}}'
-    return b"".join((head.encode(), b",".join(told), rest.encode()))  # megabytes, so they are copied no oftener
+    rest = f'],"consumers":[{consumers}]}}'
+    # Megabytes, so they are copied no oftener.
+    return b"".join(
+        (head.encode(), b",".join(destinations), b'],"subscriptions":[', b",".join(subscriptions), rest.encode())
+    )
 
 
 def load_snapshot(payload: bytes) -> StoreState:
@@ -92,11 +104,13 @@ def _describe_lane(lane: Lane) -> str:
     return f'{{"priority":{lane.priority},"tail":{lane.tail},{progress}}}'
 
 
-def _describe_subscription(subscription: Subscription) -> str:
+def describe_subscription(subscription: Subscription) -> bytes:
+    """Return what a snapshot says of a durable subscription."""
     lanes = ",".join(
         [
             f'{{"priority":{priority},"counted_from":{lane.counted_from},"end":{lane.end},{_describe_progress(lane)}}}'
             for priority, lane in sorted(subscription.lanes.items())
+            if not subscription.is_new(lane)
         ]
     )
     name = json.dumps(subscription.name, ensure_ascii=False)
@@ -104,11 +118,10 @@ def _describe_subscription(subscription: Subscription) -> str:
         f'{{"id":{subscription.number},"topic":{subscription.topic_id},"name":{name},'
         f'"description":{compact_json(subscription.description)},'
         f'"is_closing":{"true" if subscription.is_closing else "false"},"lanes":[{lanes}]}}'
-    )
+    ).encode()
 
 
 def _describe_progress(progress: Progress) -> str:
-    settled = ",".join([f"[{first},{count}]" for first, count in progress.settled.runs()])
     attempts = ""
     if progress.attempts:
         attempts = ",".join(
@@ -117,7 +130,7 @@ def _describe_progress(progress: Progress) -> str:
                 for entry, known in sorted(progress.attempts.items(), key=_entry)
             ]
         )
-    return f'"cursor":{progress.settled.cursor},"settled":[{settled}],"attempts":[{attempts}]'
+    return f'"cursor":{progress.settled.cursor},"settled":[{progress.settled.text()}],"attempts":[{attempts}]'
 
 
 def _entry(item: tuple[int, Attempts]) -> int:

@@ -150,7 +150,8 @@ class StoreState:
     """Everything above, with what the next numbers are.
 
     consumers: JSON of the record of each consumer that may still be named, by number.
-    touched: numbers of destinations that have changed since a snapshot was last told of them, some of them twice.
+    touched: numbers of destinations and subscriptions that have changed since a snapshot was last told of them, some
+    of them twice.
     generation: of the segment that is written; ``used``: lanes that have, or may have, entries in it.
     failing: lanes with failed attempts, and some without.
     """
@@ -232,6 +233,7 @@ class StoreState:
         if self._numbers.get((destination.kind, destination.name)) == number:
             del self._numbers[(destination.kind, destination.name)]
         for member in destination.holders.members:
+            self.touched.append(member.number)
             del self.subscriptions[member.number]
         # Their entries still go to the disk with the segment, for readers of the log.
         self._closed_lanes += [(number << LANE_SHIFT) | lane.priority for lane in destination.lanes]
@@ -300,16 +302,19 @@ class StoreState:
             subscription.lanes[priority] = SubscriptionLane(first, tail)
         topic.holders.members.append(subscription)
         self.touched.append(topic_id)
+        self.touched.append(number)
         self.subscriptions[number] = subscription
         self.next_destination = max(self.next_destination, number + 1)
 
     def _close_subscription(self, subscription: Subscription) -> None:
         topic = self.destinations[subscription.topic_id]
         self.touched.append(subscription.topic_id)
+        self.touched.append(subscription.number)
         subscription.close(topic.tails())
         if topic.holders.is_empty():
             # Nothing is live any more, so nobody has to look sizes up.
             for member in topic.holders.members:
+                self.touched.append(member.number)
                 del self.subscriptions[member.number]
             topic.holders.members.clear()
             for lane in topic.lanes:
@@ -319,6 +324,7 @@ class StoreState:
 
     def _forget(self, subscription: Subscription) -> None:
         self.touched.append(subscription.topic_id)
+        self.touched.append(subscription.number)
         del self.subscriptions[subscription.number]
         self.destinations[subscription.topic_id].holders.members.remove(subscription)
 
@@ -348,6 +354,7 @@ class StoreState:
             if freed_bytes:
                 self.open_lane(number, ranges[0].priority).live_bytes -= freed_bytes
             return
+        self._touch_subscription(subscription)
         for entries in ranges:
             subscription.lane(entries.priority).settle(entries.first, entries.count)
         if freed_bytes:
@@ -358,11 +365,18 @@ class StoreState:
         if subscription.is_closing and subscription.is_finished():
             self._forget(subscription)
 
+    def _touch_subscription(self, subscription: Subscription) -> None:
+        if not subscription.is_touched:
+            subscription.is_touched = True
+            self.touched.append(subscription.number)
+
     def fail_attempts(
         self, number: int, consumer_id: int, cause: int, due_ms: int, time_ms: int, ranges: list[Range]
     ) -> None:
         """Apply failed attempts that were told at store time ``time_ms``."""
         subscription = self.subscriptions.get(number)
+        if subscription is not None:
+            self._touch_subscription(subscription)
         for entries in ranges:
             attempt = Attempts(entries.delivery_count, due_ms, time_ms, time_ms, cause, consumer_id)
             progress: Progress

@@ -34,9 +34,10 @@ class Subscription:
     """A durable subscription.  A lane that is not there yet began with the subscription already open: at entry 0.
 
     is_closing: it has ended, but the sizes of what it alone kept live are still to be looked up.
+    is_touched: it has changed since a snapshot was last told of it.
     """
 
-    __slots__ = ("number", "topic_id", "name", "description", "lanes", "is_closing")
+    __slots__ = ("number", "topic_id", "name", "description", "lanes", "is_closing", "is_touched")
 
     def __init__(self, number: int, topic_id: int, name: str, description: dict[str, str]) -> None:
         self.number = number
@@ -45,6 +46,7 @@ class Subscription:
         self.description = description
         self.lanes: dict[int, SubscriptionLane] = {}
         self.is_closing = False
+        self.is_touched = False
 
     def lane(self, priority: int) -> SubscriptionLane:
         """Return the progress in the topic's lane of that priority."""
@@ -54,6 +56,12 @@ class Subscription:
             if self.is_closing:
                 lane.end = 0
         return lane
+
+    def is_new(self, lane: SubscriptionLane) -> bool:
+        """Say whether ``lane`` would come out the same if it were made now."""
+        settled = lane.settled
+        is_plain = not (lane.counted_from or settled.cursor or settled.pages or lane.attempts)
+        return is_plain and lane.end == (0 if self.is_closing else -1)
 
     def first_needed(self, priority: int, tail: int) -> int:
         """Return the first entry of a lane with that tail that may still be asked for on its behalf."""

@@ -175,7 +175,9 @@ def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> 
     world.turn()
     world.advance(1_000)
     assert one.moved_count == 1
-    assert [batch.records for batch in world.store.batches] == [4], "sent, settled, and dead again in a queue that is new"
+    assert [batch.records for batch in world.store.batches] == [4], (
+        "sent, settled, and dead again in a queue that is new"
+    )
     assert world.stats("dead").depth == 1
 
 

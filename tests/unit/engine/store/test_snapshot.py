@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.outcomes import CAUSE_NACK
+from engine.store.settled import SettledEntries
 from engine.store.snapshot import encode_snapshot, load_snapshot
 from engine.store.snapshot_draft import SnapshotDraft
 from engine.store.state import StoreState
@@ -97,3 +99,93 @@ def test_a_topic_that_lost_its_last_subscription() -> None:
     assert load_snapshot(encode_snapshot(state, 1)).state_of(1).live_bytes == 300
     state.close(2)
     assert load_snapshot(encode_snapshot(state, 2)).state_of(1).live_bytes == 0
+
+
+def _fragmented(state: StoreState, name: str, runs: int) -> int:
+    """Add a queue with a consumer that is stuck: every second entry is settled.  Return its number."""
+    number = state.next_destination
+    state.add_destination(number, QUEUE, name)
+    for entry in range(2 * runs):
+        append(state, number, 4, 1)
+        if entry % 2:
+            state.settle(number, [Range(4, entry, 1)], 1)
+    return number
+
+
+def _pages_in_words(state: StoreState) -> int:
+    return sum(len(lane.settled.texts) for lane in state.lanes.values())
+
+
+def test_a_step_is_at_most_one_page_of_a_fragmented_queue() -> None:
+    state = StoreState()
+    state.open_generation()
+    for number in range(5):
+        _fragmented(state, f"stuck.{number}", 20_000)
+    draft = SnapshotDraft(state)
+    before = 0
+    while draft.untold_count():
+        draft.tell(1)
+        assert _pages_in_words(state) - before <= 1
+        before = _pages_in_words(state)
+    assert before >= 5 * (40_000 // 4096 - 1)
+    assert draft.finish(7) == encode_snapshot(state, 7)
+
+
+def test_a_fragmented_queue_that_goes_on_changing_is_told_once_before_the_end() -> None:
+    state = StoreState()
+    state.open_generation()
+    queue = _fragmented(state, "stuck", 20_000)
+    draft = SnapshotDraft(state)
+    draft.tell(100)
+    (lane,) = state.lanes.values()
+    told = dict(lane.settled.texts)
+    for entry in range(40_000, 40_100):
+        append(state, queue, 4, 1)
+        if entry % 2:
+            state.settle(queue, [Range(4, entry, 1)], 1)
+        assert draft.untold_count() == 0, "nothing is left to do for this segment"
+        draft.tell(1)
+    changed = 40_000 >> 12
+    assert lane.settled.texts == {page: text for page, text in told.items() if page != changed}
+    assert lane.settled.untold_pages() == [changed], "all that the end has to do"
+    assert draft.finish(7) == encode_snapshot(state, 7)
+    state.settle(queue, [Range(4, 40_001 - 1, 1)], 1)
+    assert draft.untold_count() == 2, "in the next segment it is told again: one page, and the rest"
+
+
+def test_subscriptions_that_have_not_changed_are_not_told_again() -> None:
+    state = StoreState()
+    state.add_destination(1, TOPIC, "news")
+    state.open_generation()
+    for number in range(2, 1_002):
+        state.add_subscription(number, 1, f"mail {number}", {}, [])
+    draft = SnapshotDraft(state)
+    first = draft.finish(1)
+    append(state, 1, 4, 10)
+    state.settle(500, [Range(4, 0, 1, 0, 0, [10])], 0)
+    assert draft.untold_count() == 2, "the topic and one of its subscriptions"
+    assert draft.finish(2) == encode_snapshot(state, 2) != first
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_runs_in_words_are_the_runs(seed: int) -> None:
+    chance = random.Random(seed)
+    settled = SettledEntries(0)
+    known: set[int] = set()
+    for _ in range(60):
+        first = chance.choice((0, 5, 4_090, 4_096, 8_192, chance.randrange(30_000)))
+        count = chance.choice((1, 2, 6, 4_096, 9_000))
+        if chance.random() < 0.5:
+            settled.add(first, count)
+        else:
+            settled.add_runs([first, first + count + 1], [count, 1])
+            known.add(first + count + 1)
+        known.update(range(first, first + count))
+        if chance.random() < 0.5:
+            settled.text()
+        told = SettledEntries(settled.cursor)
+        for start, length in json.loads(f"[{settled.text()}]"):
+            assert start > settled.cursor
+            told.add(start, length)
+        assert told.runs() == settled.runs()
+    assert all(settled.contains(entry) == (entry in known) for entry in range(40_000))
