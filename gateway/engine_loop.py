@@ -142,6 +142,15 @@ class EngineLoop(JobSink):
         except Exception:
             self.fail()
 
+    def job_failed(self, job: Job, error: Exception) -> None:
+        if self.is_failed:
+            return
+        try:
+            raise error
+        except Exception:
+            log.critical("a %s raised what it should have handed over", type(job).__name__)
+            self.fail()
+
     def _sync_lazily(self) -> None:
         self._is_sync_armed = False
         if self.is_failed:

@@ -25,6 +25,10 @@ class JobSink(ABC):
     @abstractmethod
     def job_done(self, job: Job) -> None: ...
 
+    @abstractmethod
+    def job_failed(self, job: Job, error: Exception) -> None:
+        """``Job.run`` has raised, which it must not: the fault is ours, and nobody knows what it has left undone."""
+
 
 class ThreadWorkers(Workers):
     """Daemon threads, so that a disk that hangs for ever does not keep the process from ending."""
@@ -33,7 +37,7 @@ class ThreadWorkers(Workers):
         self._loop = loop
         self._sink: JobSink | None = None
         self._queues: dict[int, queue.SimpleQueue[Job]] = {}
-        self._early: list[Job] = []
+        self._early: list[tuple[Job, Exception | None]] = []
         self._under_way = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -46,8 +50,8 @@ class ThreadWorkers(Workers):
     def attach(self, sink: JobSink) -> None:
         """Hand finished jobs to ``sink``, also those that finished before there was one."""
         self._sink = sink
-        for job in self._early:
-            sink.job_done(job)
+        for job, error in self._early:
+            self._hand_over(sink, job, error)
         self._early.clear()
 
     def submit(self, job: Job, lane: int) -> None:
@@ -55,16 +59,24 @@ class ThreadWorkers(Workers):
         self._is_idle.clear()
         if lane == SYNC_LANE:
             if self._syncs_in_thread == 0 and self._slowest_s < HERE_S and job.is_short():
-                self._run_timed(job)
-                self._loop.call_soon(self._done, job)
+                self._loop.call_soon(self._done, job, self._run_timed(job))
                 return
             self._syncs_in_thread += 1
         self._queues[lane].put(job)
 
-    def _run_timed(self, job: Job) -> None:
+    def _run_timed(self, job: Job) -> Exception | None:
         start = time.perf_counter()
-        job.run()
+        error = self._run(job)
         self._slowest_s = max(time.perf_counter() - start, self._slowest_s * FORGETTING)
+        return error
+
+    def _run(self, job: Job) -> Exception | None:
+        """Run a job; return what it has raised, so that its lane goes on until the engine has stopped the process."""
+        try:
+            job.run()
+        except Exception as error:
+            return error
+        return None
 
     async def drained(self, patience_s: float) -> bool:
         """Wait until nothing is under way; return False if that took longer than ``patience_s``."""
@@ -78,24 +90,27 @@ class ThreadWorkers(Workers):
         while True:
             job = jobs.get()
             is_sync = jobs is self._queues[SYNC_LANE]
-            if is_sync:
-                self._run_timed(job)
-            else:
-                job.run()
+            error = self._run_timed(job) if is_sync else self._run(job)
             try:
-                self._loop.call_soon_threadsafe(self._sync_done if is_sync else self._done, job)
+                self._loop.call_soon_threadsafe(self._sync_done if is_sync else self._done, job, error)
             except RuntimeError:
                 return  # the loop has closed: the gateway has stopped
 
-    def _sync_done(self, job: Job) -> None:
+    def _sync_done(self, job: Job, error: Exception | None) -> None:
         self._syncs_in_thread -= 1
-        self._done(job)
+        self._done(job, error)
 
-    def _done(self, job: Job) -> None:
+    def _done(self, job: Job, error: Exception | None) -> None:
         if self._sink is None:
-            self._early.append(job)
+            self._early.append((job, error))
         else:
-            self._sink.job_done(job)
+            self._hand_over(self._sink, job, error)
         self._under_way -= 1
         if self._under_way == 0:
             self._is_idle.set()
+
+    def _hand_over(self, sink: JobSink, job: Job, error: Exception | None) -> None:
+        if error is None:
+            sink.job_done(job)
+        else:
+            sink.job_failed(job, error)

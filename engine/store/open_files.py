@@ -13,7 +13,8 @@ from engine.store.segment import read_runs
 class OpenFiles:
     """Files that were read last, by path; at most ``limit`` of them stay open.  For one thread.
 
-    dropped: paths that retention has removed; any thread may add to it.
+    dropped: paths that retention has removed, until the last reader that may still look for them has come past; any
+    thread may add to it.
     """
 
     __slots__ = ("dropped", "_files", "_limit", "_open", "_runs")
@@ -77,6 +78,8 @@ class ForgetJob(Job):
     def run(self) -> None:
         for path in self._paths:
             self._open_files.forget(path)
+            # Readers that were asked before stand in front of this job, and those after it know the new segments.
+            self._open_files.dropped.discard(path)
 
     def finish(self) -> None:
         pass

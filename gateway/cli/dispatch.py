@@ -43,6 +43,14 @@ MODULES: Final = {
 
 def execute(argv: list[str]) -> int:
     """Run the command in ``argv`` (without the program's name); return its exit code."""
+    if sys.flags.optimize:
+        # They keep a fault of ours from reaching the log: without them it would be written, and confirmed.
+        print(
+            f"penstock: python runs with optimization {sys.flags.optimize} (-O or PYTHONOPTIMIZE), which removes "
+            "assertions; allowed is 0",
+            file=sys.stderr,
+        )
+        return exit_codes.USAGE
     names = [argv[0]] if argv and argv[0] in MODULES else list(MODULES)
     modules = {name: importlib.import_module(MODULES[name]) for name in names}
     parser = _parser()

@@ -34,6 +34,15 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert f"usage: penstock {name}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("level", ["1", "2"])
+def test_it_refuses_to_run_without_assertions(level: str) -> None:
+    environment = {**os.environ, "PYTHONOPTIMIZE": level}
+    command = [sys.executable, "-m", "gateway", "--version"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (exit_codes.USAGE, "")
+    assert f"optimization {level} (-O or PYTHONOPTIMIZE)" in done.stderr
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == exit_codes.OK
     assert capsys.readouterr().out.startswith("penstock ")

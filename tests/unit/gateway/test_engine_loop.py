@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
+
 from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.consumer import INDIVIDUAL
@@ -238,3 +240,17 @@ async def test_a_fault_of_ours_stops_the_process_wherever_it_is_found() -> None:
     world.loop.open_turn()
     async with asyncio.timeout(20):
         await world.loop.failed.wait()
+
+
+class _Raising(Job):
+    def run(self) -> None:
+        raise ValueError("ours")
+
+    def finish(self) -> None: ...
+
+
+async def test_a_job_that_raised_stops_the_process_and_says_which(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.loop.job_failed(_Raising(), ValueError("ours"))
+    assert world.loop.is_failed and world.loop.failed.is_set()
+    assert "_Raising raised" in caplog.text and "ValueError: ours" in caplog.text

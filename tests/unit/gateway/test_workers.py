@@ -6,6 +6,8 @@ import asyncio
 import threading
 import time
 
+import pytest
+
 from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Job
 from gateway.workers import HERE_S, LANE_NAMES, JobSink, ThreadWorkers
 
@@ -32,6 +34,7 @@ class Sink(JobSink):
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
+        self.errors: list[Exception] = []
         self.threads: set[str] = set()
         self._came = asyncio.Event()
 
@@ -39,6 +42,9 @@ class Sink(JobSink):
         self.jobs.append(job)
         self.threads.add(threading.current_thread().name)
         self._came.set()
+
+    def job_failed(self, job: Job, error: Exception) -> None:
+        self.errors.append(error)
 
     async def wait(self, count: int) -> None:
         async with asyncio.timeout(20):
@@ -180,3 +186,33 @@ async def test_a_short_sync_does_not_overtake_one_that_is_with_the_thread() -> N
     gate.set()
     await sink.wait(len(sink.jobs) + 2)
     assert sink.jobs[-2:] == [long, short]
+
+
+class Faulty(Job):
+    def run(self) -> None:
+        raise ValueError("ours")
+
+    def finish(self) -> None:
+        raise AssertionError("a job that failed has no result")
+
+
+@pytest.mark.parametrize("lane", [SYNC_LANE, READ_LANE, FILE_LANE])
+async def test_a_job_that_raises_is_handed_over_and_its_lane_goes_on(lane: int) -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    sink = Sink()
+    workers.attach(sink)
+    after = Noted("after")
+    workers.submit(Faulty(), lane)
+    workers.submit(after, lane)
+    await sink.wait(1)
+    assert sink.jobs == [after] and [str(error) for error in sink.errors] == ["ours"]
+    assert await workers.drained(20)
+
+
+async def test_a_job_that_raised_before_there_was_a_sink_is_handed_over_with_it() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    workers.submit(Faulty(), FILE_LANE)
+    assert await workers.drained(20)
+    sink = Sink()
+    workers.attach(sink)
+    assert [str(error) for error in sink.errors] == ["ours"] and sink.jobs == []

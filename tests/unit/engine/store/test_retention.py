@@ -79,6 +79,7 @@ def test_consumed_segments_go_when_the_log_is_too_long() -> None:
     values = unpack_checkpoint(bytes(home.files.octets("data/checkpoint")), "")
     assert values is not None
     assert values.first_offset == left[0]
+    assert home.file_store._open_files.dropped == set(), "nobody looks for what has gone any more"
     home.restart()
     found = lane(home.store.recovered(), "orders")
     assert (found.tail, found.cursor) == (300, 300)
