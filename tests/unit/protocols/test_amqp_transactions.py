@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from config.matching import AddressEntry
+from config.sources.uri import parse_endpoint
 from engine.transaction import TransactionLimits
 from protocols.amqp.v1_0.composite import Composite
 from protocols.amqp.v1_0.composite_codec import encode_composite
@@ -227,6 +228,26 @@ def test_a_rollback_waits_where_its_address_sets_a_delay() -> None:
     assert gateway.stats("q").delayed == 1
     gateway.advance(1)
     assert gateway.stats("q").in_flight == 1
+
+
+NO_LIMIT = "tcp://h:1?jms.redeliveryPolicy.maximumRedeliveries=-1"  # the line that docs/amqp.md gives
+
+
+@pytest.mark.parametrize(("uri", "dead_letters"), [("tcp://h:1", 1), (NO_LIMIT, 0)])
+def test_rollbacks_are_limited_unless_the_listener_says_otherwise(uri: str, dead_letters: int) -> None:
+    """ActiveMQ's JMS clients give up after six; it sets no limit for AMQP sessions."""
+    settings = AmqpSettings(defaults=parse_endpoint(uri, ("tcp",)).defaults)
+    gateway, peer = transacted(amqp=settings)
+    peer.publish("a")
+    peer.attach_receiver("q", credit=100)
+    for number in range(7):
+        peer.take()
+        name = declare(peer)
+        peer.dispose(number, TransactionalState(name, Accepted()))
+        request(peer, Discharge(name, True))
+    assert gateway.stats("q").depth == 1 - dead_letters
+    if dead_letters:
+        assert gateway.stats("ActiveMQ.DLQ").depth == 1
 
 
 def test_several_transactions_on_one_session() -> None:
