@@ -396,8 +396,9 @@ class Broker:
         for number, one in consumer.ledger.items():
             if number > tag:
                 break
-            if one.state == IN_FLIGHT:
-                covered.append(one)
+            if one.state != IN_FLIGHT:
+                return consumer.unanswered.up_to(consumer.ledger, tag)
+            covered.append(one)
         return covered
 
     def acknowledge(self, delivery: Delivery) -> None:

@@ -11,6 +11,7 @@ from engine.delivery import Delivery
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.selector.evaluate import Selector
 from engine.settlement import SettlementBatch, SubscriptionBatch
+from engine.unanswered import Unanswered
 from engine.window import Window
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Consumer:
     """A window onto one queue, or onto one topic subscription's queue.
 
     ledger: what it holds unsettled, by tag, in the order of the hand-over.
+    unanswered: what of it no open transaction holds.
     furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
     is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
     redelivery: its own policy, None for the address's.
@@ -46,6 +48,7 @@ class Consumer:
         "ack_mode",
         "window",
         "ledger",
+        "unanswered",
         "furthest_tag",
         "is_started",
         "is_listed",
@@ -72,6 +75,7 @@ class Consumer:
         self.ack_mode = ack_mode
         self.window = window
         self.ledger: dict[int, Delivery] = {}
+        self.unanswered = Unanswered()
         self.furthest_tag = 0
         self.is_started = False
         self.is_listed = False

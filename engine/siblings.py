@@ -39,6 +39,7 @@ class Siblings:
         lead = self.lead
         assert consumer.window is lead.window, "siblings share one window"
         consumer.ledger = lead.ledger
+        consumer.unanswered = lead.unanswered
         consumer.adapter = lead.adapter
         consumer.siblings = self
         self.members.append(consumer)

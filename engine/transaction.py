@@ -101,6 +101,7 @@ class Transaction:
             assert consumer is not None, "a held delivery is with a consumer"
             if not consumer.is_closed:
                 delivery.state = advance(delivery.state, UNHOLD)
+                consumer.unanswered.start_over()
                 if delivery.lane.queue.settings.prefetch.use_prefetch_extension:
                     consumer.window.retake(delivery.message.size)
                 delivery.lane.queue.in_flight_count += 1

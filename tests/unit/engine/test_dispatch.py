@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from engine import gates
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.delivery import IN_FLIGHT, Delivery
 from engine.options import SubscribeOptions
 from engine.outcomes import ACKNOWLEDGED, EXPIRED
+from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
 
 
@@ -215,6 +221,71 @@ def test_ack_mode_client_covers_what_was_handed_over_before() -> None:
     assert world.broker.covered(held[2]) == held[:3]
     world.acknowledge(held[1])
     assert world.broker.covered(held[3]) == [held[0], held[2], held[3]]
+
+
+class _WalkedLedger(dict[int, Delivery]):
+    """Counts the entries that somebody has looked at."""
+
+    looks = 0
+
+    def __reversed__(self) -> Iterator[int]:
+        for tag in super().__reversed__():
+            self.looks += 1
+            yield tag
+
+    def items(self) -> Any:
+        for item in super().items():
+            self.looks += 1
+            yield item
+
+    def get(self, tag: int, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(tag, default)
+
+
+def test_what_a_transaction_holds_is_passed_over_once() -> None:
+    """An ACK of each third of 300, each in the transaction: what is held before is not walked again and again."""
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client, ack_mode=CLIENT, prefetch=1_000)
+    world.send(*numbered(1, 600))
+    held = client.take()
+    ledger = _WalkedLedger(consumer.ledger)
+    consumer.ledger = ledger
+    transaction = Transaction(client, "tx", TransactionLimits())
+    for number in range(2, 300, 3):
+        covered = world.broker.covered(held[number])
+        assert covered == held[number - 2 : number + 1]
+        transaction.add_accepted(covered)
+    assert ledger.looks < 5 * 600
+    transaction.undo()
+    assert world.broker.covered(held[4]) == held[:5]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_an_answer_covers_is_all_that_is_in_flight_before_it(seed: int) -> None:
+    chance = random.Random(seed)
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client, ack_mode=CLIENT, prefetch=40)
+    open_ones: list[Transaction] = []
+    for _ in range(80):
+        world.send(b"x")
+        if not consumer.ledger:
+            continue
+        asked = chance.choice(list(consumer.ledger.values()))
+        in_flight = [one for tag, one in consumer.ledger.items() if tag <= asked.tag and one.state == IN_FLIGHT]
+        assert world.broker.covered(asked) == in_flight
+        work = chance.random()
+        if work < 0.4 and in_flight:
+            open_ones.append(Transaction(client, "tx", TransactionLimits()))
+            open_ones[-1].add_accepted(in_flight if chance.random() < 0.7 else in_flight[-1:])
+        elif work < 0.6 and in_flight:
+            world.acknowledge(*(in_flight if chance.random() < 0.7 else in_flight[-1:]))
+        elif work < 0.8 and open_ones:
+            transaction = open_ones.pop(chance.randrange(len(open_ones)))
+            (world.broker.commit if chance.random() < 0.5 else world.broker.abort)(transaction)
+            world.turn()
 
 
 def test_individual_mode_covers_one() -> None:
