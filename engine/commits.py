@@ -62,10 +62,18 @@ class Commits:
                 there = [
                     self._made(part) for part in delayed.parts if not part.is_closed or part.kind in (QUEUE, TOPIC)
                 ]
-                transaction.scheduled[index] = (Delayed(there, delayed.plan), message)
+                if there:
+                    transaction.scheduled[index] = (Delayed(there, delayed.plan), message)
+        # What was for nothing but temporary destinations that are gone goes with them.
+        transaction.scheduled = [one for one in transaction.scheduled if _is_there(one[0])]
 
     def _made(self, target: Target) -> Target:
         destinations = self._broker.destinations
         if not target.is_closed:
             return target
         return destinations.own_queue(target.name) if target.kind == QUEUE else destinations.own_topic(target.name)
+
+
+def _is_there(delayed: Delayed) -> bool:
+    """Say whether there is anything that a message may go to later."""
+    return not all(part.is_closed for part in delayed.parts)

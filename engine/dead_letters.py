@@ -18,6 +18,7 @@ from engine.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LE
 from engine.queue import Queue
 from engine.relocation import append_moved, relocate
 from engine.topic import Topic
+from engine.wall_time import later_ms
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -138,7 +139,7 @@ class DeadLetters:
             message.jms_priority(),
             message.tag_hash,
             message.group_hash,
-            self.broker.wall_ms + expiration_ms if expiration_ms > 0 else 0,
+            later_ms(self.broker.wall_ms, expiration_ms) if expiration_ms > 0 else 0,
             b"".join(lines) + message.annotations,
             message.headers,
             message.body,

@@ -6,7 +6,8 @@ has one table from condition to its wire form.
 
 from __future__ import annotations
 
-from typing import ClassVar
+import struct
+from typing import ClassVar, Final
 
 
 class PenstockError(Exception):
@@ -124,3 +125,18 @@ class RangeGone(StoreError):
     """A range of the log that retention has dropped; the text names it and what is left."""
 
     condition: ClassVar[str] = "range-gone"
+
+
+# What computing with data that is not as it should be may raise: for the few places where it must not matter what.
+# No fault of the machine (memory, disk) is among them.
+DATA_FAULTS: Final[tuple[type[Exception], ...]] = (
+    PenstockError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,  # RecursionError is one
+    TypeError,
+    ValueError,
+    struct.error,
+)

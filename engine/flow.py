@@ -338,12 +338,15 @@ class Flow(TimerTarget):
         uri = wait.destination.uri()
         account = wait.destination.account
         number = wait.client.client_number
-        if self.parked.get(number, {}).get((wait.gate, uri)) is not wait:
+        waits = self.parked.get(number)
+        if waits is None or waits.get((wait.gate, uri)) is not wait:
             return
         if wait.gate == gates.RATE or account is None:  # without an account it was deleted: it is made anew, or gone
             self._admit(number)
             return
-        del self.parked[number][(wait.gate, uri)]  # what waits behind the message has a deadline of its own
+        del waits[(wait.gate, uri)]  # what waits behind the message has a deadline of its own
+        if not waits:
+            del self.parked[number]  # who is there waits
         wait.client.waited_too_long(
             uri,
             AddressFull(

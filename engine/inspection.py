@@ -139,6 +139,8 @@ def _schedule_stats(scheduler: Scheduler) -> ScheduleStats:
         scheduler.fault(),
         scheduler.firing.held.count,
         scheduler.firing.describe(),
+        len(scheduler.aside),
+        scheduler.aside_reason(),
     )
 
 

@@ -21,6 +21,7 @@ from engine.ports import TimerTarget
 from engine.queue import Queue
 from engine.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
 from engine.stored import DELIVERY_COUNT_MAX, Range
+from engine.wall_time import later_ms
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -322,7 +323,7 @@ class Redelivery(TimerTarget):
         queue = delivery.lane.queue
         consumer = delivery.consumer
         assert consumer is not None, "a failed delivery was with a consumer"
-        self._log_attempts(consumer, [delivery], cause, self.broker.wall_ms + delay_ms)
+        self._log_attempts(consumer, [delivery], cause, later_ms(self.broker.wall_ms, delay_ms))
         delivery.state = advance(delivery.state, FAIL)
         if queue.selection is not None:
             queue.selection.delay(delivery, not self.policy_of(delivery).non_blocking_redelivery)

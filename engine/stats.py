@@ -68,6 +68,7 @@ class ScheduleStats:
 
     late: past due and not fired yet.  scheduled, fired, cancelled: since the start.  fault: why one cannot be read.
     held: past due, and held back by a gate of where they go; held_by: which, in words, "" for none.
+    aside: that cannot be fired, which is a defect; aside_reason: why one of them cannot.
     """
 
     pending: int = 0
@@ -79,6 +80,8 @@ class ScheduleStats:
     fault: str = ""
     held: int = 0
     held_by: str = ""
+    aside: int = 0
+    aside_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

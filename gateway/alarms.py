@@ -62,6 +62,7 @@ class Alarms:
         "_spill",
         "_lossy",
         "_late",
+        "_aside",
         "_disk",
     )
 
@@ -84,6 +85,9 @@ class Alarms:
         )
         self._late = Alarm(
             "schedule: what is due is held back: %s", "schedule: nothing is held back any more", logging.WARNING
+        )
+        self._aside = Alarm(
+            "schedule: put aside, it cannot be fired: %s", "schedule: everything can be fired again", logging.ERROR
         )
         self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
         self._spill = Alarm(
@@ -118,6 +122,7 @@ class Alarms:
             broker.spiller.notices.clear()
         self._disk.see(broker.flow.disk_warning, now_ms)
         self._late.see(broker.scheduler.firing.describe(), now_ms)
+        self._aside.see(broker.scheduler.aside_reason(), now_ms)
         self._lossy.see(self._who_refuses(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
         self._hold.see(self._store.retention_hold(), now_ms)
@@ -127,6 +132,7 @@ class Alarms:
             self._disk.is_raised
             or self._spill.is_raised
             or self._late.is_raised
+            or self._aside.is_raised
             or any(alarm.is_raised for alarm in alarms)
         )
 

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import select
 import socket
+import sys
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
 from gateway.admission import Place
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import EngineLoop, Flushable
+from gateway.faults import is_engine_whole
 from gateway.ticks import Ticking
 from gateway.tls import common_name
 from protocols.connection import Link, ProtocolConnection
@@ -94,6 +96,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         self._tick: asyncio.TimerHandle | None = None
         self._peer = ""
         self._is_undecided = True  # which protocol it is
+        self._fault: Exception | None = None  # of ours, that is to end it with this turn
         self._first_octets = b""
         self._expected = UNDECIDED
 
@@ -194,6 +197,9 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         transport = self._transport
         if session is None or transport is None or self._engine_loop.is_failed:
             return
+        if self._fault is not None:
+            self._end_alone(session, transport, "being called by the engine", self._fault)
+            return
         try:
             octets = session.end_turn(offset, confirmed_offset)
             if octets:
@@ -245,6 +251,17 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
     def warn(self, text: str) -> None:
         self._host.warn(self, text)
 
+    def conversion_failed(self, text: str) -> None:
+        self._counters.conversion_faults += 1
+        log.error("%s: %s", self._peer, text, exc_info=True)
+
+    def take_fault(self, error: Exception) -> bool:
+        if not is_engine_whole(error):
+            return False
+        self._fault = error
+        self.touch()
+        return True
+
     def frames_dropped(self, count: int) -> None:
         self._counters.dropped_frames += count
         super().frames_dropped(count)
@@ -283,14 +300,44 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         return octets
 
     def _fail(self, doing: str) -> None:
-        """Stop the gateway; call it while the exception is being handled.
+        """End this connection, or stop the gateway; call it while the exception is being handled.
 
-        Every call into a session reaches into the engine, and a fault leaves both half-way: ours alone cannot go.
+        A defect that did not get as far as the engine concerns nobody else.  One that has passed through it may have
+        left it half-way through a change, and nothing goes on from there.
         """
         session = self._session
+        transport = self._transport
+        error = sys.exception()
+        if isinstance(error, Exception) and is_engine_whole(error) and session is not None and transport is not None:
+            self._end_alone(session, transport, doing, error)
+            return
         description = {} if session is None else _described(session)
         log.critical("%s: a fault in its session while %s; %s", self._peer, doing, description)
         self._engine_loop.fail()
+
+    def _end_alone(
+        self, session: ProtocolConnection, transport: asyncio.Transport, doing: str, error: Exception
+    ) -> None:
+        """End the connection because of a defect of ours that the engine had no part in."""
+        self._counters.session_faults += 1
+        log.error(
+            "%s: a defect of ours while %s ends this connection, and no other; %s",
+            self._peer,
+            doing,
+            _described(session),
+            exc_info=error,
+        )
+        self._session = None
+        try:
+            session.connection_lost()
+        except Exception:  # it cannot be taken out of the engine
+            self._engine_loop.fail()
+            return
+        try:
+            transport.write(session.fault_words("internal error of the gateway, which has logged it"))
+        except Exception:
+            log.exception("%s: it cannot be told so", self._peer)
+        self._close_in_order(transport)
 
     def _apply_reading(self) -> None:
         transport = self._transport

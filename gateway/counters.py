@@ -10,9 +10,19 @@ class GatewayCounters:
     stalled: connections given up because the peer took no output.  refused: connections over a limit.
     failed_logins: wrong passwords, and unknown users.  refused_logins: attempts unchecked, because too many waited.
     left_out_lines: of the log, because an address had caused too many.
+    session_faults: connections ended by a defect of ours.  conversion_faults: messages that left unconverted by one.
     """
 
-    __slots__ = ("dropped_frames", "stalled", "refused", "failed_logins", "refused_logins", "left_out_lines")
+    __slots__ = (
+        "dropped_frames",
+        "stalled",
+        "refused",
+        "failed_logins",
+        "refused_logins",
+        "left_out_lines",
+        "session_faults",
+        "conversion_faults",
+    )
 
     def __init__(self) -> None:
         self.dropped_frames = 0
@@ -21,3 +31,5 @@ class GatewayCounters:
         self.failed_logins = 0
         self.refused_logins = 0
         self.left_out_lines = 0
+        self.session_faults = 0
+        self.conversion_faults = 0

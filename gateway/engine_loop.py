@@ -73,6 +73,7 @@ class EngineLoop(JobSink):
         self.is_failed = False  # the same, for those who look often
         self.disk_watch: DiskWatch | None = None
         self._alarms = Alarms(broker, store, clock)
+        self.look_faults = 0
 
     def open_turn(self) -> None:
         """Call before each input; the first of a turn takes the time."""
@@ -107,8 +108,14 @@ class EngineLoop(JobSink):
 
     def look(self) -> None:
         """Tell the operator what has changed and no turn has shown."""
-        if not self.is_failed:
+        if self.is_failed:
+            return
+        try:
             self._alarms.look()
+        except Exception:  # who only looks changes nothing
+            self.look_faults += 1
+            if self.look_faults == 1:
+                log.exception("a defect of ours in what tells of alarms; it is told of once")
 
     def _end_turn(self) -> None:
         broker = self.broker
@@ -129,7 +136,7 @@ class EngineLoop(JobSink):
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
         if broker.flow.is_blocked or broker.store_events.faulty_lanes or self._alarms.is_raised:
-            self._alarms.look()
+            self.look()
         if broker.destinations.dirty_queues:
             self.open_turn()
 

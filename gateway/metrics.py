@@ -88,6 +88,7 @@ class BrokerCollector(Collector):
             ("schedule_next_due_seconds", "When the first of them is due, since 1970; 0 without any", due_s),
             ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
             ("schedule_held", "Messages that are past due and held back where they go", stats.schedule.held),
+            ("schedule_aside", "Messages that cannot be fired, see the log", stats.schedule.aside),
             ("retention_held", "1 while space is not freed that could be, see /healthz", bool(stats.store.retention)),
             ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
         ):
@@ -100,6 +101,8 @@ class BrokerCollector(Collector):
             ("left_out_log_lines", "Lines left out of the log, as an address caused too many", counters.left_out_lines),
             ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
             ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
+            ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
+            ("conversion_faults", "Messages that a defect left unconverted, see the log", counters.conversion_faults),
             (
                 "slow_consumers_found",
                 "Consumers found slow where their address asks for it",

@@ -36,6 +36,18 @@ class Link(ABC):
     def warn(self, text: str) -> None:
         """Tell the operator; ``text`` holds no credentials and no bodies."""
 
+    def conversion_failed(self, text: str) -> None:
+        """Tell the operator that a message leaves unconverted because of a defect of ours."""
+        self.warn(text)
+
+    def take_fault(self, error: Exception) -> bool:
+        """Take a defect of ours that showed while the engine was calling the adapter; return whether that is all.
+
+        True: the engine can go on, and the connection ends with this turn.  False: ``error`` is to be raised again.
+        error: as it was caught where the engine's call came in.
+        """
+        return False
+
     def identity(self) -> str:
         """Return the user that the peer's TLS certificate names, "" for none."""
         return ""
@@ -102,6 +114,13 @@ class ProtocolConnection(Client):
     @abstractmethod
     def input_ended(self) -> None:
         """The peer sends no more but may still read: finish once what it is owed has left."""
+
+    @abstractmethod
+    def fault_words(self, text: str) -> bytes:
+        """Return what the peer is told last where a defect of ours ends the connection, b"" if it can be told nothing.
+
+        What was to leave in this turn does not.
+        """
 
     @abstractmethod
     def connection_lost(self) -> None:

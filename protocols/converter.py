@@ -24,3 +24,7 @@ class Converter(ABC):
     @abstractmethod
     def stomp_form(self, message: Message) -> Message:
         """Return ``message``, whose encoding is not STOMP, as a message that is; ids and times stay."""
+
+    @abstractmethod
+    def raw_form(self, message: Message) -> Message:
+        """Return it with its octets as they came for a body: where ``stomp_form`` fails, this does not."""

@@ -16,6 +16,7 @@ from typing import Final
 from config.moments import ALLOWED, moment_ms
 from engine.errors import InvalidOption
 from engine.options import FIRST, LAST, NEXT, ReplayStart
+from engine.wall_time import TIME_MOST_MS
 
 FROM_OFFSET: Final = "from-offset"
 FROM_TIME: Final = "from-time"
@@ -53,7 +54,8 @@ def stream_start(text: str) -> ReplayStart:
     if name in PLACES and not value:
         return ReplayStart(name)
     if name == "timestamp":
-        return ReplayStart(time_ms=1000 * _offset(STREAM_OFFSET, value, "a whole number of seconds since 1970"))
+        seconds = _offset(STREAM_OFFSET, value, "a whole number of seconds since 1970")
+        return ReplayStart(time_ms=min(1000 * seconds, TIME_MOST_MS))
     if name == "offset":
         return ReplayStart(entry=_offset(STREAM_OFFSET, value, "a whole number"), is_lenient=True)
     raise InvalidOption(

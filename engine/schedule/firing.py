@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from engine import gates
 from engine.composite import Target
 from engine.destination import QUEUE, TOPIC
-from engine.errors import EngineError
+from engine.errors import DATA_FAULTS, EngineError
 from engine.message import Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_FIRED
 from engine.schedule.held import Held, HeldBack
@@ -98,6 +98,8 @@ class Firing:
 
     def reason(self, schedule: Schedule) -> str:
         """Return in words what holds back one that is pending, "" for nothing: it waits for its time, or its turn."""
+        if schedule.place in self.scheduler.aside:
+            return f"it cannot be fired: {self.scheduler.aside[schedule.place]}"
         one = self.held.shut.get(schedule.target)
         if one is None or not one.keys.has(self.scheduler.key_of(schedule.due_ms, schedule.place)):
             return ""
@@ -221,7 +223,7 @@ class Firing:
         scheduler = self.scheduler
         broker = scheduler.broker
         store = broker.store
-        due = [self._work_out(schedule, message, now_ms) for schedule, message in batch]
+        due = [one for schedule, message in batch if (one := self._work_out(schedule, message, now_ms)) is not None]
         settled: list[Range] = []
         fired: list[Due] = []
         refused: list[Held] = []
@@ -283,31 +285,60 @@ class Firing:
         one.sends = sends
         return False
 
-    def _work_out(self, schedule: Schedule, record: Message, now_ms: int) -> Due:
-        scheduler = self.scheduler
-        broker = scheduler.broker
-        one = Due(schedule)
-        ticket, own = read_ticket(record.annotations)
-        plan = ticket.plan
+    def _work_out(self, schedule: Schedule, record: Message, now_ms: int) -> Due | None:
+        """Return what one firing comes to, None for one that nobody can work out: it is put aside, and told of.
+
+        Nothing has changed yet, so what is wrong with one record stays its own affair.
+        """
+        try:
+            ticket, own = read_ticket(record.annotations)
+        except DATA_FAULTS as error:
+            self._put_aside(schedule, error)
+            return None
         target = self._target(ticket)
         if target is None:
-            return one  # a temporary destination, gone with its connection
+            return Due(schedule)  # a temporary destination, gone with its connection
+        try:
+            one, message = self._computed(schedule, record, ticket, own, target, now_ms)
+        except DATA_FAULTS as error:
+            self._put_aside(schedule, error)
+            return None
+        if message is not None:
+            try:
+                one.sends = self.scheduler.broker.copies.expand(target, message)
+            except EngineError as error:
+                self._put_aside(schedule, error)
+                return None
+        self.scheduler.aside.pop(schedule.place, None)
+        return one
+
+    def _put_aside(self, schedule: Schedule, error: Exception) -> None:
+        self.scheduler.put_aside(schedule, f"{type(error).__name__}: {error}")
+
+    def _computed(
+        self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes, target: Target, now_ms: int
+    ) -> tuple[Due, Message | None]:
+        """Return one firing, and the message that it delivers, None where it only begins others.
+
+        Computes and changes nothing.
+        """
+        scheduler = self.scheduler
+        one = Due(schedule)
+        plan = ticket.plan
         if plan.is_repeating():
             one.count = scheduler.fired.get(schedule.place, 0) + 1
             one.next_ms = plan.next_ms(schedule.due_ms, now_ms, one.count, scheduler.limits.zone)
         message = to_message(record, ticket, own, target.destination_id, scheduler.job_id(schedule.place), now_ms)
         begins = plan.at_hit() if plan.cron else None
         if begins is None:
-            one.sends = broker.copies.expand(target, message)
-        else:
-            lines = standing_lines(ticket.kind, ticket.name, begins)
-            message.annotations = own
-            message.size = len(own) + len(message.headers) + len(message.body)
-            due_ms = begins.first_ms(schedule.due_ms, scheduler.limits.zone)
-            lane = REPEATING_LANE if begins.is_repeating() else lane_for(due_ms - now_ms)
-            number = scheduler.number
-            one.child = to_record(message, number, lane, due_ms, max(0, schedule.target), lines, now_ms, begins)
-        return one
+            return one, message
+        lines = standing_lines(ticket.kind, ticket.name, begins)
+        message.annotations = own
+        message.size = len(own) + len(message.headers) + len(message.body)
+        due_ms = begins.first_ms(schedule.due_ms, scheduler.limits.zone)
+        lane = REPEATING_LANE if begins.is_repeating() else lane_for(due_ms - now_ms)
+        one.child = to_record(message, scheduler.number, lane, due_ms, max(0, schedule.target), lines, now_ms, begins)
+        return one, None
 
     def _target(self, ticket: Ticket) -> Target | None:
         """Return where a message goes, made again if it was deleted; None for a temporary one that is gone."""

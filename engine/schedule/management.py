@@ -220,9 +220,13 @@ class Browse(TimerTarget):
         """Take the answer of the store; what cannot be read is left out, and what only another client receives."""
         schedule = self.left.pop(0)
         if messages:
-            ticket, own = read_ticket(messages[0].annotations)
-            if self._may_see(ticket):
-                self._send(schedule, messages[0], ticket, own)
+            try:
+                ticket, own = read_ticket(messages[0].annotations)
+            except (KeyError, ValueError):
+                pass  # written by nobody that we know
+            else:
+                if self._may_see(ticket):
+                    self._send(schedule, messages[0], ticket, own)
         self.go_on()
 
     def _may_see(self, ticket: Ticket) -> bool:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from engine.errors import InvalidOption
 from engine.schedule.cron import next_hit_ms
 from engine.stored import DELIVERY_COUNT_MAX
+from engine.wall_time import later_ms
 
 DAY_MS: Final = 86_400_000
 YEAR_MS: Final = 365 * DAY_MS
@@ -92,7 +93,7 @@ class Plan(NamedTuple):
             return self.time_ms
         if self.cron:
             return next_hit_ms(self.cron, now_ms, zone)
-        return now_ms + (self.delay_ms or self.period_ms)
+        return later_ms(now_ms, self.delay_ms or self.period_ms)
 
     def next_ms(self, due_ms: int, now_ms: int, fired_count: int, zone: tzinfo) -> int:
         """Return when it is due again after it was due at ``due_ms`` and has now fired for the nth time; 0 for never.
@@ -104,7 +105,7 @@ class Plan(NamedTuple):
         if self.repeat != FOREVER and fired_count > self.repeat:
             return 0
         beats = max(0, now_ms - due_ms) // self.period_ms + 1
-        return due_ms + beats * self.period_ms
+        return later_ms(due_ms, beats * self.period_ms)
 
     def at_hit(self) -> Plan | None:
         """Return what begins at each time that the cron expression names, None for the delivery itself."""

@@ -27,6 +27,7 @@ from engine.schedule.read_ahead import NEVER_MS, ReadAhead
 from engine.schedule.restoring import restore
 from engine.schedule.sorted_keys import SortedKeys
 from engine.schedule.ticket import to_record
+from engine.wall_time import later_ms
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -39,6 +40,7 @@ HELD_LOOK_MS: Final = 20  # between two looks at gates that are shut; most tell 
 CLOCK_CHECK_MS: Final = 1_000  # the wall clock may be set; nobody sleeps past that for longer
 RETRY_MS: Final = 1_000  # after a disk that takes nothing
 LATE_MOST: Final = 10_000  # that a look at the schedule counts
+ASIDE_MS: Final = 3_600_000  # between two tries of one that cannot be fired, which is a defect
 DAMAGED_RETRY_MS: Final = 10_000  # after a record that cannot be read; the others do not wait for it
 
 
@@ -48,6 +50,7 @@ class Scheduler(TimerTarget):
     pending, keys: what waits, by place and by due time.  fired: how often each one that repeats has fired.
     counts: pending schedules by the number of where they go.
     unreadable: why a record could not be read the last time, by place.
+    aside: why one could not be fired, by place: it is kept, may be cancelled, and is tried again after ASIDE_MS.
     """
 
     __slots__ = (
@@ -65,6 +68,7 @@ class Scheduler(TimerTarget):
         "ending",
         "cancelled_count",
         "unreadable",
+        "aside",
     )
 
     def __init__(self, broker: Broker, limits: ScheduleLimits) -> None:
@@ -80,6 +84,7 @@ class Scheduler(TimerTarget):
         self.scheduled_count = 0
         self.cancelled_count = 0
         self.unreadable: dict[int, str] = {}
+        self.aside: dict[int, str] = {}
         self.firing = Firing(self)
         self.ending = Ending(self)
         restore(self, SCHEDULE_QUEUE)
@@ -214,6 +219,18 @@ class Scheduler(TimerTarget):
             self.unreadable[place] = reason
             self.move(schedule, self.broker.wall_ms + DAMAGED_RETRY_MS)
 
+    def put_aside(self, schedule: Schedule, reason: str) -> None:
+        """It cannot be fired: keep it, and let the others pass."""
+        self.aside[schedule.place] = reason
+        self.move(schedule, later_ms(self.broker.wall_ms, ASIDE_MS))
+
+    def aside_reason(self) -> str:
+        """Return how many cannot be fired, and why one of them cannot, "" for none."""
+        for place, reason in self.aside.items():
+            more = f", and {len(self.aside) - 1} more" if len(self.aside) > 1 else ""
+            return f"scheduled message {self.job_id(place)}: {reason}{more}"
+        return ""
+
     def lost(self, place: int) -> None:
         """The record is damaged, and the operator asked to go on without it."""
         schedule = self.pending.find(place)
@@ -289,6 +306,7 @@ class Scheduler(TimerTarget):
         self.firing.held.remove(target, key, place)
         self.fired.pop(place, None)
         self.unreadable.pop(place, None)
+        self.aside.pop(place, None)
         self.ahead.forget(place)
         left = self.counts[target] - 1
         if left:

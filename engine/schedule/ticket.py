@@ -17,6 +17,7 @@ from engine.annotations import annotation, split_annotations
 from engine.destination import KIND_NAMES
 from engine.message import PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
 from engine.schedule.plan import Plan
+from engine.wall_time import later_ms
 
 PREFIX: Final = "schedule-"
 JOB_ID: Final = "scheduledJobId"  # ActiveMQ's name for the annotation of a delivered message
@@ -41,7 +42,7 @@ class Ticket:
 
     def expiry_at(self, now_ms: int) -> int:
         """Return JMSExpiration of what is delivered now."""
-        return now_ms + self.lives_ms if self.lives_ms else self.expires_ms
+        return later_ms(now_ms, self.lives_ms) if self.lives_ms else self.expires_ms
 
 
 def standing_lines(kind: int, name: str, plan: Plan) -> bytes:

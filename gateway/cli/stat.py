@@ -101,6 +101,8 @@ def table(document: dict[str, Any]) -> str:
             lines[-1] += f"; {schedule['late']} are past due"
         if schedule["held"]:
             lines[-1] += f", {schedule['held']} held back: {schedule['held_by']}"
+        if schedule["aside"]:
+            lines[-1] += f", {schedule['aside']} cannot be fired: {schedule['aside_reason']}"
     store = document["store"]
     if not store["is_accepting"]:
         lines.append(f"STORE NOT ACCEPTING: {store['reason']}")

@@ -13,6 +13,7 @@ from engine.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
 from engine.schedule.asking import PROPERTIES
 from engine.schedule.delayed import Delayed, delayed
 from engine.schedule.plan import Plan
+from engine.wall_time import TIME_MOST_MS, later_ms
 from protocols.stomp.destinations import address_in
 from protocols.stomp.dialects import PENSTOCK, Dialect
 from protocols.stomp.errors import InvalidHeader
@@ -159,7 +160,8 @@ def _asked_for(head: Head, naming: Naming, default_persistent: bool, dialect: Di
         flags |= KEYED
     priority, expires_ms = _priority_and_expiration(headers, dialect)
     if "expiration" in headers and not expires_ms:
-        expires_ms = naming.broker.wall_ms + number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
+        lives_ms = number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
+        expires_ms = later_ms(naming.broker.wall_ms, lives_ms)
     # Made last: nothing else can be wrong.
     destination = naming.target(address)
     reply_to = headers.get("reply-to")
@@ -176,8 +178,8 @@ def _priority_and_expiration(headers: dict[str, str], dialect: Dialect) -> tuple
     priority = headers.get("priority", str(DEFAULT_PRIORITY))
     expires = headers.get("expires", "0")
     if dialect.is_clamped:
-        return clamped("priority", priority, 0, 9, 32), clamped("expires", expires, 0, 2**63 - 1, 64)
-    return number("priority", priority, 0, 9), number("expires", expires, 0, 2**63 - 1)
+        return clamped("priority", priority, 0, 9, 32), clamped("expires", expires, 0, TIME_MOST_MS, 64)
+    return number("priority", priority, 0, 9), number("expires", expires, 0, TIME_MOST_MS)
 
 
 def _paced(destination: Destination) -> Target | None:

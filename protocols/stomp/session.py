@@ -10,7 +10,7 @@ from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import Delivery
-from engine.errors import ClientIdInUse, EngineError, PenstockError
+from engine.errors import DATA_FAULTS, ClientIdInUse, EngineError, PenstockError
 from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from engine.queue import Queue
@@ -233,6 +233,9 @@ class StompSession(ProtocolConnection):
             return
         self._leave(None, is_lost=True)
 
+    def fault_words(self, text: str) -> bytes:
+        return encode(frames.ERROR, [("message", text)], b"", self.version)
+
     def connection_lost(self) -> None:
         self.state = ENDING
         self.is_ending = True
@@ -246,63 +249,72 @@ class StompSession(ProtocolConnection):
     # -- the engine's side
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
-        subscription = consumer.adapter
-        assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-        message = delivery.message
-        if not subscription.is_plain:
-            message = self._written_for(subscription, message)
-        out = self.out
-        if self.version == VERSION_1_2:
-            number = self.next_ack
-            self.next_ack = number + 1
-            key = b"%d" % number
-            self.unsettled[key] = delivery
-            if delivery.is_redelivered:
-                count = delivery.failed_attempts + 1
-                out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\nack:%b\n" % (subscription.prefix, count, key))
+        try:
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            message = delivery.message
+            if not subscription.is_plain:
+                message = self._written_for(subscription, message)
+            out = self.out
+            if self.version == VERSION_1_2:
+                number = self.next_ack
+                self.next_ack = number + 1
+                key = b"%d" % number
+                self.unsettled[key] = delivery
+                if delivery.is_redelivered:
+                    count = delivery.failed_attempts + 1
+                    head = subscription.prefix
+                    out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\nack:%b\n" % (head, count, key))
+                else:
+                    out.append(b"%back:%b\n" % (subscription.first_prefix, key))
             else:
-                out.append(b"%back:%b\n" % (subscription.first_prefix, key))
-        else:
-            key = self.broker.message_id(message).encode()
-            subscription.unsettled[key] = delivery
-            if delivery.is_redelivered:
-                count = delivery.failed_attempts + 1
-                out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, count))
+                key = self.broker.message_id(message).encode()
+                subscription.unsettled[key] = delivery
+                if delivery.is_redelivered:
+                    count = delivery.failed_attempts + 1
+                    out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, count))
+                else:
+                    out.append(subscription.first_prefix)
+            delivery.key = key
+            if message.wire is not None and self.version == VERSION_1_2:
+                out.append(message.wire)
+            elif message.encoding == STOMP_ENCODING and message.holders <= 1:
+                out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
             else:
-                out.append(subscription.first_prefix)
-        delivery.key = key
-        if message.wire is not None and self.version == VERSION_1_2:
-            out.append(message.wire)
-        elif message.encoding == STOMP_ENCODING and message.holders <= 1:
-            out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
-        else:
-            self._append_message(message, consumer.queue)
-        self.out_bytes += message.size + DELIVERY_OVERHEAD_BYTES
-        if self.out_bytes > self.out_limit:
-            self.is_output_full = True
-        if not self.is_touched:
-            self.is_touched = True
-            self.link.touch()
+                self._append_message(message, consumer.queue)
+            self.out_bytes += message.size + DELIVERY_OVERHEAD_BYTES
+            if self.out_bytes > self.out_limit:
+                self.is_output_full = True
+            if not self.is_touched:
+                self.is_touched = True
+                self.link.touch()
+        except DATA_FAULTS as error:
+            if not self.link.take_fault(error):
+                raise
 
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
-        subscription = consumer.adapter
-        assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-        if not subscription.is_plain:
-            message = self._written_for(subscription, message)
-        out = self.out
-        if is_redelivered:
-            out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, delivery_count))
-        else:
-            out.append(subscription.first_prefix)
-        if message.wire is not None and self.version == VERSION_1_2:
-            out.append(message.wire)
-        else:
-            self._append_message(message, consumer.queue)
-        self.out_bytes += message.size + DELIVERY_OVERHEAD_BYTES
-        if self.out_bytes > self.out_limit:
-            self.is_output_full = True
-        if not self.is_touched:
-            self._touch()
+        try:
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            if not subscription.is_plain:
+                message = self._written_for(subscription, message)
+            out = self.out
+            if is_redelivered:
+                out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, delivery_count))
+            else:
+                out.append(subscription.first_prefix)
+            if message.wire is not None and self.version == VERSION_1_2:
+                out.append(message.wire)
+            else:
+                self._append_message(message, consumer.queue)
+            self.out_bytes += message.size + DELIVERY_OVERHEAD_BYTES
+            if self.out_bytes > self.out_limit:
+                self.is_output_full = True
+            if not self.is_touched:
+                self._touch()
+        except DATA_FAULTS as error:
+            if not self.link.take_fault(error):
+                raise
 
     def release_confirmations(self, offset: int) -> bool:
         self.confirmations.release(offset, self.out)
@@ -310,7 +322,11 @@ class StompSession(ProtocolConnection):
         return bool(self.confirmations.owed)
 
     def admit(self) -> None:
-        self._take_parked(self.parking.take_all())
+        try:
+            self._take_parked(self.parking.take_all())
+        except DATA_FAULTS as error:
+            if not self.link.take_fault(error):
+                raise
 
     def _take_parked(self, parked: list[Frame]) -> None:
         """Try again what was parked, in order; what must still wait is parked again."""
@@ -505,16 +521,28 @@ class StompSession(ProtocolConnection):
         if not aliases and not subscription.form:
             return message
         written = self._stomp_form(message)
-        if subscription.form:
-            written = transformed(written, message, subscription.form, self.settings.converter)
-        return with_own_reply_to(written, aliases) if aliases else written
+        try:
+            if subscription.form:
+                written = transformed(written, message, subscription.form, self.settings.converter)
+            return with_own_reply_to(written, aliases) if aliases else written
+        except DATA_FAULTS as error:
+            self._tell_unconverted(message, error)
+            return written
 
     def _stomp_form(self, message: Message) -> Message:
         if message.encoding == STOMP_ENCODING:
             return message
         converter = self.settings.converter
         assert converter is not None, "a gateway that takes other protocols has a converter"
-        return converter.stomp_form(message)
+        try:
+            return converter.stomp_form(message)
+        except DATA_FAULTS as error:
+            self._tell_unconverted(message, error)
+            return converter.raw_form(message)
+
+    def _tell_unconverted(self, message: Message, error: Exception) -> None:
+        name = self.broker.message_id(message)
+        self.link.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")
 
     def _refuse(self, error: PenstockError, frame: Frame | None) -> None:
         """Answer with ERROR; the connection ends, but for a request that only asked for the wrong thing under 1.0, or

@@ -449,6 +449,7 @@ class FakeLink(Link):
     credentials: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     wants_look: bool = False
+    conversion_faults: list[str] = field(default_factory=list)
 
     def touch(self) -> None:
         self.is_touched = True
@@ -467,6 +468,9 @@ class FakeLink(Link):
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
+
+    def conversion_failed(self, text: str) -> None:
+        self.conversion_faults.append(text)
 
     def peer(self) -> str:
         return self.address

@@ -40,7 +40,10 @@ class Received:
 
 
 class StompGateway:
-    """syncs: False to hold every confirmation back until ``sync``."""
+    """syncs: False to hold every confirmation back until ``sync``.
+
+    earlier: the gateway that was killed; this one starts with what it had made durable.
+    """
 
     def __init__(
         self,
@@ -50,11 +53,16 @@ class StompGateway:
         store: MemoryStore | None = None,
         workers: HeldWorkers | None = None,
         permissions: PermissionMap | None = None,
+        is_restartable: bool = False,
+        earlier: StompGateway | None = None,
     ) -> None:
-        self.clock = VirtualClock()
+        self.clock: VirtualClock = VirtualClock() if earlier is None else earlier.clock
         self.timers = VirtualTimers(self.clock)
         self.workers = workers or HeldWorkers()
-        self.store = store or MemoryStore(self.workers, store_id="c0ffee00", start_count=3)
+        if earlier is None:
+            self.store = store or MemoryStore(self.workers, "c0ffee00", 3, is_restartable)
+        else:
+            self.store = earlier.store.restarted(self.workers)
         self.broker = Broker(
             self.store,
             self.clock,
@@ -169,6 +177,10 @@ class Peer(SocketPeer):
 
     def subscribe(self, destination: str, ack: str = "client-individual", id: str = "s", **headers: str) -> None:
         self.send("SUBSCRIBE", destination=destination, ack=ack, id=id, **headers)
+
+    def takes(self, most: Limits) -> None:
+        """Let frames of up to such limits come."""
+        self._decoder.limits = most
 
     def take(self) -> list[Received]:
         """Return what came since the last call."""

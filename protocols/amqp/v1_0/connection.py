@@ -8,10 +8,10 @@ from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import IN_FLIGHT, Delivery
-from engine.errors import EngineError, PenstockError
+from engine.errors import DATA_FAULTS, EngineError, PenstockError
 from engine.message import Message
 from protocols.amqp.sasl import Credentials
-from protocols.amqp.v1_0.composite import Composite
+from protocols.amqp.v1_0.composite import Composite, Error
 from protocols.amqp.v1_0.confirmations import Confirmations
 from protocols.amqp.v1_0.decoder import Decoder
 from protocols.amqp.v1_0.encoder import encode_frame
@@ -234,6 +234,9 @@ class AmqpConnection(ProtocolConnection):
             return
         self.end(b"", is_lost=True)
 
+    def fault_words(self, text: str) -> bytes:
+        return encode_frame(0, Close(Error("amqp:internal-error", text))) if self.state == OPEN else b""
+
     def connection_lost(self) -> None:
         self.state = ENDING
         self.is_ending = True
@@ -248,13 +251,17 @@ class AmqpConnection(ProtocolConnection):
     # -- the engine's side
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
-        link = consumer.adapter
-        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
-        self.out_bytes += link.session.deliver(link, delivery) + DELIVERY_OVERHEAD_BYTES
-        if self.out_bytes > self.out_limit:
-            self.is_output_full = True
-        if not self.is_touched:
-            self.touch()
+        try:
+            link = consumer.adapter
+            assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
+            self.out_bytes += link.session.deliver(link, delivery) + DELIVERY_OVERHEAD_BYTES
+            if self.out_bytes > self.out_limit:
+                self.is_output_full = True
+            if not self.is_touched:
+                self.touch()
+        except DATA_FAULTS as error:
+            if not self.socket.take_fault(error):
+                raise
 
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         raise AssertionError("consumers of AMQP links settle each delivery")
@@ -265,6 +272,13 @@ class AmqpConnection(ProtocolConnection):
         return is_owed
 
     def admit(self) -> None:
+        try:
+            self._admit()
+        except DATA_FAULTS as error:
+            if not self.socket.take_fault(error):
+                raise
+
+    def _admit(self) -> None:
         self.broker.sender = self.client_number
         self.parking.admit()
         short_links = self.short_links
@@ -338,6 +352,12 @@ class AmqpConnection(ProtocolConnection):
 
     def _read_frames(self) -> None:
         self.broker.sender = self.client_number  # here, for frames also wait for a password or for room
+        while self._read_until_error():  # a loop, for each of many sessions may end by an error in one read
+            pass
+
+    def _read_until_error(self) -> bool:
+        """Take what frames there are; return whether a session has ended by an error, and others have more."""
+        is_session_over = False
         decoder = self.decoder
         channels = self.channels
         parking = self.parking
@@ -368,12 +388,13 @@ class AmqpConnection(ProtocolConnection):
                 self._fail(error)
             else:
                 session.end(error)
-                self._read_frames()
-        except (PenstockError, ValueError) as error:
-            self._fail(error if isinstance(error, PenstockError) else IllegalState(str(error)))
+                is_session_over = True
+        except PenstockError as error:
+            self._fail(error)
         self.idle.frame_seen(decoder.partial_number(), self.now_ms)
         if not self.is_touched:
             self.touch()
+        return is_session_over
 
     def _take_rare(self, frame: Composite, session: AmqpSession | None) -> None:
         state = self.state

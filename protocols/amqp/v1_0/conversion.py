@@ -22,7 +22,7 @@ from protocols.amqp.v1_0.contents import Contents, read_contents
 from protocols.amqp.v1_0.errors import DecodeError
 from protocols.amqp.v1_0.jms_ids import id_text, id_value
 from protocols.amqp.v1_0.maps import amqp_map, typed_map
-from protocols.amqp.v1_0.types import described_list, encode
+from protocols.amqp.v1_0.types import described_list, encode, is_within_limits
 from protocols.amqp.v1_0.values import (
     Byte,
     Char,
@@ -163,10 +163,12 @@ class StompForm(Converter):
             contents = read_contents(message)
         except DecodeError:
             # Its routing was read, so it is only inside that it is broken: who gets it sees it as it came.
-            headers = annotation("content-type", RAW)
-            return _copy(message, headers, message.headers + message.body, 0)
+            return self.raw_form(message)
         headers, body, flags = _to_stomp(contents, message)
         return _copy(message, headers, body, flags)
+
+    def raw_form(self, message: Message) -> Message:
+        return _copy(message, annotation("content-type", RAW), message.headers + message.body, 0)
 
 
 def _copy(message: Message, headers: bytes, body: bytes, text_flag: int) -> Message:
@@ -246,7 +248,12 @@ def _stomp_body(contents: Contents, message: Message, headers: dict[str, str]) -
     kind = contents.body_kind
     if kind == 0:
         return b"", TEXT if contents.annotation(JMS_TYPE) == TEXT_MESSAGE else 0
-    if kind == at.DATA and all(isinstance(one, bytes) for one in sections):
+    if (kind == at.DATA and not all(isinstance(one, bytes) for one in sections)) or (
+        kind == at.SEQUENCE and not all(isinstance(one, list) for one in sections)
+    ):
+        headers["content-type"] = RAW  # a body that is none (3.2.6, 3.2.7): its receiver sees it as it came
+        return message.body, 0
+    if kind == at.DATA:
         body = b"".join(sections)
         content_type = headers.get("content-type", "")
         # A STOMP text must be UTF-8, whatever the sender says it is.
@@ -301,7 +308,7 @@ def _named(address: str, kind: Value) -> str:
     for prefix, name in (("queue://", "/queue/"), ("topic://", "/topic/")):
         if address.startswith(prefix):
             return name + address.removeprefix(prefix)
-    known = _PREFIXES.get(kind)
+    known = _PREFIXES.get(kind) if isinstance(kind, int) else None
     return address if known is None or address.startswith("/") else known + address
 
 
@@ -363,6 +370,12 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     return octets, body
 
 
+def raw_sections(message: Message, message_id: str) -> tuple[bytes, bytes]:
+    """Return the least that AMQP needs of a STOMP message: for one that ``amqp_sections`` fails with."""
+    properties = described_list(at.PROPERTIES, 1, encode(message_id))
+    return properties, encode(Described(ULong(at.DATA), message.body))
+
+
 def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tuple[bytes, int, str | None]:
     """Return body section, x-opt-jms-msg-type and content-type."""
     content_type = headers.get("content-type")
@@ -380,16 +393,10 @@ def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tupl
     if was == "null" and not message.body:
         return encode(Described(ULong(at.VALUE), None)), TEXT_MESSAGE, content_type
     if was in ("value", "sequence"):
-        try:
-            value = json.loads(message.body)
-        except ValueError:
-            value = None
-        if value is not None and (was == "value" or isinstance(value, list)):
-            code = at.VALUE if was == "value" else at.SEQUENCE
-            jms_type = (
-                STREAM_MESSAGE if was == "sequence" else MAP_MESSAGE if isinstance(value, dict) else OBJECT_MESSAGE
-            )
-            return encode(Described(ULong(code), value)), jms_type, None if content_type == JSON else content_type
+        read = _from_json(message.body, was)
+        if read is not None:
+            section, jms_type = read
+            return section, jms_type, None if content_type == JSON else content_type
     if is_text:
         try:
             text = message.body.decode()
@@ -400,6 +407,20 @@ def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tupl
     if was == "binary":
         return encode(Described(ULong(at.VALUE), message.body)), BYTES_MESSAGE, content_type
     return encode(Described(ULong(at.DATA), message.body)), BYTES_MESSAGE, content_type or OCTETS
+
+
+def _from_json(body: bytes, was: str) -> tuple[bytes, int] | None:
+    """Return the section that a JSON text stands for, and x-opt-jms-msg-type; None for a text that AMQP cannot hold."""
+    try:
+        value = json.loads(body)
+        if value is None or (was == "sequence" and not isinstance(value, list)) or not is_within_limits(value):
+            return None
+        section = encode(Described(ULong(at.VALUE if was == "value" else at.SEQUENCE), value))
+    except (ValueError, RecursionError):  # no JSON, too deep for its reader, or a number of more than 64 bits
+        return None
+    if was == "sequence":
+        return section, STREAM_MESSAGE
+    return section, MAP_MESSAGE if isinstance(value, dict) else OBJECT_MESSAGE
 
 
 def _typed(text: str, kind: str | None) -> Value:

@@ -19,6 +19,7 @@ from engine.message import AMQP_1_0, KEYED, PERSISTENT, Message
 from engine.queue import Queue
 from engine.schedule.delayed import delayed
 from engine.topic import Topic
+from engine.wall_time import later_ms
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS, target_of
 from protocols.amqp.v1_0.checking import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST
 from protocols.amqp.v1_0.errors import (
@@ -327,7 +328,8 @@ class IncomingLink(Link):
         kind = 0
         if scanned.has_annotations:
             annotations, _ = split_annotations(split_header(scanned.headers)[1])
-            kind = JMS_DESTINATION_KINDS.get(annotations.get(JMS_DESTINATION, -1), 0)
+            said = annotations.get(JMS_DESTINATION)
+            kind = JMS_DESTINATION_KINDS.get(said, 0) if isinstance(said, int) else 0
         return target_of(self.session.connection, scanned.to, None, kind)
 
     def _delayed(self, destination: Destination, scanned: Scanned) -> Destination:
@@ -342,7 +344,7 @@ class IncomingLink(Link):
     def _message(self, destination: Destination, scanned: Scanned) -> Message:
         expires_ms = scanned.expires_ms
         if expires_ms == 0 and scanned.ttl_ms > 0:
-            expires_ms = self.session.connection.broker.wall_ms + scanned.ttl_ms
+            expires_ms = later_ms(self.session.connection.broker.wall_ms, scanned.ttl_ms)
         subject = scanned.subject
         group_id = scanned.group_id
         return Message(

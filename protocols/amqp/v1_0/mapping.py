@@ -10,9 +10,10 @@ from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
 from engine.queue import Queue
 from engine.schedule.asking import PROPERTIES
 from engine.schedule.ticket import JOB_ID
-from protocols.amqp.v1_0.conversion import amqp_sections, read_lines
+from protocols.amqp.v1_0.conversion import amqp_sections, raw_sections, read_lines
 from protocols.amqp.v1_0.outcomes import added_annotations
 from protocols.amqp.v1_0.sections import (
+    end_of,
     header_section,
     split_annotations,
     split_header,
@@ -62,6 +63,19 @@ def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple
             annotations[Symbol(INGRESS_TIME)] = message.store_time_ms
         rest = b"\x00\x53\x72" + encode(annotations) + rest
     return header + rest, body
+
+
+def last_resort(delivery: Delivery, broker: Broker) -> tuple[bytes, bytes]:
+    """Return a message as it came, behind a header that is sure: for one that ``outgoing_sections`` fails with."""
+    message = delivery.message
+    first_acquirer = False if delivery.is_redelivered else None
+    header = header_section(bool(message.flags & PERSISTENT), -1, -1, first_acquirer, delivery.failed_attempts)
+    if message.encoding != AMQP_1_0:
+        headers, body = raw_sections(message, broker.message_id(message))
+        return header + headers, body
+    if message.headers[:3] != b"\x00\x53\x70":
+        return header + message.headers, message.body
+    return header + message.headers[end_of(message.headers, 3) :], message.body
 
 
 def _is_of_schedule(name: str) -> bool:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 from engine import gates
 from engine.consumer import Consumer
 from engine.delivery import Delivery
+from engine.errors import DATA_FAULTS
 from engine.queue import Queue
 from engine.topic import Topic
 from protocols.amqp.v1_0.encoder import TransferHead
 from protocols.amqp.v1_0.errors import NotImplementedHere
 from protocols.amqp.v1_0.link import MASK, Link
-from protocols.amqp.v1_0.mapping import outgoing_sections
+from protocols.amqp.v1_0.mapping import last_resort, outgoing_sections
 from protocols.amqp.v1_0.performatives import Flow
 from protocols.amqp.v1_0.states import State
 from protocols.amqp.v1_0.values import Symbol
@@ -80,8 +81,14 @@ class OutgoingLink(Link):
         """Return the octets of a message as it leaves, in two parts."""
         consumer = self.consumer
         assert consumer is not None, "messages come to links with a consumer"
-        broker = self.session.connection.broker
-        return outgoing_sections(delivery, consumer.queue, broker)
+        connection = self.session.connection
+        broker = connection.broker
+        try:
+            return outgoing_sections(delivery, consumer.queue, broker)
+        except DATA_FAULTS as error:
+            name = broker.message_id(delivery.message)
+            connection.socket.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")
+            return last_resort(delivery, broker)
 
     def flow(self, flow: Flow) -> None:
         session = self.session

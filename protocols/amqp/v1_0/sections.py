@@ -346,15 +346,24 @@ def split_header(headers: bytes) -> tuple[list[Value], bytes]:
 
 
 def split_annotations(rest: bytes) -> tuple[dict[Value, Value], bytes]:
-    """Return the message-annotations that may stand in front of ``rest``, and what follows them."""
+    """Return the message-annotations that may stand in front of ``rest``, and what follows them.
+
+    Those that nobody can read (only their size was looked at when they came) are none.
+    """
     if rest[:3] != b"\x00\x53\x72":
         return {}, rest
-    annotations, end = decode(rest, 3)
+    try:
+        annotations, end = decode(rest, 3)
+    except DecodeError:
+        return {}, rest[end_of(rest, 3) :]
     return (annotations if isinstance(annotations, dict) else {}), rest[end:]
 
 
 def with_application_properties(sections: bytes, added: Mapping[str, str]) -> bytes:
-    """Return properties and application-properties, each perhaps not there, with some more of the latter."""
+    """Return properties and application-properties, each perhaps not there, with some more of the latter.
+
+    Application-properties that nobody can read stay as they came, without more.
+    """
     at = 0
     properties: dict[Value, Value] = {}
     kept: list[bytes] = []
@@ -362,7 +371,10 @@ def with_application_properties(sections: bytes, added: Mapping[str, str]) -> by
         code, after = _descriptor(sections, at)
         end = end_of(sections, after)
         if code == APPLICATION_PROPERTIES:
-            found, _ = decode(sections, after)
+            try:
+                found, _ = decode(sections, after)
+            except DecodeError:
+                return sections
             if isinstance(found, dict):
                 properties = found
         else:

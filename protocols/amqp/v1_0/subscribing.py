@@ -52,18 +52,20 @@ def subscription(
             continue
         if not isinstance(value, Described):
             raise InvalidField(f"filter {str(key)[:80]!r} is not described")
-        if value.descriptor in SELECTOR:
+        # What is no symbol and no number (it may be a list) names no filter that anybody knows.
+        descriptor = value.descriptor if isinstance(value.descriptor, (str, int)) else None
+        if descriptor in SELECTOR:
             if type(value.value) is not str:
                 raise InvalidField(f"the selector is a {type(value.value).__name__}; allowed is a string")
             selector = value.value
             applied[key] = value
-        elif value.descriptor in NO_LOCAL:
+        elif descriptor in NO_LOCAL:
             is_no_local = True
             applied[key] = value
-        elif value.descriptor in STARTS or value.descriptor == STREAM_OFFSET_SPEC:
+        elif descriptor in STARTS or descriptor == STREAM_OFFSET_SPEC:
             if replay is not None:
                 raise InvalidField("two filters say where the replay begins; allowed is one")
-            replay = _stream_start(value.value) if value.descriptor == STREAM_OFFSET_SPEC else _replay_start(value)
+            replay = _stream_start(value.value) if descriptor == STREAM_OFFSET_SPEC else _replay_start(value)
             applied[key] = value
     if replay is None:
         replay = replay_start(uri.replay_names())

@@ -294,7 +294,10 @@ def _char(point: int) -> Char:
 
 
 def encode(value: Value) -> bytes:
-    """Return ``value`` in its smallest form.  Raises: ValueError for a number out of the range of its type."""
+    """Return ``value`` in its smallest form.
+
+    Raises: ValueError for a number out of the range of its type, a char that is not one, a text with half a character.
+    """
     match value:
         case None:
             return b"\x40"
@@ -303,6 +306,8 @@ def encode(value: Value) -> bytes:
         case Symbol():
             return _sized(0xA3, value.encode("ascii"))
         case Char():
+            if len(value) != 1:
+                raise ValueError(f"a char has {len(value)} characters; allowed is one")
             return b"\x73" + _U32.pack(ord(value))
         case str():
             return _sized(0xA1, value.encode())
@@ -313,7 +318,7 @@ def encode(value: Value) -> bytes:
         case int():
             return _integer(value)
         case Float():
-            return b"\x72" + _F32.pack(value)
+            return b"\x72" + _binary32(value)
         case float():
             return b"\x82" + _F64.pack(value)
         case list():
@@ -329,6 +334,35 @@ def encode(value: Value) -> bytes:
             return b"\x98" + value.bytes
         case _:
             raise ValueError(f"{type(value).__name__} is no AMQP value")
+
+
+def is_within_limits(value: Value) -> bool:
+    """Say whether a value is nested no deeper, and holds no more items, than every reader of ours takes."""
+    items = 0
+    level = [value]
+    for _ in range(NESTING_MAX):
+        level = [part for one in level if isinstance(one, (list, dict, Described, Array)) for part in _parts(one)]
+        items += len(level)
+        if not level:
+            return True
+        if items > ITEMS_MAX:
+            return False
+    return False
+
+
+def _parts(value: Value) -> list[Value]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, Described):
+        return [value.descriptor, value.value]
+    return value.items if isinstance(value, Array) else value
+
+
+def _binary32(value: float) -> bytes:
+    try:
+        return _F32.pack(value)
+    except OverflowError as error:
+        raise ValueError(f"{float(value)} is out of the range of Float") from error
 
 
 def described_list(code: int, count: int, items: bytes) -> bytes:

@@ -168,3 +168,35 @@ def test_what_is_scheduled_and_held_back(caplog: pytest.LogCaptureFixture) -> No
     assert world.alarms.is_raised
     broker.upkeep.delete(broker.destinations.queues["q"], is_forced=True)
     assert world.look() == ["schedule: nothing is held back any more"]
+
+
+def test_a_producer_whose_wait_ran_out_waits_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(
+        caplog,
+        address("q", full__max_size_bytes=5, full__address_full_policy="BLOCK", full__block_timeout_ms=1_000),
+    )
+    broker = world.broker
+    client = FakeClient()
+    broker.connect(client)
+    queue = broker.destinations.queue("q")
+    for _ in range(2):
+        message = Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"ten octets")
+        gate = broker.send(queue, message)
+    broker.flow.park(client, gate, queue)
+    world.clock.now_ms += 1_000
+    timers = broker.timers
+    assert isinstance(timers, VirtualTimers)
+    timers.fire_due()
+    assert len(client.waited) == 1
+    assert world.look() == []
+    assert broker.flow.parked == {}
+    assert inspect(broker).blocked_producers == {}
+
+
+def test_what_is_put_aside_is_told(world: World) -> None:
+    world.broker.scheduler.aside[4711] = "KeyError: 'what'"
+    (said,) = world.look()
+    assert "it cannot be fired: scheduled message" in said
+    assert world.alarms.is_raised
+    world.broker.scheduler.aside.clear()
+    assert world.look() == ["schedule: everything can be fired again"]

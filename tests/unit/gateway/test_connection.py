@@ -88,6 +88,8 @@ class Session(ProtocolConnection):
         self.finished = False
         self.ticks = 0
         self.is_broken = False
+        self.is_engine_broken = False
+        self.is_lossy = False
         self.is_waiting = False
         self.log: list[str] = []
 
@@ -103,6 +105,9 @@ class Session(ProtocolConnection):
 
     def check(self) -> None:
         assert not self.is_broken, "ours"
+        if self.is_engine_broken:
+            broker = self.connection._engine_loop.broker
+            broker.close_temporary(broker.destinations.queue("ordinary"))
 
     def output_written(self, is_paused: bool) -> None:
         self.check()
@@ -130,8 +135,12 @@ class Session(ProtocolConnection):
         self.check()
         self.log.append("input ended")
 
+    def fault_words(self, text: str) -> bytes:
+        return f"sorry: {text}".encode()
+
     def connection_lost(self) -> None:
-        self.check()
+        if not self.is_lossy:
+            self.check()
         self.log.append("lost")
 
     def shut_down(self) -> None:
@@ -373,18 +382,58 @@ INPUTS: dict[str, Callable[[World], object]] = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-async def test_a_fault_in_any_call_stops_the_gateway(name: str, world: World) -> None:
-    world.session.is_broken = True
+async def test_a_fault_that_has_passed_through_the_engine_stops_the_gateway(name: str, world: World) -> None:
+    world.session.is_engine_broken = True
     INPUTS[name](world)
+    assert world.engine_loop.failed.is_set()
+    world.session.is_engine_broken = False
+
+
+@pytest.mark.parametrize("name", [name for name in INPUTS if name != "connection_lost"])
+async def test_a_fault_that_the_engine_had_no_part_in_ends_its_connection_alone(
+    name: str, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = world.session
+    session.out = b"half of an answer"
+    session.is_broken = session.is_lossy = True
+    INPUTS[name](world)
+    assert not world.engine_loop.failed.is_set()
+    assert (session.log, world.counters.session_faults) == (["lost"], 1)
+    assert world.transport.written == [b"sorry: internal error of the gateway, which has logged it"]
+    assert {"eof", "close"} & set(world.transport.taken())
+    assert "a defect of ours while" in caplog.text
+    assert "AssertionError: ours" in caplog.text
+    world.connection.data_received(b"x")
+    assert world.counters.session_faults == 1
+
+
+async def test_a_session_that_cannot_be_taken_out_of_the_engine_stops_the_gateway(world: World) -> None:
+    world.session.is_broken = True
+    world.connection.data_received(b"x")
     assert world.engine_loop.failed.is_set()
     world.session.is_broken = False
 
 
+async def test_a_fault_while_the_engine_calls_ends_the_connection_with_the_turn(world: World) -> None:
+    assert world.connection.take_fault(KeyError("ours"))
+    assert world.session.log == [], "the engine is in the middle of a turn"
+    world.turn()
+    assert (world.session.log, world.counters.session_faults) == (["lost"], 1)
+    assert not world.engine_loop.failed.is_set()
+
+
+async def test_a_fault_in_the_engine_is_not_taken(world: World) -> None:
+    broker = world.engine_loop.broker
+    with pytest.raises(AssertionError) as caught:
+        broker.close_temporary(broker.destinations.queue("ordinary"))
+    assert not world.connection.take_fault(caught.value)
+
+
 async def test_after_a_fault_nothing_leaves_and_nothing_enters(world: World) -> None:
     world.connection.data_received(b"confirmed too early")
-    world.session.is_broken = True
+    world.session.is_engine_broken = True
     world.connection.data_received(b"x")
-    world.session.is_broken = False
+    world.session.is_engine_broken = False
     ticks = world.session.ticks
     world.turn()
     world.connection.flush(0, 0)

@@ -254,3 +254,14 @@ async def test_a_job_that_raised_stops_the_process_and_says_which(caplog: pytest
     world.loop.job_failed(_Raising(), ValueError("ours"))
     assert world.loop.is_failed and world.loop.failed.is_set()
     assert "_Raising raised" in caplog.text and "ValueError: ours" in caplog.text
+
+
+async def test_a_defect_in_what_tells_of_alarms_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.broker.scheduler.aside = None  # type: ignore[assignment]
+    for _ in range(3):
+        world.clock.now_ms += 1_000
+        world.loop.look()
+    assert world.loop.look_faults == 3
+    assert not world.loop.failed.is_set()
+    assert caplog.text.count("a defect of ours in what tells of alarms") == 1

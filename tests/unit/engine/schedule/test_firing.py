@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine import gates
@@ -11,7 +13,7 @@ from engine.schedule.delayed import delayed
 from engine.schedule.firing import FIRE_MESSAGES, HOLD_MESSAGES
 from engine.schedule.held import KEPT_OF_ONE
 from engine.schedule.plan import Plan
-from engine.schedule.scheduler import DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
+from engine.schedule.scheduler import ASIDE_MS, DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
 from engine.views import locate_schedule
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -293,3 +295,46 @@ def test_a_record_that_cannot_be_read_lets_the_others_go_on() -> None:
     assert found == [b"0", b"1", b"3"]
     world.advance(DAMAGED_RETRY_MS)
     assert take(client, world) == [b"2"]
+
+
+def test_one_that_cannot_be_fired_is_put_aside_and_may_be_cancelled() -> None:
+    world = RestartWorld()
+    scheduler = world.broker.scheduler
+    schedule(world, b"before", persistent=True)
+    (place,) = schedule(world, b"written by nobody that we know", persistent=True)
+    schedule(world, b"behind", persistent=True)
+    scheduler.ahead.loaded[place].annotations = b"schedule-what:1\n"
+    world.sync()
+    client = world.client()
+    world.consumer(client)
+    world.advance(1_100)
+    assert take(client, world) == [b"before", b"behind"]
+    stats = inspect(world.broker).schedule
+    assert (stats.pending, stats.aside) == (1, 1)
+    assert stats.aside_reason == f"scheduled message {scheduler.job_id(place)}: KeyError: 'what'"
+    one = scheduler.schedule_at(place)
+    assert scheduler.firing.reason(one) == "it cannot be fired: KeyError: 'what'"
+    world.crash()
+    world.advance(1_100)
+    assert inspect(world.broker).schedule.aside == 1, "found again, and put aside again"
+    world.advance(ASIDE_MS)
+    scheduler = world.broker.scheduler
+    scheduler.cancel([scheduler.schedule_at(place)])
+    assert inspect(world.broker).schedule == replace(inspect(world.broker).schedule, pending=0, aside=0)
+    assert scheduler.aside_reason() == ""
+
+
+def test_one_that_is_put_aside_goes_on_once_it_can() -> None:
+    world = RestartWorld()
+    (place,) = schedule(world, b"x", persistent=True, plan=Plan(repeat=3, period_ms=1_000))
+    scheduler = world.broker.scheduler
+    record = scheduler.ahead.loaded[place]
+    lines, record.annotations = record.annotations, b"schedule-delay:many\n"
+    world.advance(1_100)
+    assert list(scheduler.aside) == [place]
+    record.annotations = lines
+    client = world.client()
+    world.consumer(client)
+    world.advance(ASIDE_MS + 1_000)
+    assert scheduler.aside == {}
+    assert take(client, world) != []

@@ -541,3 +541,15 @@ def test_a_stop_late_in_many_repeats_adds_none() -> None:
     world.advance(1_000)
     assert len(world.broker.scheduler.pending) == 0
     assert depth(world) == 2
+
+
+def test_a_commit_for_a_temporary_destination_that_has_gone_schedules_nothing(
+    client: FakeClient, world: EngineWorld
+) -> None:
+    temporary = world.broker.open_temporary(client, TEMP_QUEUE)
+    gone = delayed(temporary, Plan(delay_ms=1_000))
+    there = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    transaction = scheduling(client, world, gone, there)
+    world.broker.close_temporary(temporary)
+    world.broker.commit(transaction)
+    assert world.broker.scheduler.counts == {world.broker.destinations.queues["q"].destination_id: 1}

@@ -1,0 +1,68 @@
+"""Well-formed frames that say anything, through sessions into the engine, out again in every protocol, also after a
+restart: no exception leaves (``tests/support/typed_world.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from engine.message import Message
+from protocols.amqp.v1_0.conversion import StompForm
+from protocols.amqp.v1_0.properties import AmqpPropertyReader
+from protocols.stomp.settings import SessionSettings
+from tests.support.long_run import LongRun
+from tests.support.typed_world import Finding, TypedWorld
+from tests.support.world_seeds import asked_or
+
+SEEDS: Final = 100
+SEEDS_OF_A_BUG: Final = 40
+
+
+@pytest.mark.parametrize("seed", asked_or(range(1, SEEDS + 1)))
+def test_typed_seed(seed: int) -> None:
+    TypedWorld(seed).run()
+
+
+def test_more_typed_seeds(long_run: LongRun) -> None:
+    long_run.take(lambda seed: TypedWorld(seed).run())
+
+
+class RefusesFloats(StompForm):
+    """A conversion that nobody has thought of to the end."""
+
+    def stomp_form(self, message: Message) -> Message:
+        if b"\x72" in message.headers:
+            raise KeyError("float")
+        return super().stomp_form(message)
+
+
+class ReadsTexts(AmqpPropertyReader):
+    """A selector's reader that trusts what a message says of itself."""
+
+    def read(self, message: Message, delivery_count: int, is_redelivered: bool) -> object:  # type: ignore[override]
+        found = super().read(message, delivery_count, is_redelivered)
+        if b"\x73" in message.headers:
+            found.get("a").upper()  # type: ignore[union-attr]
+        return found
+
+
+def _found(world: TypedWorld) -> str:
+    try:
+        world.run()
+    except Finding as finding:
+        return str(finding)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda seed: TypedWorld(seed, settings=SessionSettings(converter=RefusesFloats())), "last resort"),
+        (lambda seed: TypedWorld(seed, reader=ReadsTexts()), "has no attribute 'upper'"),
+    ],
+)
+def test_a_planted_bug_is_found(make: object, says: str) -> None:
+    assert callable(make)
+    assert any(says in _found(make(seed)) for seed in range(1, SEEDS_OF_A_BUG))
