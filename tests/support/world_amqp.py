@@ -19,7 +19,7 @@ from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
 from protocols.amqp.v1_0.decoder import Decoder
 from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, Flow, Open, Transfer
+from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.states import Accepted, Declared, Modified, Rejected, Released, State, TransactionalState
 from protocols.amqp.v1_0.termini import Source, Target
@@ -100,6 +100,8 @@ class AmqpPeer(SocketPeer):
         self.settling: dict[int, tuple[str, list[Fact]]] = {}  # deliveries to us that the gateway is to settle second
         self.committing: dict[str, PeerTransaction] = {}
         self.has_left = False
+        self.attaching: dict[str, Fact] = {}  # durable subscriptions whose attach has not been answered, by link name
+        self.leaving: dict[int, list[Fact]] = {}  # what the answer to a detach of one stands for, by handle
         self._next_handle = 1
         self._next_delivery = 0
         self.write_octets(protocol_header(AMQP_LAYER))
@@ -210,7 +212,8 @@ class AmqpPeer(SocketPeer):
             name = f"{durable_name(view.name)}|{handle}"
             sharing: list[str] = [Symbol(one) for one in ("topic", "shared", "global")]
             source = Source(view.name, UInt(2), Symbol("never"), capabilities=sharing)
-            self.facts.append(Fact("opened", SUBSCRIPTION, view.name, 0))
+            self.attaching[name] = Fact("opened", SUBSCRIPTION, view.name, 0)
+            self.facts.append(self.attaching[name])
         second = self.chance.choice((0, 1))
         self._write(Attach(name, handle, True, rcv_settle_mode=second, source=source, target=Target()))
         if self.chance.random() < 0.8:
@@ -284,12 +287,16 @@ class AmqpPeer(SocketPeer):
         del self.receivers[receiver.handle]
         self.detached[receiver.handle] = receiver
         is_kept = subscription.subscriber.view.kind == SUBSCRIPTION
+        if is_kept:
+            self.leaving[receiver.handle] = self.facts[:]
         self._write(Detach(receiver.handle, None if is_kept else True))
         self.oracle.close(subscription.subscriber, is_lost=False)
 
     def disconnect(self) -> None:
         self.world.note(f"{self.number} disconnects")
         self.is_leaving = True
+        if self.chance.random() < 0.5:
+            self._write(End())
         self._write(Close())
         self._end(is_lost=False)
         self.has_left = True
@@ -333,10 +340,18 @@ class AmqpPeer(SocketPeer):
             if frame.error is not None or not self.has_left:
                 raise Violation(f"connection {self.number} is closed: {frame.error}")
             self._left()
+        elif isinstance(frame, End):
+            if frame.error is not None or not self.has_left:
+                raise Violation(f"the session of connection {self.number} is ended: {frame.error}")
+            self.confirm_facts("end", self.facts)
+        elif isinstance(frame, Attach):
+            if frame.name in self.attaching:
+                self.confirm_facts(f"attach {frame.name}", [self.attaching.pop(frame.name)])
         elif isinstance(frame, Detach):
             if frame.error is not None or frame.handle not in self.detached:
                 raise Violation(f"a link of connection {self.number} is detached: {frame.error}")
             del self.detached[frame.handle]
+            self.confirm_facts(f"detach {frame.handle}", self.leaving.pop(frame.handle, []))
 
     def _left(self) -> None:
         """The answer to close stands for everything that was taken before it."""
