@@ -18,6 +18,7 @@ from engine.selector.syntax import (
     And,
     Arithmetic,
     Between,
+    BodyTest,
     Comparison,
     Identifier,
     In,
@@ -29,6 +30,7 @@ from engine.selector.syntax import (
     Or,
     Signed,
 )
+from engine.selector.xpath.parser import XPath
 
 _Condition = Callable[[Properties], bool | None]
 _Operand = Callable[[Properties], Value]
@@ -84,6 +86,9 @@ def _condition(node: Node) -> _Condition:
             return _string_test(name, LikePattern(pattern, escape).matches, is_negated)
         case IsNull(name, is_negated):
             return lambda properties: (properties.get(name) is None) is not is_negated
+        case BodyTest(text):
+            xpath = XPath(text)
+            return lambda properties: xpath.matches(properties.document())
         case Identifier() | Literal():
             return _comparison(node, "=", Literal(True))
     raise AssertionError(f"the parser let {node} stand for a condition")
@@ -224,7 +229,7 @@ def _operand(node: Node) -> _Operand:
             return _sign(sign, _operand(operand))
         case Arithmetic(first, rest):
             return _arithmetic(_operand(first), [(symbol, _operand(operand)) for symbol, operand in rest])
-        case Comparison() | Between() | In() | Like() | IsNull() | Not() | And() | Or():
+        case Comparison() | Between() | In() | Like() | IsNull() | BodyTest() | Not() | And() | Or():
             return _condition(node)
     assert_never(node)
 

@@ -12,6 +12,7 @@ from engine.selector.syntax import (
     And,
     Arithmetic,
     Between,
+    BodyTest,
     Comparison,
     Identifier,
     In,
@@ -23,6 +24,7 @@ from engine.selector.syntax import (
     Or,
     Signed,
 )
+from engine.selector.xpath.parser import XPath
 
 NESTING_MAX: Final = 50  # parentheses, NOTs and signs inside each other
 LIKE_PATTERN_MAX: Final = 1_024  # characters
@@ -206,6 +208,8 @@ class _Parser:
             self._nesting -= 1
             return node
         if token.kind == IDENTIFIER:
+            if token.text.upper() == "XPATH" and self._words[self._next].kind == STRING:
+                return self._body_test()
             _check_name(token)
             node = Identifier(token.text)
         elif token.kind in (NUMBER, STRING):
@@ -219,6 +223,14 @@ class _Parser:
             raise self._unexpected(allowed)
         self._advance()
         return node
+
+    def _body_test(self) -> Node:
+        """XPATH is no keyword: alone it is a name."""
+        self._advance()
+        text = str(self._token.value)
+        XPath(text)  # what is none is refused now, not false at each message
+        self._advance()
+        return BodyTest(text)
 
     def _advance(self) -> None:
         self._token = self._words[self._next]

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from engine.message import PERSISTENT, Message
 from engine.selector.arithmetic import number_of
+from engine.selector.xpath.document import Node, read_document
 
 Value = bool | int | float | str | None
 
@@ -32,6 +33,10 @@ class Properties(ABC):
 
         None: the message has no such property.
         """
+
+    def document(self) -> Node | None:
+        """Return the body as XPath sees it, None if it is no XML; read only where a selector asks."""
+        return None
 
 
 def header_field(message: Message, name: str, delivery_count: int, is_redelivered: bool) -> Value:
@@ -66,6 +71,7 @@ class StompProperties(Properties):
         "_serial_prefix",
         "_lines",
         "_found",
+        "_document",
     )
 
     converts_strings = True
@@ -80,6 +86,12 @@ class StompProperties(Properties):
         self._serial_prefix = serial_prefix
         self._lines = ""
         self._found: dict[str, Value] = {}
+        self._document: list[Node | None] = []
+
+    def document(self) -> Node | None:
+        if not self._document:
+            self._document.append(read_document(self._message.body))
+        return self._document[0]
 
     def get(self, name: str) -> Value:
         found = self._found

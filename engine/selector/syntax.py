@@ -7,7 +7,7 @@
     sum       product + - product ...
     product   signed * / % signed ...
     signed    + - signed | primary
-    primary   literal | identifier | ( or )
+    primary   literal | identifier | XPATH string | ( or )
 
 Chains are kept flat, so that the depth of a tree is bounded by the signs, NOTs and parentheses of its text.
 Source: Jakarta Messaging 3.1, section 3.8.1.1; ``%`` is ActiveMQ's.
@@ -82,6 +82,13 @@ class IsNull:
 
 
 @dataclass(frozen=True, slots=True)
+class BodyTest:
+    """A condition on the body, ActiveMQ's ``XPATH '...'``."""
+
+    xpath: str
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     operand: Node
 
@@ -96,7 +103,9 @@ class Or:
     operands: tuple[Node, ...]
 
 
-Node = Literal | Identifier | Signed | Arithmetic | Comparison | Between | In | Like | IsNull | Not | And | Or
+Node = (
+    Literal | Identifier | Signed | Arithmetic | Comparison | Between | In | Like | IsNull | BodyTest | Not | And | Or
+)
 
 # How tightly a node holds together; a child that holds less tightly than its place asks for stands in parentheses.
 _OR: Final = 1
@@ -136,6 +145,8 @@ def write(node: Node) -> str:
             return f"{node.name} {_not(node.is_negated)}LIKE {_quote(node.pattern)}{escape}"
         case IsNull():
             return f"{node.name} IS {_not(node.is_negated)}NULL"
+        case BodyTest():
+            return f"XPATH {_quote(node.xpath)}"
         case Not():
             return f"NOT {_child(node.operand, _NOT)}"
         case And():
@@ -164,7 +175,7 @@ def _tightness(node: Node) -> int:
             return _SUM if node.rest[0][0] in ("+", "-") else _PRODUCT
         case Signed():
             return _SIGNED
-        case Literal() | Identifier():
+        case Literal() | Identifier() | BodyTest():
             return _PRIMARY
     assert_never(node)
 

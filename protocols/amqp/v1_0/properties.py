@@ -9,14 +9,16 @@ from engine.message import Message
 from engine.selector.properties import Properties, header_field
 from engine.selector.properties import Value as Seen
 from engine.selector.readers import PropertyReader
+from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, Node, read_document
 from protocols.amqp.v1_0 import sections as at
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS
-from protocols.amqp.v1_0.contents import Contents, read_headers
+from protocols.amqp.v1_0.contents import Contents, read_contents, read_headers
 from protocols.amqp.v1_0.conversion import JMS_REPLY_TO
 from protocols.amqp.v1_0.errors import DecodeError
 from protocols.amqp.v1_0.jms_ids import id_text
 from protocols.amqp.v1_0.values import Value
 
+FRAME_OF_SECTIONS: Final = 1024  # octets that stand around a body, at most, for it to be looked at
 _TEXT_FIELDS: Final = {
     "JMSType": at.SUBJECT,
     "JMSXGroupID": at.GROUP_ID,
@@ -33,7 +35,7 @@ class AmqpPropertyReader(PropertyReader):
 class AmqpProperties(Properties):
     """Decoded only if a selector asks for more than the engine itself knows."""
 
-    __slots__ = ("_message", "_delivery_count", "_is_redelivered", "_contents")
+    __slots__ = ("_message", "_delivery_count", "_is_redelivered", "_contents", "_document")
 
     converts_strings: ClassVar[bool] = False
 
@@ -42,6 +44,12 @@ class AmqpProperties(Properties):
         self._delivery_count = delivery_count
         self._is_redelivered = is_redelivered
         self._contents: Contents | None = None
+        self._document: list[Node | None] = []
+
+    def document(self) -> Node | None:
+        if not self._document:
+            self._document.append(read_document(self._body()))
+        return self._document[0]
 
     def get(self, name: str) -> Seen:
         if name[:3] == "JMS":
@@ -74,6 +82,21 @@ class AmqpProperties(Properties):
             return _seen(self._read().application_properties.get(name))
         value = self._read().field(place)
         return str(value) if isinstance(value, str) else None
+
+    def _body(self) -> bytes:
+        """Return a body that is text or octets, b"" for any other."""
+        if len(self._message.body) > DOCUMENT_BYTES_MAX + FRAME_OF_SECTIONS:
+            return b""
+        try:
+            contents = read_contents(self._message)
+        except DecodeError:
+            return b""
+        if contents.body_kind == at.DATA and all(isinstance(one, bytes) for one in contents.sections):
+            return b"".join(contents.sections)
+        value = contents.sections[0] if contents.body_kind == at.VALUE else None
+        if isinstance(value, str):
+            return value.encode()
+        return value if isinstance(value, bytes) else b""
 
     def _read(self) -> Contents:
         contents = self._contents

@@ -1,0 +1,1 @@
+"""XPath 1.0 on the body of a message, for selectors."""

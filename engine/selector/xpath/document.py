@@ -1,0 +1,83 @@
+"""The body of a message as XPath sees it: elements, attributes and texts, in document order.
+
+No document type, no entities of one's own, nothing fetched (defusedxml).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.etree.ElementTree import Element, ParseError
+
+DOCUMENT_BYTES_MAX: Final = 64 * 1024  # of a body that XPATH looks at
+NODES_MAX: Final = 2_000  # of elements, attributes and texts in it
+
+ROOT: Final = 0
+ELEMENT: Final = 1
+ATTRIBUTE: Final = 2
+TEXT: Final = 3
+
+
+class Node:
+    """name: of an element or attribute, ``{namespace}local`` where it has a namespace.  value: of an attribute or text.
+
+    order: its place in the document; attributes come behind their element.  children: elements and texts.
+    """
+
+    __slots__ = ("kind", "name", "value", "parent", "order", "children", "attributes")
+
+    def __init__(self, kind: int, name: str, value: str, parent: Node | None, order: int) -> None:
+        self.kind = kind
+        self.name = name
+        self.value = value
+        self.parent = parent
+        self.order = order
+        self.children: list[Node] = []
+        self.attributes: list[Node] = []
+
+
+def read_document(body: bytes) -> Node | None:
+    """Return the root of a body that is XML within the limits, None for any other."""
+    if not body or len(body) > DOCUMENT_BYTES_MAX:
+        return None
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        element = fromstring(body, forbid_dtd=True)
+    except (ParseError, DefusedXmlException, ValueError, LookupError):  # also an encoding that nobody knows
+        return None
+    return _tree(element)
+
+
+def _tree(first: Element) -> Node | None:
+    root = Node(ROOT, "", "", None, 0)
+    count = 1
+    waiting: list[tuple[Element, Node, int]] = [(first, root, 0)]
+    # A stack instead of recursion: how deep a body is, its sender decides.
+    while waiting:
+        element, parent, step = waiting.pop()
+        if step == 0:
+            node = Node(ELEMENT, str(element.tag), "", parent, count)
+            parent.children.append(node)
+            count += 1
+            for name, value in element.items():
+                node.attributes.append(Node(ATTRIBUTE, name, value, node, count))
+                count += 1
+            if element.text:
+                node.children.append(Node(TEXT, "", element.text, node, count))
+                count += 1
+            if count > NODES_MAX:
+                return None
+            if len(element):
+                waiting.append((element, node, 1))
+            continue
+        # parent is the element's own node here; ``step`` is one past the child that comes next.
+        if step > 1:
+            tail = element[step - 2].tail
+            if tail:
+                parent.children.append(Node(TEXT, "", tail, parent, count))
+                count += 1
+        if step <= len(element):
+            waiting.append((element, parent, step + 1))
+            waiting.append((element[step - 1], parent, 0))
+    return None if count > NODES_MAX else root
