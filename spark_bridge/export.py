@@ -23,11 +23,12 @@ from engine.store.plain_words import duration
 from engine.store.reader import StoreReader
 from engine.store.watermarks import write_watermark
 from spark_bridge import selection, session
+from spark_bridge.lost import Damaged, Lost
 from spark_bridge.offsets import Manifest, Target, check_continues
 from spark_bridge.parquet import Written, write_partition
 from spark_bridge.plan import Plan, make_plan
 from spark_bridge.records import Piece
-from spark_bridge.removed import Removed, removed_messages, sum_rows, tell
+from spark_bridge.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.selection import Selection
 
 WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE)
@@ -49,6 +50,7 @@ class ExportFailed(PenstockError):
 class Request:
     """skip_gone: go on with what is left where retention has removed messages that were not exported yet.
 
+    skip_damaged: go on without what cannot be read, and count it; only with ``verify``.
     lease_ms: so long the gateway's retention is asked to keep what is being exported, counted from the beginning.
     """
 
@@ -58,6 +60,7 @@ class Request:
     master: str = "local[2]"
     skip_gone: bool = False
     verify: bool = True
+    skip_damaged: bool = False
     lease_ms: int = HOUR_MS
 
 
@@ -65,7 +68,8 @@ class Request:
 class Result:
     """What one export added.  ``manifest`` is empty if there was nothing new.
 
-    gone_offset, removed: what retention was faster with, as in a manifest.
+    gone_offset, removed, gone_ranges: what retention was faster with, as in a manifest.
+    damaged: what cannot be read.
     note: what went wrong that does not matter to what was exported, "" for nothing.
     """
 
@@ -83,12 +87,15 @@ class Result:
     jvm_seconds: float = field(compare=False)
     export_seconds: float = field(compare=False)
     note: str = field(default="", compare=False)
+    gone_ranges: tuple[tuple[int, int], ...] = ()
+    damaged: tuple[Damaged, ...] = ()
 
     def gone(self) -> str:
         """Return in words what is not exported because retention had removed it, "" for nothing."""
         told = []
         if self.gone_offset < self.from_offset:
             told.append(f"everything from log offset {self.gone_offset} to {self.from_offset}")
+        told += [f"everything from log offset {first} to {end}" for first, end in self.gone_ranges]
         if self.removed:
             told.append(tell(self.removed))
         return ", ".join(told)
@@ -128,19 +135,32 @@ def export(
         end = reader.end()
         wanted = reader.oldest_offset if exported_to is None else exported_to
         start = _start(request, reader, exported_to)
-        plan = make_plan(reader, chosen, start, end.offset, request.verify)
+        started.enter_context(_hint(request))
+        plan = make_plan(
+            reader,
+            chosen,
+            start,
+            end.offset,
+            request.verify,
+            skip_gone=request.skip_gone,
+            skip_damaged=request.skip_damaged,
+        )
         if exported_to is not None:  # the first export takes what is there
-            _check(request, removed_messages(reader, plan.destinations, start, plan.stop))
+            _check(request, _removed(request, reader, plan, None, notes))
         staging = target.staging(number)
         # What fails cleans up here, what is killed leaves it to the next export.
         started.callback(shutil.rmtree, staging, ignore_errors=True)
         written = _run(spark, plan, staging, shows_progress)
+        lost = Lost(list(plan.damaged))
+        for each in written:
+            lost.add(each.lost)
+        damaged = tuple(sorted(set(lost.damaged), key=lambda one: (one.from_offset, one.destination)))
         files = [file for each in written for file in each.files]
         removed: tuple[Removed, ...] = ()
         if exported_to is not None:
             # Once more, as retention goes on: what the tasks have found counts.
             rows = sum_rows(each.rows for each in written)
-            removed = removed_messages(StoreReader(reader.directory), plan.destinations, start, plan.stop, rows)
+            removed = _removed(request, StoreReader(reader.directory), plan, rows, notes)
             _check(request, removed)
         manifest = Manifest(
             number=number,
@@ -154,6 +174,8 @@ def export(
             staging=staging.name,
             files=tuple(files),
             removed=removed,
+            gone=tuple(lost.gone),
+            damaged=damaged,
         )
         path = target.commit(manifest)
         return Result(
@@ -170,7 +192,9 @@ def export(
             manifest=str(path),
             jvm_seconds=round(jvm_seconds, 3),
             export_seconds=round(monotonic() - began - jvm_seconds, 3),
-            note="; ".join(filter(None, [*notes, _tell_gateway(request, plan)])),
+            note="; ".join(dict.fromkeys(filter(None, [*notes, _tell_gateway(request, plan)]))),
+            gone_ranges=tuple(lost.gone),
+            damaged=damaged,
         )
 
 
@@ -182,15 +206,40 @@ def _start(request: Request, reader: StoreReader, exported_to: int | None) -> in
     if request.skip_gone:
         start = max(start, reader.oldest_offset)
     try:
-        reader.check_range(start, end)
+        with _hint(request):
+            reader.check_range(start, end, request.skip_damaged)
     except RangeGone as error:
         raise RangeGone(f"{error}; --skip-gone exports what is left") from None
     return start
 
 
+@contextmanager
+def _hint(request: Request) -> Iterator[None]:
+    """Say of damage how to go on without it."""
+    try:
+        yield
+    except StoreCorrupt as error:
+        if request.skip_damaged:
+            raise
+        raise StoreCorrupt(f"{error}; --skip-damaged exports the rest and counts what is damaged") from None
+
+
+def _removed(
+    request: Request, reader: StoreReader, plan: Plan, rows: Rows | None, notes: list[str]
+) -> tuple[Removed, ...]:
+    """Return what retention has removed; ``notes`` takes that damage keeps it from being counted."""
+    try:
+        return removed_messages(reader, plan.destinations, plan.start, plan.stop, rows)
+    except StoreCorrupt as error:
+        if not request.skip_damaged:
+            raise
+        notes.append(f"what retention has removed cannot be counted: {error}")
+        return ()
+
+
 def _nothing_new(request: Request, reader: StoreReader, chosen: Selection, at: int) -> Result:
     end = reader.end()
-    note = _tell_gateway(request, make_plan(reader, chosen, at, at, request.verify))
+    note = _tell_gateway(request, make_plan(reader, chosen, at, at, request.verify, skip_damaged=request.skip_damaged))
     return Result(reader.store_id, str(chosen), at, at, end.time_ms, at, (), 0, 0, 0, "", 0.0, 0.0, note)
 
 

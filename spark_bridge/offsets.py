@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from engine.errors import PenstockError, StoreError
+from spark_bridge.lost import Damaged
 from spark_bridge.removed import Removed
 
 FORMAT: Final = 1
@@ -56,7 +57,7 @@ class Manifest:
 
     to_time_ms: store time of the last record that could be read.  gone_offset: where the range would have begun, had
     retention not dropped what lies before ``from_offset``; the same as ``from_offset`` normally.  staging: name of
-    the directory from which the files move.
+    the directory from which the files move.  gone: ranges that retention dropped during the export.
     """
 
     number: int
@@ -70,6 +71,8 @@ class Manifest:
     staging: str
     files: tuple[ExportedFile, ...]
     removed: tuple[Removed, ...] = ()
+    gone: tuple[tuple[int, int], ...] = ()
+    damaged: tuple[Damaged, ...] = ()
     format: int = FORMAT
 
     @property
@@ -203,6 +206,8 @@ def _manifest(path: Path) -> Manifest:
             read["staging"],
             files,
             tuple(Removed(**each) for each in read.get("removed", [])),
+            tuple((first, end) for first, end in read.get("gone", [])),
+            tuple(Damaged(**each) for each in read.get("damaged", [])),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise TargetError(f"{path} is not a manifest: {error!r}") from None

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_bridge.arrays import from_numpy, to_numpy
+from spark_bridge.lost import Lost
 from spark_bridge.offsets import ExportedFile
 from spark_bridge.plan import Plan, read_pieces
 from spark_bridge.records import Piece
@@ -49,10 +50,11 @@ DIRECTORY_MAX_BYTES: Final = 200  # file systems allow 255
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one task has written, and how much of each destination it found in each segment."""
+    """What one task has written, how much of each destination it found in each segment, and what it went without."""
 
     files: list[ExportedFile]
     rows: Rows
+    lost: Lost
 
 
 def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name: str) -> Written:
@@ -62,14 +64,15 @@ def write_partition(plan: Plan, pieces: list[Piece], directory: Path, file_name:
     """
     writers: dict[str, _Writer] = {}
     rows: Rows = {}
+    lost = Lost()
     try:
-        for batch in read_pieces(plan, pieces, rows=rows):
+        for batch in read_pieces(plan, pieces, rows=rows, lost=lost):
             for path, part in _by_directory(batch):
                 writer = writers.get(path)
                 if writer is None:
                     writer = writers[path] = _Writer(directory, f"{path}/{file_name}")
                 writer.add(part)
-        return Written([writer.finish() for _, writer in sorted(writers.items())], rows)
+        return Written([writer.finish() for _, writer in sorted(writers.items())], rows, lost)
     finally:
         for writer in writers.values():
             writer.close()

@@ -14,14 +14,29 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import StoreCorrupt
+from engine.destination import uri
+from engine.errors import RangeGone, StoreCorrupt
 from engine.store import format as layout
-from engine.store.catalog import Catalog, read_catalog
+from engine.store.catalog import Catalog, Skipped, read_catalog
 from engine.store.entry_files import lanes
 from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, scan_piece
 from spark_bridge.columns import record_batch
-from spark_bridge.records import Block, Int64s, Piece, batches, check_block, lane_entries, read_block
+from spark_bridge.lost import Damaged, Lost, stretches
+from spark_bridge.records import (
+    Block,
+    Entries,
+    Int64s,
+    Piece,
+    batches,
+    check_block,
+    failing_checksums,
+    lane_entries,
+    misplaced,
+    read_block,
+    without,
+)
 from spark_bridge.removed import Rows, is_sparse
+from spark_bridge.salvage import Stretch, salvage
 from spark_bridge.selection import Selection
 from spark_bridge.settlements import Ranges, Settled, by_lane, ranges_of
 from spark_bridge.subscriptions import Subscriber, label
@@ -33,7 +48,11 @@ SUBSCRIBERS_A_ROW: Final = 16  # with so many more subscriptions to one topic ba
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One consistent read.  ``end_time_ms``: store time up to which the store could be read when this was made."""
+    """One consistent read.
+
+    end_time_ms: store time up to which the store could be read when this was made.
+    skip_gone, skip_damaged: go on without what cannot be read.  damaged: what was found to be so already.
+    """
 
     directory: Path
     store_id: str
@@ -45,6 +64,9 @@ class Plan:
     settled: dict[int, Settled]
     subscribers: dict[int, list[Subscriber]]
     partitions: list[list[Piece]]
+    skip_gone: bool = False
+    skip_damaged: bool = False
+    damaged: tuple[Damaged, ...] = ()
 
 
 def make_plan(
@@ -54,21 +76,27 @@ def make_plan(
     stop: int | None = None,
     verify: bool = True,
     partition_bytes: int = PARTITION_BYTES,
+    skip_gone: bool = False,
+    skip_damaged: bool = False,
 ) -> Plan:
     """Plan a read of the messages from log offset ``start`` to ``stop``, the oldest kept and the end unless given.
 
+    skip_damaged: without what cannot be read, which is counted; only with ``verify``.
     Raises: RangeGone, StoreCorrupt also for a file that is missing; ValueError for a range that is not there yet.
     """
     end = reader.end()
     start = reader.oldest_offset if start is None else start
     stop = end.offset if stop is None else stop
-    reader.check_range(start, stop)
-    catalog = read_catalog(reader, stop)
+    reader.check_range(start, stop, skip_damaged)
+    lost = Lost() if skip_damaged else None
+    catalog = _catalog(reader, start, stop, lost)
     chosen = {number: info for number, info in catalog.destinations.items() if selection.matches(info.kind, info.name)}
     subscribers = _subscribers(catalog, chosen)
     settling = {*chosen, *(one.number for of_topic in subscribers.values() for one in of_topic)}
-    pieces, tail_ranges = _cut(reader, start, stop, settling, partition_bytes)
-    ranges = _settlements(reader, start, min(stop, reader.entries_offset), settling, verify) + tail_ranges
+    pieces, tail_ranges = _cut(reader, start, stop, settling, partition_bytes, chosen, lost)
+    ranges = _settlements(reader, start, min(stop, reader.entries_offset), settling, verify, lost) + tail_ranges
+    if lost is not None:
+        _count_missing(reader, start, min(stop, reader.entries_offset), settling, chosen, lost)
     return Plan(
         reader.directory,
         reader.store_id,
@@ -80,7 +108,45 @@ def make_plan(
         by_lane(ranges),
         subscribers,
         _partitions(pieces, partition_bytes),
+        skip_gone,
+        skip_damaged,
+        () if lost is None else tuple(lost.damaged),
     )
+
+
+def _catalog(reader: StoreReader, start: int, stop: int, lost: Lost | None) -> Catalog:
+    if lost is None:
+        return read_catalog(reader, stop)
+    tail = salvage(reader, min(reader.entries_offset, stop), stop)
+    skipped = Skipped(record for record in tail if isinstance(record, Record))
+    catalog = read_catalog(reader, stop, skipped)
+    # What lies before this read was counted by the one that it belonged to; ``_cut`` counts what no index covers.
+    counted = [(first, end) for first, end in skipped.ranges if start <= first < reader.entries_offset]
+    lost.damaged += [Damaged("", 1, first, end) for first, end in counted]
+    return catalog
+
+
+def _count_missing(
+    reader: StoreReader,
+    start: int,
+    stop: int,
+    settling: set[int],
+    chosen: dict[int, DestinationInfo],
+    lost: Lost,
+) -> None:
+    """Count what consume queues list of files that are missing."""
+    for first, end in reader.missing(start, stop):
+        for number, info in chosen.items():
+            count = sum(
+                len(lane_entries(reader.directory, number, priority, first, end))
+                for priority in lanes(reader.directory, number)
+            )
+            if count:
+                lost.damaged.append(Damaged(uri(info.kind, info.name), count, first, end))
+        entries = lane_entries(reader.directory, layout.SYSTEM_QUEUE, 0, first, end)
+        count = int(np.count_nonzero(np.isin(entries["tag"], np.array(sorted(settling), dtype=np.uint32))))
+        if count:
+            lost.damaged.append(Damaged("", count, first, end))
 
 
 def _subscribers(catalog: Catalog, chosen: dict[int, DestinationInfo]) -> dict[int, list[Subscriber]]:
@@ -95,7 +161,13 @@ def _subscribers(catalog: Catalog, chosen: dict[int, DestinationInfo]) -> dict[i
 
 
 def _cut(
-    reader: StoreReader, start: int, stop: int, settling: set[int], partition_bytes: int
+    reader: StoreReader,
+    start: int,
+    stop: int,
+    settling: set[int],
+    partition_bytes: int,
+    chosen: dict[int, DestinationInfo],
+    lost: Lost | None,
 ) -> tuple[list[Piece], list[Ranges]]:
     """Return the pieces of the log in order, and the settlements found on the way through its tail."""
     pieces: list[Piece] = []
@@ -105,7 +177,9 @@ def _cut(
         for cut in range(low, high, partition_bytes):
             pieces.append(Piece(segment, cut, min(cut + partition_bytes, high), True))
     settlements: list[Record] = []
-    bounds = _bounds(reader, middle, stop, settling, settlements, partition_bytes)
+    records: Iterator[Record | Stretch]
+    records = reader.scan(middle, stop, verify=False) if lost is None else salvage(reader, middle, stop)
+    bounds = _bounds(reader, records, settling, settlements, partition_bytes, chosen, lost)
     for segment, low, high in bounds:
         pieces.append(Piece(segment, low, high, False))
     return pieces, [_ranges_of_records(settlements)] if settlements else []
@@ -113,21 +187,33 @@ def _cut(
 
 def _bounds(
     reader: StoreReader,
-    start: int,
-    stop: int,
+    records: Iterator[Record | Stretch],
     settling: set[int],
     settlements: list[Record],
     partition_bytes: int,
+    chosen: dict[int, DestinationInfo],
+    lost: Lost | None,
 ) -> Iterator[tuple[Segment, int, int]]:
-    """Cut the tail where records begin; ``settlements`` takes the settlement records of chosen destinations."""
-    segments = iter(reader.segments)
+    """Cut the tail where records begin; ``settlements`` takes the settlement records of chosen destinations.
+
+    lost: takes what lies between the pieces then.
+    """
     segment: Segment | None = None
-    low = high = start
-    for record in reader.scan(start, stop, verify=False):
+    low = high = 0
+    for record in records:
+        if isinstance(record, Stretch):
+            if segment is not None and high > low:
+                yield segment, low, high
+            segment = None
+            if lost is not None:
+                info = chosen.get(record.destination_id)
+                name = "" if info is None else uri(info.kind, info.name)
+                lost.damaged.append(Damaged(name, record.records, record.start, record.stop))
+            continue
         if segment is None or record.offset >= segment.limit:
             if segment is not None and high > low:
                 yield segment, low, high
-            segment = next(s for s in segments if s.limit > record.offset)
+            segment = next(each for each in reader.segments if each.limit > record.offset)
             low = record.offset
         elif record.offset - low >= partition_bytes:
             yield segment, low, record.offset
@@ -153,7 +239,9 @@ def _partitions(pieces: list[Piece], partition_bytes: int) -> list[list[Piece]]:
     return partitions
 
 
-def _settlements(reader: StoreReader, start: int, stop: int, settling: set[int], verify: bool) -> list[Ranges]:
+def _settlements(
+    reader: StoreReader, start: int, stop: int, settling: set[int], verify: bool, lost: Lost | None
+) -> list[Ranges]:
     """Gather the settlement records from ``start`` to ``stop`` that the system queue lists.
 
     A settlement comes after its messages, so none below ``start`` can concern a message of this read.
@@ -168,8 +256,14 @@ def _settlements(reader: StoreReader, start: int, stop: int, settling: set[int],
         entries = entries[(entries["type"] == layout.SETTLEMENT) & np.isin(entries["tag"], numbers)]
         offsets, sizes = entries["offset"].astype(np.int64), entries["size"].astype(np.int64)
         for batch in batches(offsets, sizes, rows=1 << 20):
-            block, found_offsets = read_block(segment, offsets[batch], sizes[batch])
-            check_block(block, segment, found_offsets, layout.SETTLEMENT, verify)
+            block, found_offsets = read_block(segment, offsets[batch], sizes[batch], lost is not None)
+            if lost is None:
+                check_block(block, segment, found_offsets, layout.SETTLEMENT, verify)
+            else:
+                is_lost = misplaced(block, found_offsets, layout.SETTLEMENT) | failing_checksums(block)
+                nobody = np.zeros(len(found_offsets), dtype=np.int64)
+                lost.damaged += stretches(is_lost, found_offsets, block.sizes, nobody, {})
+                block = without(block, is_lost)
             found.append(ranges_of(block))
     return found
 
@@ -181,51 +275,82 @@ def _ranges_of_records(records: list[Record]) -> Ranges:
 
 
 def read_pieces(
-    plan: Plan, pieces: list[Piece], batch_rows: int = BATCH_ROWS, rows: Rows | None = None
+    plan: Plan,
+    pieces: list[Piece],
+    batch_rows: int = BATCH_ROWS,
+    rows: Rows | None = None,
+    lost: Lost | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the messages of one partition in the order of the log.
 
-    rows: takes how many these were of each destination in each segment.
+    rows: takes how many there were of each destination in each segment, also of what is damaged.
+    lost: takes what the plan says to go on without; where it is not given, nothing is.
+    Raises: RangeGone, StoreCorrupt.
     """
     # Each subscription adds an element to the maps of its topic's messages.
     most = max((len(of_topic) for of_topic in plan.subscribers.values()), default=0)
     batch_rows = max(1, batch_rows // (1 + most // SUBSCRIBERS_A_ROW))
     for piece in pieces:
-        offsets, sizes = _indexed(plan, piece) if piece.has_entries else _scanned(plan, piece)
-        for batch in batches(offsets, sizes, batch_rows):
-            block, found = read_block(piece.segment, offsets[batch], sizes[batch])
-            check_block(block, piece.segment, found, layout.MESSAGE, plan.verify)
-            if len(found):
-                if rows is not None:
-                    numbers, counts = np.unique(block.u32(12), return_counts=True)
-                    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-                        key = (piece.segment.base, number)
-                        rows[key] = rows.get(key, 0) + count
-                yield record_batch(block, plan.store_id, plan.destinations, plan.settled, plan.subscribers)
+        at = piece.start
+        try:
+            offsets, sizes, numbers = _indexed(plan, piece) if piece.has_entries else _scanned(plan, piece)
+            for batch in batches(offsets, sizes, batch_rows):
+                at = int(offsets[batch][0])
+                yield from _read_batch(plan, piece, offsets[batch], sizes[batch], numbers[batch], rows, lost)
+        except RangeGone:
+            if lost is None or not plan.skip_gone:
+                raise
+            lost.gone.append((at, piece.stop))
 
 
-def _indexed(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
-    found = [
-        lane_entries(plan.directory, number, priority, piece.start, piece.stop)
-        for number in plan.destinations
-        for priority in lanes(plan.directory, number)
-    ]
+def _read_batch(
+    plan: Plan, piece: Piece, offsets: Int64s, sizes: Int64s, numbers: Int64s, rows: Rows | None, lost: Lost | None
+) -> Iterator[pa.RecordBatch]:
+    is_skipping = plan.skip_damaged and lost is not None
+    block, found = read_block(piece.segment, offsets, sizes, is_skipping)
+    numbers = numbers[np.searchsorted(offsets, found)]
+    if not is_skipping:
+        check_block(block, piece.segment, found, layout.MESSAGE, plan.verify)
+    if rows is not None:
+        for number, count in zip(*(each.tolist() for each in np.unique(numbers, return_counts=True)), strict=True):
+            key = (piece.segment.base, number)
+            rows[key] = rows.get(key, 0) + count
+    if is_skipping and lost is not None:
+        is_lost = misplaced(block, found, layout.MESSAGE) | failing_checksums(block)
+        lost.damaged += stretches(is_lost, found, block.sizes, numbers, plan.destinations)
+        block = without(block, is_lost)
+    if len(block.positions):
+        yield record_batch(block, plan.store_id, plan.destinations, plan.settled, plan.subscribers)
+
+
+def _indexed(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s, Int64s]:
+    found: list[Entries] = []
+    owners: list[Int64s] = []
+    for number in plan.destinations:
+        for priority in lanes(plan.directory, number):
+            entries = lane_entries(plan.directory, number, priority, piece.start, piece.stop)
+            found.append(entries)
+            owners.append(np.full(len(entries), number, dtype=np.int64))
     if not found:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    entries = np.concatenate(found)
-    order = np.argsort(entries["offset"], kind="stable")
-    return entries["offset"][order].astype(np.int64), entries["size"][order].astype(np.int64)
+        nothing = np.empty(0, dtype=np.int64)
+        return nothing, nothing, nothing
+    together = np.concatenate(found)
+    order = np.argsort(together["offset"], kind="stable")
+    offsets, sizes = together["offset"][order].astype(np.int64), together["size"][order].astype(np.int64)
+    return offsets, sizes, np.concatenate(owners)[order]
 
 
-def _scanned(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s]:
+def _scanned(plan: Plan, piece: Piece) -> tuple[Int64s, Int64s, Int64s]:
     offsets: list[int] = []
     sizes: list[int] = []
+    numbers: list[int] = []
     end = piece.start
     for record in scan_piece(piece.segment, piece.start, piece.stop):
         if record.type == layout.MESSAGE and record.destination_id in plan.destinations:
             offsets.append(record.offset)
             sizes.append(len(record.data))
+            numbers.append(record.destination_id)
         end = record.end()
     if end < piece.stop and not is_sparse(piece.segment):
         raise StoreCorrupt(f"{piece.segment.path.name}: records end at log offset {end}, {piece.stop} was expected")
-    return np.array(offsets, dtype=np.int64), np.array(sizes, dtype=np.int64)
+    return np.array(offsets, dtype=np.int64), np.array(sizes, dtype=np.int64), np.array(numbers, dtype=np.int64)

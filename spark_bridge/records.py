@@ -23,6 +23,7 @@ from engine.store.reader import Segment, open_segment
 from engine.store.runs import Runs
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Octets = np.ndarray[Any, np.dtype[np.uint8]]
 Entries = np.ndarray[Any, np.dtype[np.void]]
 
@@ -166,10 +167,11 @@ def batches(offsets: Int64s, sizes: Int64s, rows: int) -> Iterator[slice]:
         first = last
 
 
-def read_block(segment: Segment, offsets: Int64s, sizes: Int64s) -> tuple[Block, Int64s]:
+def read_block(segment: Segment, offsets: Int64s, sizes: Int64s, may_end: bool = False) -> tuple[Block, Int64s]:
     """Read records that lie in ``segment``, near ones in one system call; return them and the offsets they have.
 
     Those that retention took out of a sparse segment are left out.
+    may_end: what a file that is too short does not have is zeros.
     Raises: RangeGone if the file is gone, StoreCorrupt if it is shorter than the records say.
     """
     file = open_segment(segment)
@@ -179,7 +181,7 @@ def read_block(segment: Segment, offsets: Int64s, sizes: Int64s) -> tuple[Block,
         else:
             is_there, positions = _positions(file.runs, offsets)
             offsets, positions, sizes = offsets[is_there], positions[is_there], sizes[is_there]
-        return _read_at(file.descriptor, segment, positions, sizes), offsets
+        return _read_at(file.descriptor, segment, positions, sizes, may_end), offsets
     finally:
         file.close()
 
@@ -194,7 +196,7 @@ def _positions(runs: Runs, offsets: Int64s) -> tuple[np.ndarray[Any, np.dtype[np
     return is_there, starts[run] + offsets - firsts[run]
 
 
-def _read_at(descriptor: int, segment: Segment, positions: Int64s, sizes: Int64s) -> Block:
+def _read_at(descriptor: int, segment: Segment, positions: Int64s, sizes: Int64s, may_end: bool) -> Block:
     if not len(positions):
         return Block(np.empty(0, dtype=np.uint8), positions, sizes)
     ends = (positions + sizes + 7) & ~7
@@ -203,19 +205,19 @@ def _read_at(descriptor: int, segment: Segment, positions: Int64s, sizes: Int64s
     lasts = np.concatenate([breaks, [len(positions)]]) - 1
     read_starts, read_ends = positions[firsts], ends[lasts]
     places = np.concatenate([[0], np.cumsum(read_ends - read_starts)])
-    octets = np.empty(int(places[-1]), dtype=np.uint8)
+    octets = (np.zeros if may_end else np.empty)(int(places[-1]), dtype=np.uint8)
     view = memoryview(octets.data)
     for start, place, end in zip(read_starts.tolist(), places.tolist(), places[1:].tolist(), strict=False):
-        _read_into(descriptor, segment, view[place:end], start)
+        _read_into(descriptor, segment, view[place:end], start, may_end)
     reads = np.repeat(np.arange(len(firsts)), lasts - firsts + 1)
     return Block(octets, positions - read_starts[reads] + places[reads], sizes)
 
 
-def _read_into(descriptor: int, segment: Segment, target: memoryview, position: int) -> None:
+def _read_into(descriptor: int, segment: Segment, target: memoryview, position: int, may_end: bool) -> None:
     while len(target):
         count = os.preadv(descriptor, [target], position)
         if count == 0:
-            if len(target) < layout.ALIGNMENT:  # the padding of the last record need not be there
+            if may_end or len(target) < layout.ALIGNMENT:  # the padding of the last record need not be there
                 return
             raise StoreCorrupt(f"{segment.path.name} ends at position {position}, inside a record")
         target = target[count:]
@@ -224,16 +226,30 @@ def _read_into(descriptor: int, segment: Segment, target: memoryview, position: 
 
 def check_block(block: Block, segment: Segment, offsets: Int64s, record_type: int, verify: bool) -> None:
     """Raise StoreCorrupt unless every record is what the index said; with ``verify`` its checksum as well."""
-    wrong = (block.i64(16) != offsets) | (block.u32(0) != block.sizes) | (block.u8(8) != record_type)
+    wrong = misplaced(block, offsets, record_type)
     if np.any(wrong):
         raise StoreCorrupt(
             f"{segment.path.name}: no such record at log offset {offsets[int(np.flatnonzero(wrong)[0])]} "
             f"as its consume queue says"
         )
-    if not verify:
-        return
+    failing = np.flatnonzero(failing_checksums(block)) if verify else np.empty(0, dtype=np.int64)
+    if len(failing):
+        raise StoreCorrupt(f"{segment.path.name}: record at log offset {offsets[int(failing[0])]} fails its checksum")
+
+
+def misplaced(block: Block, offsets: Int64s, record_type: int) -> Flags:
+    """Return which records are not what the index said."""
+    found: Flags = (block.i64(16) != offsets) | (block.u32(0) != block.sizes) | (block.u8(8) != record_type)
+    return found
+
+
+def failing_checksums(block: Block) -> Flags:
+    """Return which records fail their checksum."""
     view = memoryview(block.octets.data)
-    records = zip(offsets.tolist(), block.positions.tolist(), block.sizes.tolist(), block.u32(4).tolist(), strict=True)
-    for offset, position, size, crc in records:
-        if crc32c(view[position + 8 : position + size]) != crc:
-            raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} fails its checksum")
+    records = zip(block.positions.tolist(), block.sizes.tolist(), block.u32(4).tolist(), strict=True)
+    return np.array([crc32c(view[at + 8 : at + size]) != crc for at, size, crc in records], dtype=np.bool_)
+
+
+def without(block: Block, is_lost: Flags) -> Block:
+    """Return a block with the other records."""
+    return Block(block.octets, block.positions[~is_lost], block.sizes[~is_lost])

@@ -7,7 +7,7 @@ The system queue lists those below the checkpoint's consume-queue offset, the lo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,7 +16,15 @@ from crc32c import crc32c
 from engine.errors import StoreCorrupt
 from engine.store import format as layout
 from engine.store.entry_files import entry_files
-from engine.store.reader import DestinationInfo, OpenSegment, Segment, StoreReader, open_segment
+from engine.store.reader import (
+    DestinationInfo,
+    OpenSegment,
+    Record,
+    Segment,
+    StoreReader,
+    open_segment,
+    scan_piece,
+)
 
 ENTRIES_AT_ONCE: Final = 1 << 17
 TYPE_AT: Final = 14  # of the record's type in an entry
@@ -42,12 +50,28 @@ class Catalog:
     subscriptions: dict[int, SubscriptionInfo] = field(default_factory=dict)
 
 
-def read_catalog(reader: StoreReader, stop: int | None = None) -> Catalog:
+class Skipped:
+    """What a catalog goes on without.
+
+    tail: the whole records of the part of the log that no index covers.  ranges: takes those of what is damaged.
+    """
+
+    __slots__ = ("tail", "ranges")
+
+    def __init__(self, tail: Iterable[Record]) -> None:
+        self.tail = tail
+        self.ranges: list[tuple[int, int]] = []
+
+
+def read_catalog(reader: StoreReader, stop: int | None = None, skipped: Skipped | None = None) -> Catalog:
     """Return the catalog as of log offset ``stop``, the reader's end unless given.
 
+    skipped: makes up for damage: what later snapshots know of is taken from them.
     Raises: RangeGone, StoreCorrupt.
     """
     stop = reader.end().offset if stop is None else stop
+    if skipped is not None:
+        return _read_damaged(reader, stop, skipped)
     catalog = Catalog()
     first = next((each for each in reader.segments if _opens_with_snapshot(each, stop)), None)
     if first is None:
@@ -57,11 +81,38 @@ def read_catalog(reader: StoreReader, stop: int | None = None) -> Catalog:
     if snapshot is None or snapshot.type != layout.SNAPSHOT:
         raise StoreCorrupt(f"{first.path}, position {layout.SEGMENT_HEADER_BYTES}: the segment's snapshot is not there")
     _take_snapshot(catalog, _payload(bytes(snapshot.data), snapshot.offset))
-    for record_type, payload in _listed(reader, first.base, start):
+    for record_type, payload in _listed(reader, first.base, start, None):
         _take(catalog, record_type, payload)
     for record in reader.scan(start, stop, verify=False):
         if record.type in KINDS:
             _take(catalog, record.type, _payload(bytes(record.data), record.offset))
+    return catalog
+
+
+def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
+    catalog = Catalog()
+    first = -1
+    later = Catalog()
+    for segment in reader.segments:
+        if not _opens_with_snapshot(segment, stop):
+            continue
+        try:
+            snapshot = next(scan_piece(segment, segment.base, min(segment.limit, stop), verify=True), None)
+            if snapshot is None or snapshot.type != layout.SNAPSHOT:
+                raise StoreCorrupt(f"{segment.path.name} does not open with a snapshot")
+            _take_snapshot(catalog if first < 0 else later, _payload(bytes(snapshot.data), snapshot.offset))
+        except StoreCorrupt:
+            skipped.ranges.append((segment.base, segment.base + layout.ALIGNMENT))
+            continue
+        first = segment.base if first < 0 else first
+    start = min(reader.entries_offset, stop)
+    for record_type, payload in _listed(reader, max(first, 0), start, skipped):
+        _take(catalog, record_type, payload)
+    for record in skipped.tail:
+        if record.type in KINDS:
+            _take(catalog, record.type, _payload(bytes(record.data), record.offset))
+    for info in later.destinations.values():
+        catalog.destinations.setdefault(info.destination_id, info)
     return catalog
 
 
@@ -93,8 +144,12 @@ def _take(catalog: Catalog, record_type: int, described: dict[str, Any]) -> None
             del catalog.subscriptions[each.number]
 
 
-def _listed(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _listed(
+    reader: StoreReader, start: int, stop: int, skipped: Skipped | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (type, payload) of the records of metadata from ``start`` to ``stop`` that the system queue lists."""
+    if not reader.segments:
+        return
     segments = iter(reader.segments)
     segment = next(segments)
     file: OpenSegment | None = None
@@ -106,9 +161,14 @@ def _listed(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, d
                 if file is not None:
                     file.close()
                 file = open_segment(segment)
+            if offset < segment.base:
+                continue  # in a file that is missing
             octets = file.pread(size, offset)
             if len(octets) < size or crc32c(octets[8:]) != int.from_bytes(octets[4:8], "little"):
-                raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} is damaged")
+                if skipped is None:
+                    raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} is damaged")
+                skipped.ranges.append((offset, offset + size))
+                continue
             yield record_type, _payload(octets, offset)
     finally:
         if file is not None:

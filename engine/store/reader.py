@@ -271,9 +271,10 @@ class StoreReader:
                 finally:
                     os.close(descriptor)
 
-    def check_range(self, start: int, stop: int) -> None:
+    def check_range(self, start: int, stop: int, may_miss: bool = False) -> None:
         """Make sure that every file of the log from ``start`` to ``stop`` is there, however it will be read.
 
+        may_miss: a file that is missing will be made up for, see ``missing``.
         Raises: RangeGone if retention has dropped any of it, StoreCorrupt if a file is missing, ValueError if it is
         not there yet.
         """
@@ -288,7 +289,7 @@ class StoreReader:
             raise ValueError(f"log offset {stop} is not in store {self.store_id} yet: it can be read up to {end}")
         if start > stop:
             raise ValueError(f"the range ends before it starts: {start} to {stop}")
-        for first, end in self.missing(start, stop):
+        for first, end in () if may_miss else self.missing(start, stop):
             raise StoreCorrupt(
                 f"log offsets {first} to {end} of store {self.store_id} are not there: the file of that segment is "
                 f"missing"

@@ -47,6 +47,12 @@ def add_parser(subparsers: Subparsers) -> None:
         help="go on where retention has removed what was not exported yet, and say what that was",
     )
     parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="go on without records that cannot be read and segment files that are missing, count them and say where "
+        "they were",
+    )
+    parser.add_argument(
         "--lease",
         metavar="TIME",
         default="1h",
@@ -63,6 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
             return _fail(
                 f"{option} is {given!r}, a URL; allowed is the path of a local or mounted directory", exit_codes.USAGE
             )
+    if arguments.skip_damaged and arguments.no_verify:
+        return _fail(
+            "--skip-damaged needs the checksums that --no-verify leaves out; allowed is either", exit_codes.USAGE
+        )
     from config.values import Duration
 
     lease = Duration(0, LEASE_MAX_MS)
@@ -87,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.master,
         arguments.skip_gone,
         not arguments.no_verify,
+        arguments.skip_damaged,
         lease_ms,
     )
     try:
@@ -110,13 +121,16 @@ def _fail(error: object, code: int) -> int:
 
 def summary(result: Result, target: str) -> str:
     """Return the result for the eye."""
+    from spark_bridge.lost import tell_damaged
+
     until = clock_time(result.to_time_ms)
     if not result.manifest:
         return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
     gone = f"\nnot exported, for retention had removed it: {result.gone()}" if result.gone() else ""
+    damaged = f"\nnot exported, for it is damaged: {tell_damaged(result.damaged)}" if result.damaged else ""
     return (
         f"{counted(result.rows, 'message')} of {result.destination} in {counted(result.files, 'file')}, "
         f"{result.bytes / 1024 / 1024:.1f} MiB, added to {target}\n"
         f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}\n"
-        f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark{gone}"
+        f"{result.export_seconds:.1f} s, and {result.jvm_seconds:.1f} s to start Spark{gone}{damaged}"
     )

@@ -69,6 +69,18 @@ def test_a_url_is_no_directory(
     assert not (tmp_path / "data/exports").exists()
 
 
+def test_what_is_damaged_is_found_by_checksums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["export", "--destination", "a", "--to", str(tmp_path / "out"), "--skip-damaged", "--no-verify"]
+    assert execute(arguments) == exit_codes.USAGE
+    assert "--skip-damaged needs the checksums" in capsys.readouterr().err
+
+
+def test_a_lease_is_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["export", "--destination", "a", "--to", str(tmp_path / "out"), "--lease", "8d"]
+    assert execute(arguments) == exit_codes.USAGE
+    assert "--lease is '8d'; allowed is a time in milliseconds" in capsys.readouterr().err
+
+
 @pytest.mark.damages_store("a segment is removed")
 @pytest.mark.parametrize("is_clean", [True, False], ids=["indexed", "scanned"])
 @pytest.mark.parametrize("number", [0, 1, 2])

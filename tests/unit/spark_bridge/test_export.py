@@ -148,9 +148,19 @@ def test_a_run_that_fails_leaves_nothing_and_is_done_again(
     store.publish(is_clean=True)
     store.path.write_bytes(broken)
     request = Request(store.directory, "orders", tmp_path / "out")
-    with pytest.raises(StoreCorrupt, match=f"log offset {sent[-1]} fails its checksum"):
+    with pytest.raises(StoreCorrupt, match=f"log offset {sent[-1]} fails its checksum; --skip-damaged"):
         export(request, spark=spark)
     assert list((tmp_path / "out").rglob("*.parquet")) == []
+    other = tmp_path / "without"
+    rest = export(Request(store.directory, "orders", other, skip_damaged=True), spark=spark)
+    (damaged,) = rest.damaged
+    assert (rest.rows, damaged.records, damaged.destination) == (999, 1, "queue://orders")
+    assert f"not exported, for it is damaged: 1 message of queue://orders (log offsets {sent[-1]} to" in summary(
+        rest, "out"
+    )
+    assert json.loads(Path(rest.manifest).read_text())["damaged"] == [asdict(damaged)]
+    assert Target(other).manifests()[-1].damaged == (damaged,)
+    assert sorted(seen(other)) == sent[:-1]
     store.path.write_bytes(healthy)
     assert export(request, spark=spark).rows == 1000
     assert sorted(seen(tmp_path / "out")) == sent

@@ -1,0 +1,138 @@
+"""The end of the log, which no index covers, with damage in it: what is whole, and how many records are lost between.
+
+Every record names its own log offset and carries a checksum, so the next whole one can be found behind damage; sequence
+numbers tell how many are missing in between.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from engine.errors import StoreCorrupt
+from engine.store import format as layout
+from engine.store.reader import Record, Segment, StoreReader, open_segment, scan_piece
+
+LOOK_BYTES: Final = 4 << 20
+OFFSET_WORD: Final = 2  # of a record's header, in words of eight octets: its own log offset
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """``records`` that are lost.  destination_id: of a single message whose header is whole, else 0."""
+
+    start: int
+    stop: int
+    records: int
+    destination_id: int
+
+
+def salvage(reader: StoreReader, start: int, stop: int) -> Iterator[Record | Stretch]:
+    """Yield every whole record from ``start`` to ``stop``, and between them what is lost.
+
+    Raises: RangeGone; StoreCorrupt where nobody can tell how much is lost: in a thinned segment.
+    """
+    if start == stop:
+        return
+    expected = 0  # sequence of the next record; 0: not known
+    at = -1
+    for segment in reader.segments[_first(reader, start) :]:
+        if segment.base >= stop:
+            break
+        if at < 0:
+            at, expected = segment.base, 1 if segment.base == 0 else 0
+        elif not expected and reader.missing(at, segment.base):
+            raise StoreCorrupt(f"log offsets {at} to {segment.base} are not there, and nobody can tell what they held")
+        for record in _whole(segment, min(segment.limit, stop)):
+            if record.is_followed:
+                lost = record.sequence - expected
+                if (expected and lost < 0) or (not expected and record.offset > max(at, start) and at >= segment.base):
+                    raise StoreCorrupt(
+                        f"{segment.path.name}: record at log offset {record.offset} has sequence number "
+                        f"{record.sequence}, and nobody can tell what is lost before it"
+                    )
+                if expected and lost and record.offset > start:
+                    yield _stretch(reader, at, record.offset, lost)
+            expected = record.sequence + 1 if record.is_followed else 0
+            at = record.end()
+            if record.offset >= start:
+                yield record
+    checkpoint = reader.checkpoint
+    if expected and checkpoint is not None and stop == checkpoint.durable_offset and at < stop:
+        if checkpoint.next_sequence > expected:
+            yield _stretch(reader, at, stop, checkpoint.next_sequence - expected)
+
+
+def _first(reader: StoreReader, start: int) -> int:
+    """Return the place of the segment before the one that holds ``start``: its end tells which sequence follows."""
+    return max(sum(segment.base <= start for segment in reader.segments) - 2, 0)
+
+
+def _whole(segment: Segment, limit: int) -> Iterator[Record]:
+    """Yield the whole records of one segment up to ``limit``."""
+    offset = segment.base
+    while 0 <= offset < limit:
+        try:
+            for record in scan_piece(segment, offset, limit, verify=True):
+                yield record
+                offset = record.end()
+                if not record.is_followed:
+                    offset = limit  # the table of runs leads through a sparse one
+        except StoreCorrupt:
+            if offset == limit or _is_sparse(segment):
+                raise
+            offset = _next_whole(segment, offset + layout.ALIGNMENT, limit)
+        else:
+            # Zeros look like the end.
+            offset = limit if offset >= limit or _is_sparse(segment) else _next_whole(segment, offset, limit)
+
+
+def _is_sparse(segment: Segment) -> bool:
+    file = open_segment(segment)
+    file.close()
+    return file.runs is not None
+
+
+def _next_whole(segment: Segment, start: int, limit: int) -> int:
+    """Return the offset of the first whole record from ``start`` on, -1 if there is none."""
+    file = open_segment(segment)
+    try:
+        for first in range(start, limit, LOOK_BYTES):
+            position = layout.SEGMENT_HEADER_BYTES + first - segment.base
+            size = min(LOOK_BYTES, limit - first) + layout.RECORD_HEADER_BYTES
+            octets = os.pread(file.descriptor, size, position)
+            words = np.frombuffer(octets, dtype="<i8", count=len(octets) // 8)[OFFSET_WORD:]
+            places = first + 8 * np.arange(len(words), dtype=np.int64)
+            for found in places[words == places].tolist():
+                if found < limit and _is_whole(segment, found, limit):
+                    return int(found)
+    finally:
+        file.close()
+    return -1
+
+
+def _is_whole(segment: Segment, offset: int, limit: int) -> bool:
+    try:
+        return next(scan_piece(segment, offset, limit, verify=True), None) is not None
+    except StoreCorrupt:
+        return False
+
+
+def _stretch(reader: StoreReader, start: int, stop: int, records: int) -> Stretch:
+    """Return what is lost, with its destination where one record is, and its header says where it ends."""
+    segment = next((each for each in reader.segments if each.base <= start < each.limit), None)
+    if records == 1 and segment is not None:
+        file = open_segment(segment)
+        try:
+            head = file.pread(layout.RECORD_HEADER_BYTES, start)
+        finally:
+            file.close()
+        if len(head) == layout.RECORD_HEADER_BYTES:
+            size, _, kind, _, _, destination_id, own, _, _ = layout.RECORD_HEADER.unpack(head)
+            if own == start and start + layout.padded(size) == stop and kind == layout.MESSAGE:
+                return Stretch(start, stop, 1, int(destination_id))
+    return Stretch(start, stop, records, 0)
