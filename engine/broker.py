@@ -24,6 +24,7 @@ from engine.composite import CompositeSource, Destination, Source, Target
 from engine.consumer import AUTO, CLIENT, Consumer
 from engine.copies import Copies
 from engine.delivery import IN_FLIGHT, Delivery
+from engine.departures import Departures
 from engine.destination import QUEUE, TOPIC, is_topic
 from engine.destinations import Destinations
 from engine.dispatch import Dispatcher
@@ -51,6 +52,7 @@ from engine.slow_consumers import SlowConsumers
 from engine.spill_space import SpillSpace
 from engine.spilling import Spiller
 from engine.statistics import Statistics
+from engine.steps import Steps
 from engine.store_events import StoreEvents
 from engine.subscribing import Subscribing
 from engine.subscriptions import Subscriptions
@@ -78,6 +80,7 @@ class Broker:
     virtual_topics: which topics have copies of their messages made for queues.
     has_advisories, name: whether it tells of itself on ``ActiveMQ.Advisory.>``, and how it calls itself there.
     starved: queues whose consumers wait because memory is too short to read on for them.
+    steps: how much of what is not messages a turn may do, and what goes on in the next.
     sender: number of the client whose input is being taken, 0 for the broker's own; it sets it before it sends.
     seed: of the random numbers (collision avoidance); same inputs and seed, same outputs.
     """
@@ -117,6 +120,8 @@ class Broker:
         "browsing",
         "replays",
         "starved",
+        "steps",
+        "departures",
         "_next_client",
         "_next_serial",
         "_batch_depth",
@@ -147,6 +152,8 @@ class Broker:
         self.wall_ms = clock.wall_ms()
         store.set_time(self.wall_ms)
         self.memory = MemoryBudget(memory_limit_bytes)
+        self.steps = Steps(clock, timers)
+        self.departures = Departures(self, self.steps)
         self.access = Access(permissions or PermissionMap(()))
         self.flow = Flow(store, self.memory, clock, timers, limits)
         self.spiller = None if spill_space is None else Spiller(spill_space, self.memory, clock, timers)
@@ -205,20 +212,22 @@ class Broker:
         self.clients[client.client_number] = client
 
     def disconnect(self, client: Client, is_lost: bool) -> None:
-        """Close all consumers of ``client``; its transactions must have been aborted before."""
-        for consumer in list(client.consumers.values()):
-            if not consumer.is_closed:
-                self.unsubscribe(consumer, is_lost)
-        for destination in self.destinations.owned.pop(client.client_number, []):
-            self.close_temporary(destination)
+        """Close all consumers of ``client``, many of them in the turns to come; its transactions must have been aborted
+        before.
+        """
+        if self.clients.pop(client.client_number, None) is None:
+            return
         self.flow.forget(client)
-        self.advisories.disconnected(client)
         self.client_ids.leave(client)
-        self.clients.pop(client.client_number, None)
+        self.departures.disconnect(client, is_lost)
+
+    def leave(self, consumers: list[Consumer]) -> None:
+        """Close consumers of a client that stays, many of them in the turns to come; nothing more is handed to them."""
+        self.departures.leave(consumers)
 
     def output_drained(self, client: Client) -> None:
         """The client's socket takes octets again: its consumers take their turns again."""
-        if not client.is_output_full:
+        if not client.is_output_full or client.client_number not in self.clients:
             return
         client.is_output_full = False
         for consumer in client.consumers.values():
@@ -475,6 +484,8 @@ class Broker:
         """
         dispatcher = self.dispatcher
         dirty = self.destinations.dirty_queues
+        if self.steps.chores:
+            self.steps.run_chores()
         while True:
             if self.flow.is_blocked:
                 self.flow.open_gates()
@@ -502,6 +513,7 @@ class Broker:
             self._unlogged_turns += 1
             if self._is_settling_due or self._unlogged_turns >= UNLOGGED_TURNS:
                 self.flush_settlements()
+        self.steps.end_turn()
         store = self.store
         offset = store.append_offset()
         if offset - store.written_offset() > UNWRITTEN_BYTES:

@@ -15,6 +15,7 @@ from engine.unanswered import Unanswered
 from engine.window import Window
 
 if TYPE_CHECKING:
+    from engine.departures import Departure
     from engine.queue import Queue
     from engine.seat import Seat
     from engine.siblings import Siblings
@@ -37,6 +38,7 @@ class Consumer:
     remarks: what it asked for without effect, in words.
     selector: None takes everything.  priority: higher ones are served first.
     seat: what the queue's Selection knows of it, None where there is no Selection.
+    departure: it is leaving, and will be closed in a turn to come; None as long as it stays.
     siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
     adapter: the protocol session's own object for this subscription, never looked at here.
     """
@@ -57,6 +59,7 @@ class Consumer:
         "batch",
         "name",
         "siblings",
+        "departure",
         "adapter",
         "redelivery",
         "selector",
@@ -85,6 +88,7 @@ class Consumer:
         self.batch = batch_class(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
         self.name = name
         self.siblings: Siblings | None = None
+        self.departure: Departure | None = None
         self.adapter: object = None
         self.redelivery: RedeliveryPolicy | None = None
         self.selector: Selector | None = None

@@ -374,7 +374,8 @@ class Replays(DestinationWatcher):
         """End a replay that cannot go on, and tell its client why."""
         replay.is_over = True
         for consumer in list(replay.view.consumers.values()):
-            consumer.client.expel(consumer, error, False)
+            if consumer.departure is None:
+                consumer.client.expel(consumer, error, False)
 
     def destination_added(self, destination: Queue | Topic) -> None:
         return None

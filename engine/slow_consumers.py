@@ -190,6 +190,8 @@ class SlowConsumers(TimerTarget):
         self._notice(f"{_who(watch.consumer)} is slow: {why}")
 
     def _end(self, consumer: Consumer, why: str, limit: str, with_connection: bool) -> None:
+        if consumer.departure is not None:
+            return
         self.ended_count += 1
         self._notice(f"{_who(consumer)} is ended: {why}; {limit}")
         error = SlowConsumer(f"the consumer of {consumer.queue.uri()} is too slow: {why}; {limit}")

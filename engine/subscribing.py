@@ -50,6 +50,8 @@ class Subscribing(DestinationWatcher):
             return self._add(client, self.broker.replays.open(client, source, options, options.replay), options, window)
         if isinstance(source, Queue):
             queue = source
+            if source.settings.queue.max_consumers >= 0:
+                self.broker.departures.make_way(source)
             count = source.consumer_count()
             if options.is_browser:
                 queue = self.broker.browsing.open(source, options.selector)

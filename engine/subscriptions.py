@@ -116,6 +116,7 @@ class Subscriptions(DestinationWatcher):
         subscription = self.named.get((client_id, name, is_durable))
         if subscription is None:
             raise UnknownSubscription(f"there is no subscription {name[:200]!r} of client id {client_id[:200]!r}")
+        self._make_way(subscription)
         if subscription.consumers:
             raise SubscriptionInUse(
                 f"subscription {subscription.full_name()[:200]!r} has {subscription.consumers} consumers; it can be "
@@ -229,10 +230,20 @@ class Subscriptions(DestinationWatcher):
 
     # -- the steps
 
+    def _make_way(self, subscription: Subscription) -> None:
+        """Let those leave now that are about to."""
+        if subscription.consumers:
+            departures = self.broker.departures
+            for queue in list(subscription.queues.values()):
+                departures.make_way(queue)
+            if subscription.carrier is not None:
+                departures.make_way(subscription.carrier)
+
     def _join_named(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
         asked = self._asked(client, source, options)
         known = self.named.get(asked.key())
         if known is not None:
+            self._make_way(known)
             if not (known.is_shared and asked.is_shared and known.is_like(asked)):
                 known.require_owner(client.user)
             if known.is_shared != asked.is_shared:

@@ -462,7 +462,7 @@ class AmqpConnection(ProtocolConnection):
         del self.own_channels[session.channel]
         if session.is_ending:
             return
-        session.close(False)
+        self.broker.leave(session.close())
         self.end_session(session, End())
 
     def _close(self, frame: Close) -> None:
@@ -536,5 +536,5 @@ class AmqpConnection(ProtocolConnection):
         if dropped:
             self.socket.frames_dropped(dropped)
         for session in self.channels.values():
-            session.close(is_lost)
+            session.close()
         self.broker.disconnect(self, is_lost)

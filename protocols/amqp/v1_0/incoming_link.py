@@ -204,6 +204,9 @@ class IncomingLink(Link):
         self.is_held = True
         self.session.connection.parking.park(self, delivery_id, is_settled, destination, message, gate)
 
+    def end(self) -> None:
+        self.close(False, False)
+
     def close(self, is_lost: bool, is_closing: bool) -> None:
         self._take_partial()
         self.credit = 0

@@ -52,6 +52,9 @@ class Link:
     def close(self, is_lost: bool, is_closing: bool) -> None:
         """Let go of everything.  is_closing: the peer wants the terminus gone, not only the link."""
 
+    def end(self) -> None:
+        """Its session has ended: let go of everything but a consumer, which ends with all others of the session."""
+
     def detach(self, error: PenstockError, is_closed: bool | None = True) -> None:
         """End the link because of an error; its terminus stays.  is_closed: what the peer is told, None for not."""
         self.is_detaching = True

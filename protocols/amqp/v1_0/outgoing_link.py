@@ -133,6 +133,9 @@ class OutgoingLink(Link):
         self.is_draining = False
         return True
 
+    def end(self) -> None:
+        self.consumer = None
+
     def close(self, is_lost: bool, is_closing: bool) -> None:
         consumer = self.consumer
         if consumer is None:

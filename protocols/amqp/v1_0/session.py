@@ -219,20 +219,24 @@ class AmqpSession:
             answer = Detach(link.handle, True, error_of(error))
         self.connection.send_fitted(self.channel, answer)
 
-    def close(self, is_lost: bool) -> None:
-        """Let go of all links, as if they were detached."""
-        self.unsettled.clear()
-        for link in list(self.links.values()):
+    def close(self) -> list[Consumer]:
+        """Let go of all links; return the consumers that they had, which the caller closes."""
+        consumers: list[Consumer] = []
+        for link in self.links.values():
+            if isinstance(link, OutgoingLink) and link.consumer is not None:
+                consumers.append(link.consumer)
             if not link.is_detaching:
-                link.close(is_lost, False)
+                link.end()
+        self.unsettled.clear()
         self.links.clear()
         self.handles.clear()
         self.waiting.clear()
         self.draining.clear()
+        return consumers
 
     def end(self, error: PenstockError) -> None:
         """End the session because of an error."""
-        self.close(False)
+        self.connection.broker.leave(self.close())
         self.is_ending = True
         self.connection.end_session(self, End(error_of(error)))
 

@@ -283,6 +283,9 @@ class CoordinatorLink(Link):
         else:
             self.detach(error)
 
+    def end(self) -> None:
+        self.close(False, False)
+
     def close(self, is_lost: bool, is_closing: bool) -> None:
         self.session.connection.transactions.close_all(self)
 

@@ -139,3 +139,27 @@ def test_a_delivery_that_comes_again_has_one_number() -> None:
     assert gateway.stats("q").depth == 1
     peer.dispose(again.delivery_id, Accepted())
     assert gateway.stats("q").depth == 0
+
+
+def test_a_session_with_many_links_ends_at_once_and_its_consumers_in_turn() -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_session()
+    link_count = 900
+    with gateway.one_turn():
+        for handle in range(link_count):
+            peer.send(Attach(f"r{handle}", handle, True, source=Source("q"), target=Target()))
+            peer.send(Flow(0, 1_000_000, 0, 1_000, handle, 0, 10))
+    peer.take()
+    with gateway.one_turn():
+        peer.send(End())
+    peer.one(End)
+    assert peer.connection.consumers, "one turn does not close so many"
+    other = gateway.amqp_session()
+    other.attach_sender("q")
+    other.publish("x")
+    assert peer.take() == [], "nothing comes for a session that has ended"
+    gateway.advance(1)
+    assert peer.connection.consumers == {}
+    peer.begin()
+    peer.attach_receiver("q", credit=1)
+    assert len(peer.transfers()) == 1

@@ -1,0 +1,127 @@
+"""Consumers of a connection that has gone: nothing more for them at once, closed some a turn."""
+
+from __future__ import annotations
+
+from engine.consumer import AUTO, INDIVIDUAL
+from engine.departures import CLOSE_STEPS
+from engine.destination import TEMP_QUEUE
+from engine.options import SubscribeOptions
+from engine.steps import TURN_STEPS
+from tests.support.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
+
+MANY = 2 * TURN_STEPS // CLOSE_STEPS  # more than one turn closes
+
+
+def crowd(world: EngineWorld, name: str = "many") -> FakeClient:
+    """Return a client with consumers of so many queues that one turn does not close them."""
+    client = world.client(name)
+    for number in range(MANY):
+        world.consumer(client, f"q.{number}", AUTO)
+    world.turn()
+    return client
+
+
+def test_many_consumers_leave_over_several_turns_and_get_nothing_meanwhile() -> None:
+    world = EngineWorld()
+    client = crowd(world)
+    world.broker.disconnect(client, is_lost=True)
+    world.broker.end_turn()
+    world.broker.begin_turn()
+    assert 0 < len(client.consumers) < MANY
+    last = f"q.{MANY - 1}"
+    world.send(b"x", to=last)
+    assert client.bodies() == []
+    other = world.client("other")
+    world.consumer(other, last, AUTO)
+    world.turn()
+    assert other.bodies() == [b"x"]
+    world.advance(0)
+    assert client.consumers == {}
+    assert world.broker.clients == {other.client_number: other}
+
+
+def test_its_socket_wakes_nobody_who_leaves() -> None:
+    world = EngineWorld()
+    client = crowd(world)
+    world.broker.disconnect(client, is_lost=True)
+    world.broker.output_drained(client)
+    world.send(b"x", to=f"q.{MANY - 1}")
+    assert client.bodies() == []
+
+
+def test_few_consumers_leave_at_once() -> None:
+    world = EngineWorld()
+    client = world.client()
+    for number in range(10):
+        world.consumer(client, f"q.{number}", AUTO)
+    world.broker.disconnect(client, is_lost=True)
+    assert client.consumers == {}
+
+
+def test_what_they_held_comes_back_with_them() -> None:
+    world = EngineWorld()
+    client = crowd(world)
+    world.consumer(client, "held", INDIVIDUAL)
+    world.send(b"1", b"2", to="held")
+    assert len(client.take()) == 2
+    world.broker.disconnect(client, is_lost=False)
+    assert world.stats("held").in_flight == 2
+    world.advance(0)
+    assert world.stats("held").in_flight == 0
+    other = world.client("other")
+    world.consumer(other, "held", AUTO)
+    world.turn()
+    assert other.bodies() == [b"1", b"2"]
+
+
+def test_a_durable_subscription_is_free_for_its_client_at_once() -> None:
+    world = EngineWorld()
+    client = world.client("many", "mine")
+    for number in range(MANY):
+        world.consumer(client, f"q.{number}", AUTO)
+    topic = world.broker.destinations.topic("t")
+    options = SubscribeOptions(INDIVIDUAL, is_durable=True, subscription="d")
+    world.broker.start(world.broker.subscribe(client, topic, options))
+    world.turn()
+    world.broker.disconnect(client, is_lost=True)
+    again = world.client("again", "mine")
+    world.broker.start(world.broker.subscribe(again, topic, options))
+    world.send(b"x", to=topic)
+    assert again.bodies() == [b"x"]
+    world.advance(0)
+    assert len(again.consumers) == 1
+
+
+def test_a_limit_of_consumers_does_not_count_those_who_leave() -> None:
+    world = EngineWorld(address("only", queue__max_consumers=1))
+    client = crowd(world)
+    world.consumer(client, "only", AUTO)
+    world.broker.disconnect(client, is_lost=True)
+    other = world.client("other")
+    world.consumer(other, "only", AUTO)
+    world.send(b"x", to="only")
+    assert other.bodies() == [b"x"]
+
+
+def test_temporary_destinations_go_behind_the_consumers() -> None:
+    world = EngineWorld()
+    client = world.client()
+    for _ in range(MANY):
+        world.consumer(client, world.broker.open_temporary(client, TEMP_QUEUE), AUTO)
+    world.turn()
+    world.broker.disconnect(client, is_lost=True)
+    assert world.broker.destinations.temporaries
+    world.advance(0)
+    assert world.broker.destinations.temporaries == {}
+    assert client.consumers == {}
+
+
+def test_a_client_that_is_gone_leaves_once() -> None:
+    world = EngineWorld()
+    client = crowd(world)
+    world.broker.disconnect(client, is_lost=False)
+    world.broker.disconnect(client, is_lost=True)
+    assert len(world.broker.steps.chores) == 1
+    world.advance(0)
+    assert client.consumers == {}
