@@ -185,11 +185,15 @@ def _steal(session: AmqpSession, name: str, options: SubscribeOptions) -> bool:
     key = (connection.container_id, options.subscription)
     if options.is_shared or not options.is_durable:
         return False
-    for client in list(connection.broker.clients.values()):
-        for consumer in client.consumers.values():
+    known = connection.broker.subscriptions.named.get((*key, True))
+    if known is None:
+        return False
+    for queue in [*known.queues.values(), *([] if known.carrier is None else [known.carrier])]:
+        for consumer in queue.consumers.values():
             link = consumer.adapter
             if (
-                client is not connection
+                consumer.departure is None
+                and consumer.client is not connection
                 and isinstance(link, OutgoingLink)
                 and link.durable == key
                 and link.name == name
