@@ -249,6 +249,8 @@ class ServerConfig:
     server_name: what CONNECTED calls the server.
     memory_limit_bytes: non-persistent messages and pending topic deliveries together; then producers wait.
     destinations_max: queues and topics together; a client that names one more gets an error.
+    temporary_destinations_max: of one connection.
+    expire_messages_period_ms: between two looks for what has expired while nobody takes it.
     users: login -> SCRAM verifiers, all of the same password; none at all means loopback only, any credentials.
     groups: login -> the groups it is in.
     permissions: what groups may do; none at all means everybody everything.
@@ -266,6 +268,8 @@ class ServerConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     memory_limit_bytes: int = 256 * MIB
     destinations_max: int = 100_000
+    temporary_destinations_max: int = 1_000
+    expire_messages_period_ms: int = 30_000
     stomp: StompConfig = field(default_factory=StompConfig)
     amqp: AmqpConfig = field(default_factory=AmqpConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)

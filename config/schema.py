@@ -238,6 +238,8 @@ SERVER: Final[Tree] = {
     },
     "advisory-support": Leaf("advisory_support", Boolean()),
     "destinations-max": Leaf("destinations_max", Integer(1, 10_000_000)),
+    "temporary-destinations-max": Leaf("temporary_destinations_max", Integer(1, 10_000_000)),
+    "expire-messages-period": Leaf("expire_messages_period_ms", Duration(100, DAY_MS)),
     "stomp": {
         "dialect": Leaf("stomp.dialect", Choice("penstock", "activemq")),
         "default-persistent": Leaf("stomp.default_persistent", Boolean()),

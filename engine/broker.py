@@ -26,10 +26,10 @@ from engine.copies import Copies
 from engine.delivery import IN_FLIGHT, Delivery
 from engine.departures import Departures
 from engine.destination import QUEUE, TOPIC, is_topic
-from engine.destinations import Destinations
+from engine.destinations import TEMPORARY_DESTINATIONS_MAX, Destinations
 from engine.dispatch import Dispatcher
 from engine.errors import DestinationInUse
-from engine.expiry import Expiry
+from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS, Expiry
 from engine.flow import Flow, GlobalLimits
 from engine.hand_overs import HandOvers
 from engine.memory import MemoryBudget
@@ -76,9 +76,13 @@ class Broker:
     """All destinations, consumers and policies.  Owned by one thread.
 
     destinations_max: queues and topics together that clients may make.
+    temporary_destinations_max: of these, temporary ones that one client may have.
+    expire_messages_period_ms: between two looks for what has expired while nobody takes it.
     permissions: what groups may do; none at all means everybody everything.
     virtual_topics: which topics have copies of their messages made for queues.
     has_advisories, name: whether it tells of itself on ``ActiveMQ.Advisory.>``, and how it calls itself there.
+    wall_ms: of this turn, as the clock says: what expires and what is due is judged by it, also after it was set back.
+    store_time_ms: the same, but it never goes back.
     starved: queues whose consumers wait because memory is too short to read on for them.
     steps: how much of what is not messages a turn may do, and what goes on in the next.
     sender: number of the client whose input is being taken, 0 for the broker's own; it sets it before it sends.
@@ -90,6 +94,7 @@ class Broker:
         "clock",
         "timers",
         "wall_ms",
+        "store_time_ms",
         "memory",
         "spiller",
         "flow",
@@ -145,11 +150,14 @@ class Broker:
         name: str = "Penstock",
         schedule_limits: ScheduleLimits = USUAL_SCHEDULE_LIMITS,
         spill_space: SpillSpace | None = None,
+        temporary_destinations_max: int = TEMPORARY_DESTINATIONS_MAX,
+        expire_messages_period_ms: int = EXPIRE_MESSAGES_PERIOD_MS,
     ) -> None:
         self.store = store
         self.clock = clock
         self.timers = timers
         self.wall_ms = clock.wall_ms()
+        self.store_time_ms = self.wall_ms
         store.set_time(self.wall_ms)
         self.memory = MemoryBudget(memory_limit_bytes)
         self.steps = Steps(clock, timers)
@@ -158,6 +166,7 @@ class Broker:
         self.flow = Flow(store, self.memory, clock, timers, limits)
         self.spiller = None if spill_space is None else Spiller(spill_space, self.memory, clock, timers)
         self.destinations = Destinations(store, addresses, self.flow.accounts, destinations_max, self.spiller)
+        self.destinations.temporary_max = temporary_destinations_max
         self.dispatcher = Dispatcher(store, self.memory, Rates(clock, timers))
         self.dispatcher.wall_ms = self.wall_ms
         self.sender = 0
@@ -178,7 +187,7 @@ class Broker:
         self.replays = Replays(self)
         self.starved: dict[Queue, None] = {}
         self.redelivery = Redelivery(self, seed)
-        self.expiry = Expiry(self)
+        self.expiry = Expiry(self, expire_messages_period_ms)
         self.slow_consumers = SlowConsumers(self)
         self.pending_limits = PendingLimits(self.memory, self.readers, self.advisories)
         self.store_events = StoreEvents(self)
@@ -468,9 +477,12 @@ class Broker:
         """Take the time; call it before the first input of a turn."""
         self.sender = 0
         wall_ms = self.clock.wall_ms()
-        if wall_ms > self.wall_ms:
-            self.wall_ms = wall_ms
-            self.dispatcher.wall_ms = wall_ms
+        if wall_ms == self.wall_ms:
+            return
+        self.wall_ms = wall_ms
+        self.dispatcher.wall_ms = wall_ms
+        if wall_ms > self.store_time_ms:
+            self.store_time_ms = wall_ms
             self.store.set_time(wall_ms)
             if wall_ms >= self.hand_overs.next_ms:
                 self.hand_overs.sample(self.dispatcher.next_tag, wall_ms)
@@ -591,7 +603,7 @@ class Broker:
         else:
             message.serial = self._next_serial
             self._next_serial += 1
-            message.store_time_ms = self.wall_ms
+            message.store_time_ms = self.store_time_ms
             if isinstance(destination, Queue):
                 self.memory.hold(message)
                 destination.enqueue(message)

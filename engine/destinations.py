@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -31,6 +32,8 @@ from engine.statistics import STATISTICS_PREFIX
 from engine.topic import Topic
 from engine.wildcard import Wildcard, is_wildcard
 
+TEMPORARY_DESTINATIONS_MAX: Final = 1_000  # of one client
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DestinationWatcher(ABC):
@@ -48,7 +51,7 @@ class DestinationWatcher(ABC):
 class Destinations:
     """Queues and topics.
 
-    count_max: queues and topics together that clients may make.
+    count_max: queues and topics together that clients may make.  temporary_max: temporary ones of one client.
     accounts: of those that have a limit on what they hold.
     dirty_queues: queues to dispatch at the end of this turn; each queue knows this list.
     waiting_keepers: those to run before that, likewise.
@@ -64,6 +67,7 @@ class Destinations:
         "addresses",
         "accounts",
         "count_max",
+        "temporary_max",
         "dirty_queues",
         "waiting_keepers",
         "queues",
@@ -95,6 +99,7 @@ class Destinations:
         self.addresses = addresses
         self.accounts = accounts
         self.count_max = count_max
+        self.temporary_max = TEMPORARY_DESTINATIONS_MAX
         self.dirty_queues: list[Queue] = []
         self.waiting_keepers: list[Keeper] = []
         self.queues: dict[str, Queue] = {}
@@ -171,6 +176,11 @@ class Destinations:
 
     def open_temporary(self, kind: int, client_number: int) -> Queue | Topic:
         """Make a temporary destination; its name is unique over all stores and starts.  Raises: LimitReached."""
+        if len(self.owned.get(client_number, ())) >= self.temporary_max:
+            raise LimitReached(
+                f"the connection has {self.temporary_max} temporary destinations, which is the limit "
+                "(temporary-destinations-max); closing one makes room"
+            )
         number = self._unlogged_number()
         name = f"ID:{self.store.store_id()}-{self.store.start_count()}-{client_number}:{-number}"
         self._check_count(name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.expiry_sweep import Sweep
 from engine.ports import TimerTarget
 from engine.queue import Queue
 
 if TYPE_CHECKING:
     from engine.broker import Broker
 
-EXPIRY_SCAN_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
+EXPIRE_MESSAGES_PERIOD_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
 # What is looked at in one turn; the others of that scan follow in the next turns.
 QUEUES_AT_ONCE: Final = 512
 MESSAGES_AT_ONCE: Final = 10_000  # a queue is looked at as a whole, so it may be more
@@ -20,22 +21,25 @@ GO_ON: Final = 1
 
 
 class Expiry(TimerTarget):
-    """Scans what waits in memory; what lies on disk is looked at when it is paged in.
+    """Scans what waits in memory, and has what lies on disk swept.
 
+    period_ms: from the beginning of one scan to that of the next.
     _queues: those of the scan that is under way, ``_place`` of which have been looked at.
     """
 
-    __slots__ = ("broker", "_queues", "_place")
+    __slots__ = ("broker", "period_ms", "sweep", "_queues", "_place")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, period_ms: int) -> None:
         self.broker = broker
+        self.period_ms = period_ms
+        self.sweep = Sweep(broker)
         self._queues: list[Queue] = []
         self._place = 0
-        self._call_later(EXPIRY_SCAN_MS, BEGIN)
+        self._call_later(self.period_ms, BEGIN)
 
     def timer_fired(self, key: int) -> None:
         if key == BEGIN:
-            self._call_later(EXPIRY_SCAN_MS, BEGIN)
+            self._call_later(self.period_ms, BEGIN)
             if self._queues:
                 return  # one takes long
             self._queues = self.broker.destinations.all_queues()
@@ -53,13 +57,17 @@ class Expiry(TimerTarget):
         while self._place < end and seen < MESSAGES_AT_ONCE:
             queue = queues[self._place]
             self._place += 1
-            if queue.has_expiring and not queue.is_closed:
+            if queue.is_closed:
+                continue
+            if queue.has_expiring:
                 seen += queue.depth
                 self._scan(queue)
+            self.sweep.add(queue)
         if self._place < len(queues):
             self._call_later(0, GO_ON)
         else:
             self._queues = []
+        self.sweep.go_on()
 
     def _scan(self, queue: Queue) -> None:
         if queue.depth == 0:

@@ -162,6 +162,8 @@ class Keeper:
             if delivery.state == READY:
                 self._drop(broker, delivery, dropped)
             return
+        if kept.offset < kept.lane.next_load or kept.offset in kept.lane.settled:
+            return  # it has expired on the disk, or could not be read
         kept.lane.settled.add(kept.offset)
         self._count_out(kept.size_bytes)
         dropped.append(Range(kept.lane.priority, kept.offset, 1, 0, kept.size_bytes))

@@ -11,7 +11,7 @@ from engine.delivery import GONE, READY, Delivery
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.message import Message
 from engine.offset_set import OffsetSet
-from engine.stored import Attempts
+from engine.stored import NEVER_MS, Attempts
 
 if TYPE_CHECKING:
     from engine.queue import Queue
@@ -47,6 +47,7 @@ class Lane:
     stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; one that comes back finds its
     place there.
     attempts: the failed attempts of entries by queue offset, found when the store was opened.
+    first_expiry_ms: of what is only on disk nothing expires before; 0 for what was found at the start.
     spill: messages that are not logged and are in temporary files, behind all others of their kind (engine.spilling).
     spill_above: ready octets from which on a message that is not logged may go there whatever memory holds; 0 while
     others are.
@@ -79,6 +80,7 @@ class Lane:
         "page_messages",
         "spill",
         "spill_above",
+        "first_expiry_ms",
         "memory",
     )
 
@@ -108,6 +110,7 @@ class Lane:
         # Also where nothing is to be kept in memory, one message goes out.
         self.page_bytes = max(1, min(PAGE_BYTES, self.memory_bytes))
         self.page_messages = max(1, min(PAGE_MESSAGES, self.memory_messages))
+        self.first_expiry_ms = NEVER_MS
         self.spill: Spill | None = None
         self.spill_above = _spill_above(queue)
 
@@ -132,6 +135,8 @@ class Lane:
         for first, count in settled:
             self.settled.add_range(first, count)
         self.attempts = attempts
+        if cursor < tail:
+            self.first_expiry_ms = 0
         return tail - cursor - sum(count for _, count in settled)
 
     def add_logged(self, message: Message) -> None:
@@ -154,8 +159,15 @@ class Lane:
             self.ready.append(Delivery(message, self, position))
             self.queue.mask |= self.bit
 
+    def note_expiry(self, message: Message) -> None:
+        """Have what is on disk looked at once this message has expired; it may be there."""
+        if message.expires_ms < self.first_expiry_ms:
+            self.first_expiry_ms = message.expires_ms
+
     def add_behind(self, message: Message) -> None:
         """Take a message that has just been appended and that nobody wants yet: it stays on disk."""
+        if message.expires_ms:
+            self.note_expiry(message)
         self.tail = message.queue_offset + 1
         self.last_position = message.queue_offset << SERIAL_BITS
 
@@ -382,6 +394,8 @@ class Lane:
             del self.ahead[offset]
             self.ahead_bytes -= delivery.message.size
             self.memory.unload(delivery.message)
+            if delivery.message.expires_ms:
+                self.note_expiry(delivery.message)
 
     def add_delayed(self, message: Message) -> None:
         """Count a message that waits for its redelivery."""

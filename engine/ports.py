@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from engine.message import Message
-from engine.stored import DestinationState, EntryColumns, LanePlace, Range
+from engine.stored import DestinationState, Entry, EntryColumns, LanePlace, Range
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -111,6 +111,22 @@ class StoreListener(ABC):
 
         Told once to reader 0, and to another with each page that lacks it.  Until the entry is settled as dropped it
         stays in its queue.  size_bytes: of the message, as its entry says.
+        """
+        return None
+
+    def expired_found(
+        self,
+        destination_id: int,
+        priority: int,
+        first: int,
+        next_offset: int,
+        expired: list[Entry],
+        next_ms: int,
+    ) -> None:
+        """Answer one ``look_for_expired``: which of the entries ``first`` to ``next_offset`` (excluded) have expired.
+
+        next_offset: ``first`` if the disk refused to say.  next_ms: of the others, the time at which the first
+        of them expires, NEVER_MS if none does.
         """
         return None
 
@@ -316,6 +332,13 @@ class Store(ABC):
         limit_bytes: stop once the messages read add up to this; one message always fits.
         reader: who asks, a number that the engine chooses and finds in the answer; 0 is the queue itself.  Requests
         of several readers may be under way for the same lane; they are answered in their order.
+        """
+
+    @abstractmethod
+    def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
+        """Ask which entries have expired at ``wall_ms``, settled or not; exactly one ``expired_found`` answers.
+
+        Their records are not read.
         """
 
     @abstractmethod

@@ -185,6 +185,7 @@ class Queue:
         self.enqueued_count += 1
         if message.expires_ms:
             self.has_expiring = True
+            lane.note_expiry(message)
         if message.group_hash:
             self.has_groups = self.is_choosy = True
         if self.is_choosy:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.client import Client
 from engine.delivery import Delivery
+from engine.expiry_sweep import EXPIRY_READER
 from engine.failures import restored
 from engine.lane import Lane
 from engine.message import Message
@@ -16,7 +17,7 @@ from engine.redelivery import RELOAD_READER
 from engine.schedule.management import BROWSE_READER
 from engine.schedule.read_ahead import SCHEDULE_READER
 from engine.selective import SCAN_READER
-from engine.stored import LanePlace, Range
+from engine.stored import Entry, LanePlace, Range
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -101,6 +102,9 @@ class StoreEvents(StoreListener):
         if reader == BROWSE_READER:
             broker.management.page_loaded(priority, first, messages)
             return
+        if reader == EXPIRY_READER:
+            broker.expiry.sweep.page_loaded(destination_id, priority, next_offset, messages)
+            return
         queue = broker.destinations.queue_of(destination_id, reader)
         if queue is None:
             return  # who asked has gone meanwhile
@@ -166,6 +170,9 @@ class StoreEvents(StoreListener):
         if reader == BROWSE_READER:
             self.broker.management.page_loaded(priority, first, [])
             return
+        if reader == EXPIRY_READER:
+            self.broker.expiry.sweep.page_failed(destination_id, priority)
+            return
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None:
             return
@@ -190,7 +197,7 @@ class StoreEvents(StoreListener):
             if self.broker.scheduler.ahead.record_skipped(priority, queue_offset):
                 self.skipped_records.append(f"a scheduled message: {reason}")
             return
-        if reader == BROWSE_READER:
+        if reader in (BROWSE_READER, EXPIRY_READER):
             return
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
@@ -205,6 +212,17 @@ class StoreEvents(StoreListener):
         self.skipped_records.append(f"{queue.uri()}: {reason}")
         store = self.broker.store
         store.settle_range(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
+
+    def expired_found(
+        self,
+        destination_id: int,
+        priority: int,
+        first: int,
+        next_offset: int,
+        expired: list[Entry],
+        next_ms: int,
+    ) -> None:
+        self.broker.expiry.sweep.expired_found(destination_id, priority, first, next_offset, expired, next_ms)
 
     def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
         queue = self.broker.destinations.feeds.get(reader)

@@ -96,6 +96,19 @@ class LaneState:
         self.attempts = attempts
 
 
+NEVER_MS: Final = 1 << 62  # after every wall-clock time
+
+
+class Entry:
+    """One entry of a consume queue.  size_bytes: of its message."""
+
+    __slots__ = ("offset", "size_bytes")
+
+    def __init__(self, offset: int, size_bytes: int) -> None:
+        self.offset = offset
+        self.size_bytes = size_bytes
+
+
 class EntryColumns:
     """Some consecutive entries of one consume queue, one column a field; the first one is entry ``first``.
 
@@ -143,3 +156,20 @@ class DestinationState:
         self.live_bytes = live_bytes
         self.topic_id = topic_id
         self.description = {} if description is None else description
+
+
+def expired_entries(columns: EntryColumns, wall_ms: int) -> tuple[list[Entry], int]:
+    """Return which entries have expired at ``wall_ms``, and when the first of the others does, NEVER_MS if none does.
+
+    Those whose record is gone are left out.
+    """
+    expired: list[Entry] = []
+    next_ms = NEVER_MS
+    for index, expires_ms in enumerate(columns.expiries):
+        if expires_ms <= 0 or not columns.places[index]:
+            continue
+        if expires_ms <= wall_ms:
+            expired.append(Entry(columns.first + index, columns.sizes[index]))
+        elif expires_ms < next_ms:
+            next_ms = expires_ms
+    return expired, next_ms

@@ -411,7 +411,7 @@ class Subscriptions(DestinationWatcher):
             return
         time_ms = source.settings.retroactive.recovery_time_ms
         if time_ms >= 0:
-            _feed_of(queue).since_ms = self.broker.wall_ms - time_ms
+            _feed_of(queue).since_ms = self.broker.store_time_ms - time_ms
         for found in self.broker.store.state_of(source.destination_id).lanes:
             start = starts.get(found.priority, found.tail)
             if start < found.tail:

@@ -140,6 +140,8 @@ async def _serve(
         matcher,
         config.memory_limit_bytes,
         destinations_max=config.destinations_max,
+        temporary_destinations_max=config.temporary_destinations_max,
+        expire_messages_period_ms=config.expire_messages_period_ms,
         permissions=PermissionMap(config.permissions),
         limits=GlobalLimits(config.limits.global_max_size_bytes, config.limits.global_max_messages),
         virtual_topics=config.virtual_topics,

@@ -30,7 +30,7 @@ _LONG_DELAY: Final = Integer(0, 100 * YEAR_MS)
 
 _CURSOR: Final = "the backlog is on disk, and pages come as consumers ask for them"
 _AUDIT: Final = "duplicates are not looked for"
-_EXPIRY: Final = "each expiry has its timer, nothing is scanned for"
+_EXPIRY: Final = "expire-messages-period is one for all destinations"
 _CLUSTER: Final = "a gateway stands by itself"
 
 

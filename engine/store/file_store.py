@@ -16,6 +16,7 @@ from engine.store.compaction import Compaction
 from engine.store.consume_queue import ConsumeQueueFiles
 from engine.store.consume_queues import ConsumeQueues
 from engine.store.entry_span import EntrySpan, entry_columns, written_end
+from engine.store.expired import ExpiredJob
 from engine.store.files import File, Files, describe
 from engine.store.group_commit import GroupCommit
 from engine.store.health import Health
@@ -447,6 +448,13 @@ class FileStore(Store):
             ),
             READ_LANE,
         )
+
+    def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        lane = self._log.state.open_lane(destination_id, priority)
+        end = min(first + count, lane.tail)
+        span = EntrySpan(self._queues.files.root, lane, min(max(first, lane.kept_first), end), end)
+        self._workers.submit(ExpiredJob(self._listener, self._open_files, span, first, wall_ms), READ_LANE)
 
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         assert self._listener is not None, "the answer needs a listener"

@@ -12,7 +12,17 @@ from engine.message import Message
 from engine.ports import READ_LANE, SYNC_LANE, Job, Store, StoreListener, Workers
 from engine.store import format as layout
 from engine.store.state import Lane, StoreState, compact_json
-from engine.stored import DELIVERY_COUNT_MAX, SEEK_ENTRY, SEEK_LOG, DestinationState, EntryColumns, LanePlace, Range
+from engine.stored import (
+    DELIVERY_COUNT_MAX,
+    SEEK_ENTRY,
+    SEEK_LOG,
+    DestinationState,
+    Entry,
+    EntryColumns,
+    LanePlace,
+    Range,
+    expired_entries,
+)
 
 COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
@@ -390,6 +400,13 @@ class MemoryStore(Store):
         job = MemoryPageJob(self._listener, destination_id, priority, first, entry, found, reader)
         self._workers.submit(job, READ_LANE)
 
+    def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        self._require_open(destination_id)
+        end = min(first + count, self._state.open_lane(destination_id, priority).tail)
+        found = expired_entries(self.entries(destination_id, priority, first, end - first), wall_ms)
+        self._workers.submit(MemoryExpiredJob(self._listener, destination_id, priority, first, end, *found), READ_LANE)
+
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         assert self._listener is not None, "the answer needs a listener"
         places = [
@@ -469,6 +486,38 @@ class MemoryPageJob(Job):
     def finish(self) -> None:
         self._listener.page_loaded(
             self._destination_id, self._priority, self._first, self._next, self._messages, self._reader
+        )
+
+
+class MemoryExpiredJob(Job):
+    """The same for what has expired."""
+
+    __slots__ = ("_listener", "_destination_id", "_priority", "_first", "_next", "_expired", "_next_ms")
+
+    def __init__(
+        self,
+        listener: StoreListener,
+        destination_id: int,
+        priority: int,
+        first: int,
+        next_offset: int,
+        expired: list[Entry],
+        next_ms: int,
+    ) -> None:
+        self._listener = listener
+        self._destination_id = destination_id
+        self._priority = priority
+        self._first = first
+        self._next = next_offset
+        self._expired = expired
+        self._next_ms = next_ms
+
+    def run(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        self._listener.expired_found(
+            self._destination_id, self._priority, self._first, self._next, self._expired, self._next_ms
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +16,16 @@ from engine.errors import EngineError
 from engine.message import PERSISTENT, Message
 from engine.ports import Clock, Job, Store, StoreListener, Timers, TimerTarget, Workers
 from engine.stats import BrokerStats, DestinationStats
-from engine.stored import SEEK_ENTRY, SEEK_LOG, DestinationState, EntryColumns, LanePlace, LaneState, Range
+from engine.stored import (
+    SEEK_ENTRY,
+    SEEK_LOG,
+    DestinationState,
+    EntryColumns,
+    LanePlace,
+    LaneState,
+    Range,
+    expired_entries,
+)
 from protocols.connection import Link
 
 START_MONOTONIC_MS: Final = 5_000
@@ -25,6 +35,10 @@ RECORD_BYTES: Final = 64  # of a record without its message, in ScriptedStore
 
 class VirtualClock(Clock):
     """Stands still until ``VirtualTimers.advance``."""
+
+    def set_wall(self, by_ms: int) -> None:
+        """Have somebody set the wall clock forward, or back."""
+        self.wall_offset_ms += by_ms
 
     def __init__(self) -> None:
         self.now_ms = START_MONOTONIC_MS
@@ -114,6 +128,7 @@ class ScriptedStore(Store):
         self.page_limit = 1_000_000  # entries that one page holds at most
         self.requests: list[tuple[int, int, int, int, int]] = []
         self.seeks: list[tuple[int, int, int, int]] = []
+        self.expiry_looks: list[tuple[int, int, int, int, int]] = []
         self.kept: dict[tuple[int, int], int] = {}  # (destination, priority) -> oldest entry that is kept
         self.log_start = 0
         self.closed: list[int] = []
@@ -166,6 +181,12 @@ class ScriptedStore(Store):
         self.requests = []
         seeks = self.seeks
         self.seeks = []
+        looks = self.expiry_looks
+        self.expiry_looks = []
+        for destination_id, priority, first, count, wall_ms in looks:
+            end = min(first + count, self._tails[destination_id, priority])
+            columns = self.entries(destination_id, priority, first, end - first)
+            self.listener.expired_found(destination_id, priority, first, end, *expired_entries(columns, wall_ms))
         for number, what, value, reader in seeks:
             self.listener.sought(reader, self.log_start, self._places(number, what, value))
         for destination_id, priority, first, count, reader in requests:
@@ -173,7 +194,7 @@ class ScriptedStore(Store):
             keys = [(destination_id, priority, offset) for offset in range(first, stop)]
             found = [self._entries[key] for key in keys if key in self._entries]
             self.listener.page_loaded(destination_id, priority, first, stop, found, reader)
-        return bool(requests or seeks)
+        return bool(requests or seeks or looks)
 
     def _places(self, number: int, what: int, value: int) -> list[LanePlace]:
         places: list[LanePlace] = []
@@ -340,17 +361,20 @@ class ScriptedStore(Store):
         assert count > 0 and limit_bytes > 0
         self.requests.append((destination_id, priority, first, count, reader))
 
+    def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
+        self.expiry_looks.append((destination_id, priority, first, count, wall_ms))
+
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         self.seeks.append((destination_id, what, value, reader))
 
     def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
         columns = EntryColumns(first)
         for offset in range(first, first + count):
-            message = self._entries[destination_id, priority, offset]
-            columns.places.append(message.log_offset)
-            columns.sizes.append(message.size)
-            columns.tags.append(message.tag_hash)
-            columns.expiries.append(message.expires_ms)
+            message = self._entries.get((destination_id, priority, offset))
+            columns.places.append(0 if message is None else message.log_offset)
+            columns.sizes.append(0 if message is None else message.size)
+            columns.tags.append(0 if message is None else message.tag_hash)
+            columns.expiries.append(0 if message is None else message.expires_ms)
         return columns
 
     def close(self) -> None:
@@ -495,12 +519,14 @@ def destination_stats(stats: BrokerStats, name: str) -> DestinationStats:
 
 
 class HeldWorkers(Workers):
-    """Jobs that are done when the test says so, in the order of their submission."""
+    """Jobs that are done when the test says so, in the order of their submission.  submitted: how many of each lane."""
 
     def __init__(self) -> None:
+        self.submitted: Counter[int] = Counter()
         self.jobs: list[tuple[int, Job]] = []
 
     def submit(self, job: Job, lane: int) -> None:
+        self.submitted[lane] += 1
         self.jobs.append((lane, job))
 
     def finish(self, lane: int) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 
 from engine.message import Message
 from engine.ports import Clock, Job, StoreListener, Timers, TimerTarget, Workers
-from engine.stored import LanePlace
+from engine.stored import Entry, LanePlace
 
 START_WALL_MS = 1_700_000_000_000
 
@@ -102,6 +102,7 @@ class RecordingListener(StoreListener):
         self.healed_count = 0
         self.sought_places: list[tuple[int, int, list[LanePlace]]] = []
         self.seek_failures: list[tuple[int, str]] = []
+        self.expired: list[tuple[int, list[tuple[int, int]], int]] = []
 
     def durable(self, offset: int) -> None:
         assert offset >= self.durable_offset, "what is durable does not become less"
@@ -125,6 +126,11 @@ class RecordingListener(StoreListener):
 
     def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
         self.sought_places.append((reader, log_start, places))
+
+    def expired_found(
+        self, destination_id: int, priority: int, first: int, next_offset: int, expired: list[Entry], next_ms: int
+    ) -> None:
+        self.expired.append((next_offset, [(entry.offset, entry.size_bytes) for entry in expired], next_ms))
 
     def seek_failed(self, reader: int, reason: str) -> None:
         self.seek_failures.append((reader, reason))

@@ -108,6 +108,9 @@ class StoreWrapper(Store):
     ) -> None:
         self.inner.request(destination_id, priority, first, count, limit_bytes, reader)
 
+    def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
+        self.inner.look_for_expired(destination_id, priority, first, count, wall_ms)
+
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         self.inner.seek(destination_id, what, value, reader)
 

@@ -8,9 +8,10 @@ from config.matching import TOPIC
 from engine import gates
 from engine.broker import UNLOGGED_TURNS, Broker
 from engine.consumer import AUTO, INDIVIDUAL
+from engine.destination import TEMP_QUEUE, TEMP_TOPIC
 from engine.destination import TOPIC as TOPIC_KIND
 from engine.errors import InvalidOption, LimitReached
-from engine.expiry import EXPIRY_SCAN_MS
+from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.inspection import inspect
 from engine.memory import MESSAGE_OVERHEAD_BYTES
 from engine.outcomes import EXPIRED
@@ -233,12 +234,12 @@ def test_the_scan_finds_what_expired_while_nobody_was_there() -> None:
     world.send(b"logged", expires_ms=soon)
     world.send(b"volatile", expires_ms=soon, persistent=False)
     world.send(b"stays")
-    world.advance(EXPIRY_SCAN_MS)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert (world.stats().expired, world.stats().depth) == (2, 1)
     assert world.store.outcomes() == [EXPIRED]
     assert world.broker.memory.used_bytes == 0
     world.send(b"later", expires_ms=world.clock.wall_ms() + 1)
-    world.advance(EXPIRY_SCAN_MS)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert world.stats().expired == 3
 
 
@@ -248,7 +249,7 @@ def test_the_scan_finds_returned_messages_too() -> None:
     world.consumer(client)
     world.send(b"1", b"2", expires_ms=world.clock.wall_ms() + 1_000)
     world.leave(client)
-    world.advance(EXPIRY_SCAN_MS)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert (world.stats().expired, world.stats().depth) == (2, 0)
 
 
@@ -257,7 +258,7 @@ def test_the_scan_leaves_messages_alone_that_somebody_holds() -> None:
     client = world.client()
     world.consumer(client)
     world.send(b"1", expires_ms=world.clock.wall_ms() + 1_000)
-    world.advance(EXPIRY_SCAN_MS)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert world.stats().expired == 0
     world.acknowledge(*client.take())
     assert world.stats().depth == 0
@@ -463,3 +464,16 @@ def test_consumers_that_have_closed_are_closed_in_the_store_too() -> None:
     world.broker.unsubscribe(consumer, False)
     world.turn()
     assert world.store.closed_consumers == [1, 2], "its settlement, and so its record, came after its end"
+
+
+def test_one_client_has_only_so_many_temporary_destinations() -> None:
+    world = EngineWorld()
+    world.broker.destinations.temporary_max = 2
+    client, other = world.client(), world.client()
+    first = world.broker.open_temporary(client, TEMP_QUEUE)
+    world.broker.open_temporary(client, TEMP_TOPIC)
+    with pytest.raises(LimitReached, match=r"2 temporary destinations, .* \(temporary-destinations-max\)"):
+        world.broker.open_temporary(client, TEMP_QUEUE)
+    world.broker.open_temporary(other, TEMP_QUEUE)
+    world.broker.close_temporary(first)
+    world.broker.open_temporary(client, TEMP_QUEUE)

@@ -9,7 +9,7 @@ import pytest
 from engine import gates
 from engine.consumer import INDIVIDUAL, Consumer
 from engine.delivery import IN_FLIGHT
-from engine.expiry import EXPIRY_SCAN_MS
+from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.flow import GlobalLimits
 from engine.lane import IDLE_LANE_BYTES
 from engine.options import FIRST, ReplayStart
@@ -88,7 +88,7 @@ def test_what_has_expired_goes_to_the_expiry_address_though_its_queue_is_deleted
     queue = world.broker.destinations.queue("q")
     world.send(b"x", expires_ms=world.broker.wall_ms + 10)
     world.send(b"y", expires_ms=world.broker.wall_ms + 10, persistent=False)
-    world.clock.now_ms += EXPIRY_SCAN_MS
+    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
     world.broker.begin_turn()
     world.timers.fire_due()
     world.broker.upkeep.delete(queue, is_forced=True)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from engine.expiry import EXPIRY_SCAN_MS, MESSAGES_AT_ONCE, QUEUES_AT_ONCE
+from typing import Final
+
+import pytest
+
+from engine.consumer import AUTO
+from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS, MESSAGES_AT_ONCE, QUEUES_AT_ONCE
+from engine.schedule.delayed import delayed
+from engine.schedule.plan import Plan
 from tests.support.engine_world import EngineWorld
 
 
@@ -12,7 +19,7 @@ def waiting(world: EngineWorld) -> int:
 
 def scan_once(world: EngineWorld) -> None:
     """Let only what is due at this very moment fire, once."""
-    world.clock.now_ms += EXPIRY_SCAN_MS
+    world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
     world.broker.begin_turn()
     world.broker.expiry.timer_fired(0)
     world.turn()
@@ -67,8 +74,57 @@ def test_a_queue_that_was_empty_is_looked_at_once_something_that_expires_has_com
     for _ in range(2):
         world.send(b"x", expires_ms=world.clock.wall_ms() + 1_000)
         assert queue.has_expiring
-        world.advance(EXPIRY_SCAN_MS)
+        world.advance(EXPIRE_MESSAGES_PERIOD_MS)
         assert queue.depth == 0
-        world.advance(EXPIRY_SCAN_MS)
+        world.advance(EXPIRE_MESSAGES_PERIOD_MS)
         assert not queue.has_expiring
     assert queue.expired_count == 2
+
+
+HOUR_MS: Final = 3_600_000
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_after_the_wall_clock_went_forward_and_back_fresh_messages_live_as_long_as_they_say(persistent: bool) -> None:
+    world = EngineWorld()
+    for by_ms in (HOUR_MS, -HOUR_MS):
+        world.clock.set_wall(by_ms)
+        world.advance(1)
+    world.send(b"fresh", persistent=persistent, expires_ms=world.clock.wall_ms() + 10_000)
+    client = world.client()
+    world.consumer(client, "q", AUTO)
+    world.turn()
+    assert client.bodies() == [b"fresh"]
+    world.leave(client)
+    world.send(b"late", persistent=persistent, expires_ms=world.clock.wall_ms() + 10_000)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
+    assert waiting(world) == 0 and world.broker.destinations.queue("q").expired_count == 1
+
+
+def test_what_is_stored_while_the_wall_clock_is_behind_has_the_last_time_that_it_showed() -> None:
+    world = EngineWorld()
+    world.clock.set_wall(HOUR_MS)
+    world.advance(1)
+    highest_ms = world.clock.wall_ms()
+    world.clock.set_wall(-HOUR_MS)
+    world.advance(1)
+    world.send(b"1")
+    world.send(b"2", persistent=False)
+    client = world.client()
+    world.consumer(client, "q", AUTO)
+    world.turn()
+    assert [one.message.store_time_ms for one in client.handed] == [highest_ms, highest_ms]
+
+
+def test_a_delay_is_as_long_as_asked_for_after_the_wall_clock_went_back() -> None:
+    world = EngineWorld()
+    world.clock.set_wall(HOUR_MS)
+    world.advance(1)
+    world.clock.set_wall(-HOUR_MS)
+    world.advance(1)
+    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=5_000))
+    world.broker.send(target, world.message(target, b"x"))
+    world.advance(4_000)
+    assert waiting(world) == 0
+    world.advance(2_000)
+    assert waiting(world) == 1

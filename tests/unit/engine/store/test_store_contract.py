@@ -11,7 +11,7 @@ from engine.message import IN_TRANSACTION, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.ports import SYNC_LANE
 from engine.store import format as layout
-from engine.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
+from engine.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
 from tests.support.attributes import attributes
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
 from tests.support.store_world import START_WALL_MS
@@ -357,3 +357,24 @@ def test_entries_tell_of_the_messages_that_recovery_found(home: Home) -> None:
     assert found.sizes.tolist() == [one.size for one in wanted]
     assert found.tags.tolist() == [one.tag_hash for one in wanted]
     assert found.expiries.tolist() == [one.expires_ms for one in wanted]
+
+
+def test_what_has_expired_is_found_without_its_records(home: Home) -> None:
+    queue = home.store.open_destination(QUEUE, "orders")
+    for number in range(6):
+        sent = message(queue, b"x" * number)
+        sent.expires_ms = (0, START_WALL_MS, START_WALL_MS + 1)[number % 3]
+        home.store.append(sent)
+
+    def look(first: int, count: int) -> tuple[int, list[tuple[int, int]], int]:
+        home.store.look_for_expired(queue, 4, first, count, START_WALL_MS)
+        home.workers.run_all()
+        return home.listener.expired[-1]
+
+    assert look(0, 100) == (6, [(1, 14), (4, 17)], START_WALL_MS + 1)
+    assert look(3, 2) == (5, [(4, 17)], NEVER_MS)
+    home.flush()
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 1, 1, 0, 14)])
+    home.flush()
+    home.restart()
+    assert look(2, 100) == (6, [(4, 17)], START_WALL_MS + 1)
