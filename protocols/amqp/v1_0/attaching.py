@@ -116,7 +116,16 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
         target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
     elif target.address is not None:
         destination = target_of(connection, target.address, target.capabilities)
-    link = IncomingLink(session, frame.name, handle, frame.handle, destination, is_second, frame.snd_settle_mode)
+    link = IncomingLink(
+        session,
+        frame.name,
+        handle,
+        frame.handle,
+        destination,
+        is_second,
+        frame.snd_settle_mode,
+        None if frame.source is None else frame.source.outcomes,
+    )
     link.node = node
     link.delivery_count = frame.initial_delivery_count or 0
     session.add_link(link)

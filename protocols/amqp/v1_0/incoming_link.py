@@ -60,6 +60,7 @@ class IncomingLink(Link):
     message_bytes: of the message that was taken last, 0 before.  is_short: it waits for room to be granted more.
     first: the first frame of a delivery of which more frames are to come; partial: its octets so far.
     is_second: deliveries are settled by the peer first, but for those in ``firsts``, which said otherwise.
+    can_reject: the source takes the outcome rejected.
     is_presettled, is_unsettled: all deliveries are settled when sent, or none.
     """
 
@@ -76,6 +77,7 @@ class IncomingLink(Link):
         "is_listed",
         "first",
         "partial",
+        "can_reject",
         "is_second",
         "firsts",
         "is_presettled",
@@ -92,6 +94,7 @@ class IncomingLink(Link):
         destination: Destination | None,
         is_second: bool,
         snd_settle_mode: int | None,
+        outcomes: list[str] | None,
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.destination = destination
@@ -107,6 +110,7 @@ class IncomingLink(Link):
         self.first: Transfer | None = None
         self.partial = bytearray()
         self.is_second = is_second
+        self.can_reject = outcomes is None or Rejected.NAME in outcomes
         self.firsts: set[int] = set()
         self.is_presettled = snd_settle_mode == SETTLED
         self.is_unsettled = snd_settle_mode == UNSETTLED
@@ -198,6 +202,14 @@ class IncomingLink(Link):
         if not is_settled:
             is_second = self.is_second and self._settles_second(delivery_id)
             self.session.confirm_state(delivery_id, state, not is_second, False)
+
+    def reject(self, delivery_id: int, is_settled: bool, error: PenstockError, txn_id: bytes = b"") -> None:
+        """Say that a delivery fails: by its outcome, or by the end of the link where there can be none."""
+        if is_settled or not self.can_reject:
+            self.detach(error)
+            return
+        rejected = Rejected(error_of(error))
+        self.answer(delivery_id, False, TransactionalState(txn_id, rejected) if txn_id else rejected)
 
     def park(self, delivery_id: int, is_settled: bool, destination: Destination, message: Message, gate: int) -> None:
         """Keep a message that finds its gate shut; nothing more is granted on this link meanwhile."""
@@ -364,17 +376,13 @@ class IncomingLink(Link):
         )
 
     def _refuse(self, transfer: Transfer, delivery_id: int, error: PenstockError) -> None:
-        """A bad message fails alone; one that is settled already can only be answered with the link."""
-        if transfer.settled or self.is_presettled:
-            self.detach(error)
-            return
-        rejected = Rejected(error_of(error))
+        """A bad message fails alone, and spoils the transaction that it is of."""
         state = transfer.state
+        txn_id = b""
         if isinstance(state, TransactionalState):
-            self.session.connection.transactions.spoil(state.txn_id, str(error))
-            self.answer(delivery_id, False, TransactionalState(state.txn_id, rejected))
-        else:
-            self.answer(delivery_id, False, rejected)
+            txn_id = state.txn_id
+            self.session.connection.transactions.spoil(txn_id, str(error))
+        self.reject(delivery_id, self.is_presettled or bool(transfer.settled), error, txn_id)
 
 
 def _limited(destination: Destination | None) -> Queue | Topic | None:

@@ -14,7 +14,7 @@ from engine.errors import ClientIdInUse, PenstockError
 from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Step, Success
 from protocols.amqp.v1_0.composite import Composite, Error
 from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.errors import NotAllowed, symbol_for
+from protocols.amqp.v1_0.errors import FramingError, symbol_for
 from protocols.amqp.v1_0.fitting import fitted_frame
 from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
 from protocols.amqp.v1_0.performatives import Close, Open
@@ -99,13 +99,13 @@ class Opening:
             self._login_failed("login and passcode are not those of a user")
 
     def open(self, frame: Open) -> None:
-        """Raises: NotAllowed."""
+        """Raises: FramingError, NotAllowed."""
         connection = self.connection
         if connection.decoder.channel:  # 2.4.1
-            raise NotAllowed(f"open came on channel {connection.decoder.channel}; allowed is 0")
+            raise FramingError(f"open came on channel {connection.decoder.channel}; allowed is 0")
         size = FRAME_SIZE_UNLIMITED if frame.max_frame_size is None else frame.max_frame_size
         if size < FRAME_SIZE_LEAST:
-            raise NotAllowed(f"max-frame-size is {size}; allowed is {FRAME_SIZE_LEAST} and above")
+            raise FramingError(f"max-frame-size is {size}; allowed is {FRAME_SIZE_LEAST} and above")
         connection.peer_frame_size = min(size, connection.settings.max_frame_size)
         connection.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
         connection.idle.agree(frame.idle_time_out)

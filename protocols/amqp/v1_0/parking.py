@@ -12,8 +12,7 @@ from engine import gates
 from engine.composite import Destination, held_part, reached
 from engine.errors import EngineError
 from engine.message import Message
-from protocols.amqp.v1_0.errors import ParkedTooMuch, error_of
-from protocols.amqp.v1_0.states import Rejected
+from protocols.amqp.v1_0.errors import ParkedTooMuch
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection
@@ -35,11 +34,8 @@ class Parked:
         self.message = message
 
     def refuse(self, error: EngineError) -> None:
-        """Say that it will not be sent; what is settled already can only be answered with the link."""
-        if self.is_settled:
-            self.link.detach(error)
-        else:
-            self.link.answer(self.delivery_id, False, Rejected(error_of(error)))
+        """Say that it will not be sent."""
+        self.link.reject(self.delivery_id, self.is_settled, error)
 
 
 class Parking:

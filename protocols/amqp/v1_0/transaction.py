@@ -116,13 +116,13 @@ class Transactions:
     ) -> None:
         """Hold back one message of a producer.  Raises: UnknownTransaction."""
         one = self.find(state.txn_id)
-        outcome: Accepted | Rejected = ACCEPTED
         try:
             self.connection.broker.send_in(one.transaction, destination, message)
         except EngineError as error:
             one.spoiled = one.spoiled or str(error)
-            outcome = Rejected(error_of(error))
-        link.answer(delivery_id, is_settled, TransactionalState(state.txn_id, outcome))
+            link.reject(delivery_id, is_settled, error, state.txn_id)
+            return
+        link.answer(delivery_id, is_settled, TransactionalState(state.txn_id, ACCEPTED))
 
     def dispose(
         self, session: AmqpSession, number: int, delivery: Delivery, state: TransactionalState, is_settled: bool

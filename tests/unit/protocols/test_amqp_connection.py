@@ -179,7 +179,7 @@ def test_a_frame_size_below_the_least_closes() -> None:
     _, opened, closed = peer.take()
     assert isinstance(opened, Open)
     assert isinstance(closed, Close)
-    assert said(closed) == ("amqp:not-allowed", "max-frame-size is 511; allowed is 512 and above")
+    assert said(closed) == ("amqp:connection:framing-error", "max-frame-size is 511; allowed is 512 and above")
 
 
 def test_a_session_ends_and_its_channel_is_free_again() -> None:
