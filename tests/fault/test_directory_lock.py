@@ -36,3 +36,19 @@ def test_lock_ends_with_its_holder(end: object, gateway: GatewayProcess) -> None
         assert gateway.terminate() == 0
     gateway.restart()
     assert gateway.get("/healthz")[0] == 200
+
+
+def test_a_reader_in_another_pid_namespace_sees_that_the_gateway_runs(gateway: GatewayProcess) -> None:
+    """It would take the store for a crashed one otherwise, and read what is not confirmed yet."""
+    namespace = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody make a PID namespace")
+    program = (
+        "import sys; from engine.store.reader import StoreReader; print(StoreReader(sys.argv[1]).end().is_published)"
+    )
+    for is_running in (True, False):
+        if not is_running:
+            gateway.kill9()
+        command = [*namespace, sys.executable, "-c", program, str(gateway.data)]
+        asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=START_LIMIT_S, check=True)
+        assert asked.stdout.strip() == str(is_running)
