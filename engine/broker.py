@@ -498,6 +498,8 @@ class Broker:
         dirty = self.destinations.dirty_queues
         if self.steps.chores:
             self.steps.run_chores()
+        if self.memory.unwritten_bytes:
+            self._count_unwritten()
         while True:
             if self.flow.is_blocked:
                 self.flow.open_gates()
@@ -530,6 +532,8 @@ class Broker:
         offset = store.append_offset()
         if offset - store.written_offset() > UNWRITTEN_BYTES:
             store.write()
+        if self.flow.is_blocked:
+            self._count_unwritten()
         return offset
 
     def sync(self) -> None:
@@ -543,6 +547,11 @@ class Broker:
         self.dispatcher.expired = []
         for delivery in expired:
             self.redelivery.dead_letters.expire(delivery)
+
+    def _count_unwritten(self) -> None:
+        """Take what a failing store keeps in memory into the budget: senders and readers of backlogs wait for it."""
+        store = self.store
+        self.memory.keep_unwritten(0 if store.is_accepting() else store.append_offset() - store.durable_offset())
 
     def _feed_starved(self) -> None:
         """Let those read on for which there is memory again."""

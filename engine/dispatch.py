@@ -145,7 +145,7 @@ class Dispatcher:
                 continue
             size_bytes = lane.page_bytes
             if self.memory.is_short():
-                if lane.ready:
+                if lane.ready or self.memory.is_choked():
                     continue  # that first
                 count = min(count, LEAST_MESSAGES)
                 size_bytes = min(size_bytes, LEAST_BYTES)

@@ -30,12 +30,22 @@ class MemoryBudget:
     (``Message.wire``), from its first hand-over on.
     used_bytes: of what only memory holds, with its overhead.  paged_bytes: of messages in the log that are in memory
     for a queue or a durable subscription, wherever they are: ready, in flight, delayed.
+    unwritten_bytes: of the used ones, what was appended to the log and the store cannot bring to the disk.
     limit_bytes: of both.  keep_bytes, idle_bytes: KEEP_PERCENT and IDLE_PERCENT of it.
     spill_bytes: of both, from which on each lane asks whether it is to spill: SPILL_PERCENT of the limit.
     accounts: of the addresses with limits, None while no address has one.
     """
 
-    __slots__ = ("limit_bytes", "keep_bytes", "idle_bytes", "spill_bytes", "used_bytes", "paged_bytes", "accounts")
+    __slots__ = (
+        "limit_bytes",
+        "keep_bytes",
+        "idle_bytes",
+        "spill_bytes",
+        "used_bytes",
+        "paged_bytes",
+        "unwritten_bytes",
+        "accounts",
+    )
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -44,6 +54,7 @@ class MemoryBudget:
         self.spill_bytes = limit_bytes * SPILL_PERCENT // 100
         self.used_bytes = 0
         self.paged_bytes = 0
+        self.unwritten_bytes = 0
         self.accounts: Accounts | None = None
 
     def held_bytes(self) -> int:
@@ -53,6 +64,11 @@ class MemoryBudget:
     def room_bytes(self) -> int:
         """Return how much there is for what only memory holds."""
         return self.limit_bytes - min(self.paged_bytes, self.limit_bytes // 2)
+
+    def keep_unwritten(self, size_bytes: int) -> None:
+        """Count so much that the store has appended and cannot write at present."""
+        self.used_bytes += size_bytes - self.unwritten_bytes
+        self.unwritten_bytes = size_bytes
 
     def is_used(self, percent: int) -> bool:
         """Say whether so much of the room is used for what only memory holds."""
@@ -69,6 +85,10 @@ class MemoryBudget:
     def is_short(self) -> bool:
         """Say whether of messages in the log no more is to come to memory than somebody takes now."""
         return self.used_bytes + self.paged_bytes >= self.keep_bytes
+
+    def is_choked(self) -> bool:
+        """Say whether what a failing store cannot write takes half of the limit: backlogs are read no further then."""
+        return self.unwritten_bytes > self.limit_bytes // 2
 
     def load(self, message: Message) -> None:
         """Count a message of the log that has come to memory."""

@@ -15,7 +15,7 @@ from engine.refusal import Refusal
 from engine.stored import DestinationState, LaneState
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
-from tests.support.engine_world import EngineWorld, address
+from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore
 
 TEN = b"0123456789"
@@ -502,3 +502,41 @@ def test_what_a_commit_that_waited_settles_opens_another_gate_in_the_same_turn()
     assert sender.admissions == 0
     world.broker.end_turn()
     assert sender.admissions == 1, "the place that the commit made is taken though nothing else happens"
+
+
+def test_what_a_failing_store_cannot_write_counts_in_the_memory_budget() -> None:
+    world = EngineWorld(memory_limit_bytes=MIB)
+    news = world.broker.destinations.topic("news")
+    assert world.try_send(bytes(1_200_000)) == gates.OPEN
+    world.store.fail("disk full")
+    world.turn()
+    assert world.broker.memory.unwritten_bytes > 1_200_000
+    assert world.try_send(b"x", persistent=False) == gates.MEMORY
+    assert world.try_send(b"x", news, persistent=False) == gates.MEMORY
+    world.store.heal()
+    world.turn()
+    assert world.broker.memory.unwritten_bytes == 0
+    assert world.try_send(b"x", persistent=False) == gates.OPEN
+
+
+def test_acknowledgements_that_cannot_be_written_keep_a_backlog_from_being_read_on() -> None:
+    world = EngineWorld(memory_limit_bytes=MIB)
+    client = world.client()
+    world.consumer(client, prefetch=100)
+    world.send(*[b"x"] * 20_000)
+    world.broker.sync()
+    world.store.finish_sync()
+    world.store.fail("disk full")
+    taken = 0
+    while held := client.take():
+        taken += len(held)
+        for delivery in held:
+            world.broker.acknowledge(delivery)
+            world.turn()
+    assert 8_000 < taken < 18_000, "half the budget comes first, then what is left of the room"
+    world.store.heal()
+    world.turn()
+    while held := client.take():
+        taken += len(held)
+        world.acknowledge(*held)
+    assert taken == 20_000
