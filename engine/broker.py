@@ -42,6 +42,7 @@ from engine.rate import Rates
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
 from engine.replays import Replays
+from engine.resting import Wakes
 from engine.schedule.delayed import Delayed
 from engine.schedule.management import Management
 from engine.schedule.plan import ScheduleLimits
@@ -127,6 +128,7 @@ class Broker:
         "starved",
         "steps",
         "departures",
+        "wakes",
         "_next_client",
         "_next_serial",
         "_batch_depth",
@@ -162,6 +164,7 @@ class Broker:
         self.memory = MemoryBudget(memory_limit_bytes)
         self.steps = Steps(clock, timers)
         self.departures = Departures(self, self.steps)
+        self.wakes = Wakes(self.steps)
         self.access = Access(permissions or PermissionMap(()))
         self.flow = Flow(store, self.memory, clock, timers, limits)
         self.spiller = None if spill_space is None else Spiller(spill_space, self.memory, clock, timers)
@@ -239,8 +242,7 @@ class Broker:
         if not client.is_output_full or client.client_number not in self.clients:
             return
         client.is_output_full = False
-        for consumer in client.consumers.values():
-            consumer.queue.list_consumer(consumer)
+        self.wakes.open(client.resting)
 
     # -- what a client names: the one door, where permissions are asked for
 
@@ -509,6 +511,8 @@ class Broker:
                 self.replays.follow()
             if self.starved:
                 self._feed_starved()
+            if self.wakes.rooms:
+                self.wakes.run()
             if not dirty and not dispatcher.expired:
                 break
             queues = dirty[:]
@@ -535,6 +539,10 @@ class Broker:
         if self.flow.is_blocked:
             self._count_unwritten()
         return offset
+
+    def has_more_to_do(self) -> bool:
+        """Say whether another turn is wanted though nothing has come: what followed the last one had an effect."""
+        return bool(self.destinations.dirty_queues or self.wakes.rooms)
 
     def sync(self) -> None:
         """Have everything made durable that no one waits for; call it a little after it came."""

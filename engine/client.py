@@ -10,6 +10,7 @@ from mypy_extensions import mypyc_attr
 from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.errors import EngineError
 from engine.message import Message
+from engine.resting import Resting
 
 if TYPE_CHECKING:
     from engine.consumer import Consumer
@@ -22,14 +23,16 @@ class Client(ABC):
 
     user: whose login was checked, "" where nobody's is.
     groups: that its user is in, as the configuration says; permissions go by them.
+    resting: consumers that would take their turns if it were not for ``is_output_full``.
     is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
     """
 
-    __slots__ = ("client_number", "consumers", "is_output_full", "is_awaiting", "user", "groups")
+    __slots__ = ("client_number", "consumers", "resting", "is_output_full", "is_awaiting", "user", "groups")
 
     def __init__(self) -> None:
         self.client_number = 0
         self.consumers: dict[int, Consumer] = {}
+        self.resting = Resting(self, None)
         self.is_output_full = False
         self.is_awaiting = False
         self.user = ""

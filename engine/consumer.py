@@ -17,6 +17,7 @@ from engine.window import Window
 if TYPE_CHECKING:
     from engine.departures import Departure
     from engine.queue import Queue
+    from engine.resting import Resting
     from engine.seat import Seat
     from engine.siblings import Siblings
 
@@ -40,6 +41,7 @@ class Consumer:
     seat: what the queue's Selection knows of it, None where there is no Selection.
     departure: it is leaving, and will be closed in a turn to come; None as long as it stays.
     siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
+    resting: where it waits for what it shares with others, the socket or a window; then it is not listed.
     adapter: the protocol session's own object for this subscription, never looked at here.
     """
 
@@ -60,6 +62,7 @@ class Consumer:
         "name",
         "siblings",
         "departure",
+        "resting",
         "adapter",
         "redelivery",
         "selector",
@@ -89,6 +92,7 @@ class Consumer:
         self.name = name
         self.siblings: Siblings | None = None
         self.departure: Departure | None = None
+        self.resting: Resting | None = None
         self.adapter: object = None
         self.redelivery: RedeliveryPolicy | None = None
         self.selector: Selector | None = None
@@ -98,14 +102,9 @@ class Consumer:
         self.seat: Seat | None = None
 
     def take_held(self) -> list[Delivery]:
-        """Return what it holds, and hold it no more; siblings keep theirs."""
-        if self.siblings is None:
-            held = list(self.ledger.values())
-            self.ledger.clear()
-            return held
-        held = [delivery for delivery in self.ledger.values() if delivery.consumer is self]
-        for delivery in held:
-            del self.ledger[delivery.tag]
+        """Return what it holds, and hold it no more; siblings have parted their ledger before."""
+        held = list(self.ledger.values())
+        self.ledger.clear()
         return held
 
     def looked_at_tag(self) -> int:

@@ -85,6 +85,13 @@ class Departures:
                 member.queue.unlist_one(member)
         self._begin(departure)
 
+    def part(self, consumers: list[Consumer], is_lost: bool) -> None:
+        """Close what is left of a subscription to several destinations: its window is shut, and it holds nothing."""
+        departure = Departure(self.broker, consumers, [], None, is_lost)
+        for consumer in consumers:
+            departure.take(consumer)
+        self._begin(departure)
+
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of a client that has gone, then its temporary destinations."""
         client.is_output_full = True  # so nothing more is handed to it, and the dispatcher passes by its consumers

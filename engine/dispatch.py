@@ -60,12 +60,15 @@ class Dispatcher:
         """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
         rotation = queue.rotation
         wall_ms = self.wall_ms
+        has_siblings = queue.has_siblings
         while rotation and queue.mask:
             consumer = rotation[0]
             client = consumer.client
-            if client.is_output_full:  # perhaps by what another queue has handed over
+            # Perhaps by what another queue has handed over.
+            if client.is_output_full or (has_siblings and consumer.window.is_full):
                 consumer.is_listed = False
                 rotation.popleft()
+                queue.rest(consumer)
                 continue
             lane = queue.lanes[queue.mask.bit_length() - 1]
             assert lane is not None, "the mask names a lane that is not there"
@@ -83,8 +86,7 @@ class Dispatcher:
                 lane.give_back([delivery])
                 consumer.is_listed = False
                 rotation.popleft()
-                if consumer.siblings is not None:
-                    queue.unlist_consumer(consumer)  # their window is the same
+                queue.rest(consumer)
                 continue
             delivery.consumer = consumer
             queue.delivered_count += 1
@@ -105,8 +107,8 @@ class Dispatcher:
             if consumer.window.take():
                 consumer.is_listed = False
                 rotation.popleft()
-                if consumer.siblings is not None:
-                    queue.unlist_consumer(consumer)
+                if has_siblings:
+                    queue.rest(consumer)
             elif len(rotation) > 1:
                 rotation.rotate(-1)
         if queue.consumers:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from engine.spill import LaneBlock
 
 SCAN_MESSAGES: Final = 2_000  # looked at in memory for all selectors of a queue in one turn; the rest in the next
+SCAN_LEAST: Final = 16  # the same where other queues have used up the steps of the turn
 END: Final = 1 << 62  # above every position
 _ENTRY_MASK: Final = (1 << SERIAL_BITS) - 1
 
@@ -78,7 +79,7 @@ class Lookout:
             behind |= lane.bit
             if lane.spill is not None:
                 spill_behind |= lane.bit
-        view = View(self.next_number, selector, behind, spill_behind)
+        view = View(self.next_number, selector, behind, spill_behind, not self.turns.is_in_turn)
         view.arrived_before = self.arrived_count
         self.next_number += 1
         self.views[text] = view
@@ -212,9 +213,9 @@ class Lookout:
 
     def _wake(self, view: View) -> None:
         """Let the consumers look again that found nothing, if what was found may go to them now."""
-        if not view.wants_more():
-            while view.idle:
-                self.turns.list_consumer(view.idle.popleft())
+        if view.idle and not view.wants_more():
+            for _ in range(min(len(view.idle), len(view.waiting))):
+                self.turns.wake_one(view)
 
     # -- what is in temporary files
 

@@ -52,6 +52,7 @@ class Queue:
     spiller: where messages that are not logged go past what memory holds, None where they stay (engine.spilling).
     shares: what its lanes may keep in memory among many, None for a view that ends soon.
     memory: the budget of messages in memory.
+    has_siblings: consumers of it share, or once shared, their windows with those of other queues.
     is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
     """
 
@@ -99,6 +100,7 @@ class Queue:
         "spiller",
         "shares",
         "memory",
+        "has_siblings",
     )
 
     def __init__(
@@ -153,6 +155,7 @@ class Queue:
         self.spiller: Spiller | None = None
         self.shares: LaneShares | None = None
         self.memory = memory
+        self.has_siblings = False
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
 
     def uri(self) -> str:
@@ -238,18 +241,25 @@ class Queue:
         """Let a new consumer take its first turn."""
         if not consumer.is_closed:
             consumer.is_started = True
-            self.list_consumer(consumer)
+            self.list_one(consumer)
 
     def list_consumer(self, consumer: Consumer) -> None:
-        """Let ``consumer`` take its turn, last of all, if nothing holds it; its siblings too."""
+        """Let ``consumer``, whose window has opened, take its turn, last of all; its siblings share it."""
         if consumer.siblings is not None:
-            for sibling in consumer.siblings.members:
-                sibling.queue.list_one(sibling)
+            consumer.siblings.opened()
         else:
             self.list_one(consumer)
 
     def list_one(self, consumer: Consumer) -> None:
-        if consumer.is_listed or not consumer.is_started or consumer.window.is_full or consumer.client.is_output_full:
+        """Let ``consumer`` take its turn if nothing holds it; what it shares with others wakes it later."""
+        if consumer.is_listed or not consumer.is_started or consumer.resting is not None:
+            return
+        if consumer.window.is_full:
+            if consumer.siblings is not None:
+                consumer.siblings.resting.add(consumer)
+            return
+        if consumer.client.is_output_full:
+            consumer.client.resting.add(consumer)
             return
         consumer.is_listed = True
         if self.selection is None:
@@ -260,14 +270,21 @@ class Queue:
             self.mark_dirty()
 
     def unlist_consumer(self, consumer: Consumer) -> None:
-        """Take ``consumer`` out of the rotation; its siblings too."""
-        if consumer.siblings is not None:
-            for sibling in consumer.siblings.members:
-                sibling.queue.unlist_one(sibling)
-        else:
+        """Take ``consumer``, whose window is full, out of the rotation; each of several is, once it is in front."""
+        if consumer.siblings is None:
             self.unlist_one(consumer)
 
+    def rest(self, consumer: Consumer) -> None:
+        """Let ``consumer``, which has just left the rotation because it cannot take what comes, wait until it can."""
+        if consumer.siblings is not None and consumer.window.is_full:
+            consumer.siblings.resting.add(consumer)
+        elif consumer.client.is_output_full:
+            consumer.client.resting.add(consumer)
+
     def unlist_one(self, consumer: Consumer) -> None:
+        """Take one consumer out of wherever it waits for its turn."""
+        if consumer.resting is not None:
+            consumer.resting.remove(consumer)
         if consumer.is_listed:
             consumer.is_listed = False
             if self.selection is None:

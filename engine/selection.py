@@ -13,7 +13,7 @@ from engine.delivery import DELAYED, Delivery
 from engine.exclusions import Exclusions
 from engine.groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
 from engine.lane import AHEAD_BYTES, SERIAL_BITS
-from engine.lookout import SCAN_MESSAGES, Lookout
+from engine.lookout import Lookout
 from engine.message import Message
 from engine.seat import Seat
 from engine.selector.readers import PropertyReaders
@@ -91,7 +91,7 @@ class Selection:
         """Go back to plain dispatch."""
         for view in self.lookout.by_number.values():
             while view.idle:
-                self.queue.rotation.append(view.idle.popleft())
+                self.queue.rotation.append(view.idle.take_first())
         for consumer in self.queue.consumers.values():
             consumer.seat = None
         for lane in self.queue.used_lanes:
@@ -122,9 +122,9 @@ class Selection:
 
     # -- turns
 
-    def begin_turn(self, now_ms: int) -> None:
+    def begin_turn(self, now_ms: int, budget: int) -> None:
         self.now_ms = now_ms
-        self.lookout.budget = SCAN_MESSAGES
+        self.lookout.budget = budget
 
     def held_by(self) -> int:
         """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""

@@ -15,6 +15,7 @@ from engine.consumer import AUTO
 from engine.delivery import DELAYED, DISPATCH, Delivery, advance
 from engine.failures import restored
 from engine.lane import PAGE_MESSAGES, Lane
+from engine.lookout import SCAN_LEAST, SCAN_MESSAGES
 from engine.message import PLAIN, Message
 from engine.ports import TimerTarget
 from engine.queue import Queue
@@ -29,22 +30,19 @@ SCAN_BYTES: Final = 1024 * 1024  # of one page that is read ahead
 SHORT_SCAN_BYTES: Final = 64 * 1024  # the same while memory is short
 SCAN_EVALUATIONS: Final = 16 * 1024  # selectors times messages of one such page, about
 SCAN_READER: Final = -1  # the store's answers to pages read ahead come to this reader
-_CONTINUE: Final = 0  # key of the timer that goes on in the next turn
 
 
 class SelectiveDispatcher(TimerTarget):
     """Runs the queues that have a Selection, and begins and ends it as consumers come and go.
 
-    continuing: queues with more to look at than one turn has time for.
     timed: timer key -> (Selection, whether it opens then; else its idle groups are released).
     """
 
-    __slots__ = ("broker", "readers", "continuing", "timed", "next_key")
+    __slots__ = ("broker", "readers", "timed", "next_key")
 
     def __init__(self, broker: Broker, readers: PropertyReaders) -> None:
         self.broker = broker
         self.readers = readers
-        self.continuing: list[Queue] = []
         self.timed: dict[int, tuple[Selection, bool]] = {}
         self.next_key = 1
 
@@ -129,7 +127,9 @@ class SelectiveDispatcher(TimerTarget):
         selection = queue.selection
         if selection is None:
             selection = self._begin(queue)
-        selection.begin_turn(self.broker.clock.monotonic_ms())
+        steps = self.broker.steps
+        budget = max(SCAN_LEAST, min(SCAN_MESSAGES, steps.left))
+        selection.begin_turn(self.broker.clock.monotonic_ms(), budget)
         if selection.held_by() == gates.OPEN:
             selection.lookout.feed_idle()
             self._hand_over(queue, selection)
@@ -140,21 +140,20 @@ class SelectiveDispatcher(TimerTarget):
             self._read_ahead(queue, selection, lane)
             if lane.spill is not None:
                 self._look_at_spilled(queue, selection, lane)
+        steps.left -= budget - selection.lookout.budget
         if selection.lookout.budget <= 0:
-            if not self.continuing:
-                self.broker.timers.call_at(self.broker.clock.monotonic_ms(), self, _CONTINUE)
-            self.continuing.append(queue)
+            steps.postpone(queue)
 
     def _hand_over(self, queue: Queue, selection: Selection) -> None:
         dispatcher = self.broker.dispatcher
         rotation = queue.rotation
         wall_ms = dispatcher.wall_ms
-        while rotation:
+        while rotation or selection.turns.pay_owed():
             consumer = rotation[0]
             client = consumer.client
-            if client.is_output_full:
-                consumer.is_listed = False
-                rotation.popleft()
+            if client.is_output_full or consumer.window.is_full:  # its siblings may have filled it
+                selection.turns.leave(consumer)
+                queue.rest(consumer)
                 continue
             delivery = selection.next_for(consumer)
             if rotation[0] is not consumer:
@@ -171,10 +170,8 @@ class SelectiveDispatcher(TimerTarget):
             if message.log_offset >= dispatcher.written_offset and not dispatcher.write_up_to(message.log_offset):
                 break  # until the store has healed
             if message.size > consumer.window.counted_above and not dispatcher.admits(consumer, message):
-                consumer.is_listed = False
-                rotation.popleft()
-                if consumer.siblings is not None:
-                    queue.unlist_consumer(consumer)  # their window is the same
+                selection.turns.leave(consumer)
+                queue.rest(consumer)
                 continue
             lane.take(delivery)
             group = None
@@ -210,10 +207,8 @@ class SelectiveDispatcher(TimerTarget):
             queue.in_flight_count += 1
             client.deliver(consumer, delivery)
             if consumer.window.take():
-                consumer.is_listed = False
-                selection.turns.take_turn_from(consumer)
-                if consumer.siblings is not None:
-                    queue.unlist_consumer(consumer)  # their window is the same
+                selection.turns.leave(consumer)
+                queue.rest(consumer)
             else:
                 selection.turns.next_turn()
 
@@ -281,12 +276,6 @@ class SelectiveDispatcher(TimerTarget):
     # -- timers
 
     def timer_fired(self, key: int) -> None:
-        if key == _CONTINUE:
-            continuing = self.continuing
-            self.continuing = []
-            for queue in continuing:
-                queue.mark_dirty()
-            return
         selection, is_opening = self.timed.pop(key)
         queue = selection.queue
         if queue.selection is not selection:

@@ -12,11 +12,13 @@ from engine.delivery import IN_FLIGHT
 from engine.destination import QUEUE, TOPIC
 from engine.destinations import DestinationWatcher
 from engine.errors import DestinationLocked, InvalidOption, LimitReached
+from engine.joining import Joins
 from engine.options import SubscribeOptions
 from engine.queue import Queue
 from engine.replays import check_replay
 from engine.selector.evaluate import compile_selector
 from engine.siblings import Siblings
+from engine.steps import Chore
 from engine.subscription import Subscription
 from engine.topic import Topic
 from engine.wildcard import Wildcard
@@ -27,13 +29,17 @@ if TYPE_CHECKING:
 
 
 class Subscribing(DestinationWatcher):
-    """joinable: subscriptions to several destinations that others may join."""
+    """joinable: subscriptions to wildcards of queues, which others may join.
 
-    __slots__ = ("broker", "joinable", "_next_consumer")
+    of_durable: those to durable wildcards of topics, by the key of their named subscription.
+    """
+
+    __slots__ = ("broker", "joinable", "of_durable", "_next_consumer")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.joinable: list[Siblings] = []
+        self.joinable: dict[Siblings, None] = {}
+        self.of_durable: dict[tuple[str, str, bool], list[Siblings]] = {}
         self._next_consumer = 1
         broker.destinations.watchers.append(self)
 
@@ -64,8 +70,7 @@ class Subscribing(DestinationWatcher):
             return self._subscribe_to_several(client, source, options, window)
         if source.kind == QUEUE:
             assert isinstance(source, Wildcard), "a queue is a queue, or a wildcard of queues"
-            queues = self._readable(client, source)
-            return self._add_siblings(client, source, [source], None, queues, options, window)
+            return self._add_siblings(client, source, [source], None, [], options, window)
         queues = self.broker.subscriptions.queues_for(client, source, options)
         if isinstance(source, Wildcard) and options.is_durable:
             feed = queues[0].feed
@@ -84,31 +89,58 @@ class Subscribing(DestinationWatcher):
         """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
         siblings = consumer.siblings
         if siblings is None:
-            self._close(consumer, is_lost, True)
+            self.close(consumer, is_lost, True)
             return
-        siblings.close()
-        if siblings in self.joinable:
-            self.joinable.remove(siblings)
-        for one in siblings.members:
-            self._close(one, is_lost, one is siblings.lead)
+        if siblings.is_closed:
+            if not consumer.is_closed:
+                self.close(consumer, is_lost, False)
+            return
+        holders = siblings.close()
+        self.joinable.pop(siblings, None)
+        if siblings.subscription is not None:
+            key = siblings.subscription.key()
+            self.of_durable[key].remove(siblings)
+            if not self.of_durable[key]:
+                del self.of_durable[key]
+        for one in holders:
+            self.close(one, is_lost, one is siblings.lead)
+        left = [one for one in siblings.members if not one.is_closed and one.departure is None]
+        self.broker.departures.part(left, is_lost)
 
     def join(self, subscription: Subscription, queue: Queue) -> None:
         """Let the consumers of a durable wildcard subscription take from one more topic."""
-        for siblings in self.joinable:
-            if siblings.subscription is subscription:
-                self._join(siblings, queue)
+        several = self.of_durable.get(subscription.key())
+        if several is not None:
+            self._begin(Joins(self, several[:], [queue], False))
 
     def destination_added(self, destination: Queue | Topic) -> None:
         if destination.kind != QUEUE or not isinstance(destination, Queue):
             return
-        for siblings in self.joinable:
-            if any(wildcard.matches(destination.name) for wildcard in siblings.wildcards):
-                self._join(siblings, destination)
+        if self.joinable:
+            self._begin(Joins(self, list(self.joinable), [destination], True))
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         return None
 
+    def join_one(self, siblings: Siblings, queue: Queue) -> None:
+        """Let a subscription to several destinations take from one more."""
+        lead = siblings.lead
+        if siblings.is_closed or queue.is_closed:
+            return
+        if not self.broker.access.allows(lead.client, "read", queue.kind, queue.name):
+            return
+        consumer = self._add(lead.client, self._read_from(queue, siblings.options), siblings.options, lead.window)
+        siblings.add(consumer, queue)
+        if lead.is_started:
+            consumer.queue.start_consumer(consumer)
+
     # -- the steps
+
+    def _begin(self, chore: Chore) -> None:
+        """Do as much as this turn allows, and the rest in the next ones."""
+        steps = self.broker.steps
+        if not chore.go_on(steps):
+            steps.begin(chore)
 
     def _add(self, client: Client, queue: Queue, options: SubscribeOptions, window: Window) -> Consumer:
         selector = compile_selector(options.selector) if options.selector.strip() else None
@@ -161,19 +193,8 @@ class Subscribing(DestinationWatcher):
                 found = [part]
             elif isinstance(part, Topic) or part.kind == TOPIC:
                 found = self.broker.subscriptions.queues_for(client, part, options)
-            else:
-                found = self._readable(client, part)
             queues += [queue for queue in found if queue not in queues]
         return self._add_siblings(client, source, wildcards, None, queues, options, window)
-
-    def _readable(self, client: Client, wildcard: Wildcard) -> list[Queue]:
-        """Return the queues of a wildcard that ``client`` may receive from."""
-        access = self.broker.access
-        return [
-            queue
-            for queue in self.broker.destinations.matching(wildcard)
-            if isinstance(queue, Queue) and access.allows(client, "read", QUEUE, queue.name)
-        ]
 
     def _add_siblings(
         self,
@@ -192,27 +213,17 @@ class Subscribing(DestinationWatcher):
         if subscription is not None and subscription.carrier is not None:
             anchor = subscription.carrier
         lead = self._add(client, anchor, options, window)
-        siblings = Siblings(lead, wildcards, subscription, options)
-        for queue in queues:
-            is_readable = self.broker.access.allows(client, "read", queue.kind, queue.name)
-            if queue is not anchor and is_readable:
-                siblings.add(self._add(client, self._read_from(queue, options), options, window))
-        if wildcards or subscription is not None:
-            self.joinable.append(siblings)
+        siblings = Siblings(lead, wildcards, subscription, options, self.broker.wakes)
+        self._begin(Joins(self, [siblings], [queue for queue in queues if queue is not anchor], False))
+        if wildcards:
+            self.joinable[siblings] = None
+            self._begin(Joins(self, [siblings], list(destinations.queues.values()), True))
+        if subscription is not None:
+            self.of_durable.setdefault(subscription.key(), []).append(siblings)
         return lead
 
-    def _join(self, siblings: Siblings, queue: Queue) -> None:
-        lead = siblings.lead
-        if any(consumer.queue is queue for consumer in siblings.members):
-            return
-        if not self.broker.access.allows(lead.client, "read", queue.kind, queue.name):
-            return
-        consumer = self._add(lead.client, self._read_from(queue, siblings.options), siblings.options, lead.window)
-        siblings.add(consumer)
-        if lead.is_started:
-            consumer.queue.start_consumer(consumer)
-
-    def _close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
+    def close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
+        """Close one consumer.  is_lead: it stands for its whole subscription."""
         broker = self.broker
         queue = consumer.queue
         queue.unlist_one(consumer)

@@ -96,7 +96,8 @@ class Subscriptions(DestinationWatcher):
         if is_lead:
             subscription.consumers -= 1
         if subscription.is_durable:
-            _feed_of(queue).shunned = 0
+            if not queue.consumers:
+                _feed_of(queue).shunned = 0
             return True
         if queue.consumers:
             return True

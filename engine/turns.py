@@ -12,16 +12,20 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """The order of one queue's consumers.
+    """The order of one queue's consumers, and who is to look when something comes.
+
+    Whoever is woken for a message may turn out to be unable to take it: its window is full, its socket, or it closes.
+    Then its view is owed a wake, until somebody of it has looked and found nothing.
 
     The queue's ``rotation`` holds those that may find something, higher priorities first, each priority in turn; who
     found nothing is ``idle`` in its view until something comes.
     active: the one consumer that gets anything, where the queue or a consumer is exclusive.
     heir: who takes over from it, once it holds nothing.
     is_in_turn: False where each keeps its place (strict order).
+    owed: views, by number, whose consumers may have left something that an idle one could take.
     """
 
-    __slots__ = ("queue", "active", "heir", "has_priorities", "is_in_turn")
+    __slots__ = ("queue", "active", "heir", "has_priorities", "is_in_turn", "owed")
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -29,6 +33,7 @@ class Turns:
         self.heir: Consumer | None = None
         self.has_priorities = False
         self.is_in_turn = not queue.settings.queue.strict_order_dispatch
+        self.owed: dict[int, View] = {}
 
     def is_shut_for(self, consumer: Consumer) -> bool:
         """Say whether another consumer has the queue, or is about to."""
@@ -63,7 +68,14 @@ class Turns:
         seat = consumer.seat
         assert seat is not None, "a consumer of this queue has a seat"
         self.take_turn_from(consumer)
-        seat.view.idle.append(consumer)
+        seat.view.idle.add(consumer)
+        self.owed.pop(seat.view.number, None)
+
+    def leave(self, consumer: Consumer) -> None:
+        """The consumer whose turn it was can take nothing now: others are to look at what it leaves."""
+        consumer.is_listed = False
+        self.take_turn_from(consumer)
+        self._owe(consumer)
 
     def take_turn_from(self, consumer: Consumer) -> None:
         """Take out the consumer whose turn it was: not always the first still, for a higher priority may have woken."""
@@ -89,10 +101,11 @@ class Turns:
 
     def unlist_consumer(self, consumer: Consumer) -> None:
         seat = consumer.seat
-        if seat is not None and consumer in seat.view.idle:
-            seat.view.idle.remove(consumer)
-        else:
-            self.queue.rotation.remove(consumer)
+        if seat is not None and seat.view.idle.remove(consumer):
+            return
+        self.queue.rotation.remove(consumer)
+        self._owe(consumer)
+        self.queue.mark_dirty()
 
     def next_turn(self) -> None:
         """The consumer in front has got a message: the next one of its priority comes before it."""
@@ -107,31 +120,35 @@ class Turns:
     def wake(self, consumer: Consumer) -> None:
         """Let a consumer that found nothing look again."""
         seat = consumer.seat
-        if seat is not None and consumer.is_listed and consumer in seat.view.idle:
-            seat.view.idle.remove(consumer)
+        if seat is not None and consumer.is_listed and seat.view.idle.remove(consumer):
             self.list_consumer(consumer)
             self.queue.mark_dirty()
 
     def wake_one(self, view: View) -> None:
         """Something has come for ``view``: let one of its consumers look again."""
-        idle = view.idle
-        if not idle:
-            return
-        if self.active is not None:
-            self.wake(self.active)
-            return
-        if self.has_priorities or not self.is_in_turn:
-            consumer = min(idle, key=_priority if self.is_in_turn else _rank)
-            idle.remove(consumer)
-        else:
-            consumer = idle.popleft()
-        self.list_consumer(consumer)
-        self.queue.mark_dirty()
+        active = self.active
+        if active is not None:
+            if active in view.idle:
+                self.wake(active)
+        elif view.idle:
+            self.list_consumer(view.idle.take_first())
+            self.queue.mark_dirty()
+
+    def pay_owed(self) -> bool:
+        """Wake one more where something may have been left; return False if nothing was."""
+        while self.owed:
+            _, view = self.owed.popitem()
+            if view.idle and view.waiting.first() is not None:
+                self.wake_one(view)
+                if self.queue.rotation:
+                    return True
+        return False
+
+    def _owe(self, consumer: Consumer) -> None:
+        seat = consumer.seat
+        if seat is not None and seat.view.idle:
+            self.owed[seat.view.number] = seat.view
 
 
 def _rank(consumer: Consumer) -> tuple[int, int]:
     return -consumer.priority, consumer.consumer_id
-
-
-def _priority(consumer: Consumer) -> int:
-    return -consumer.priority

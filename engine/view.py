@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from engine.idle import Idle
 from engine.selector.evaluate import Selector
 from engine.waiting import Waiting
 
 if TYPE_CHECKING:
-    from engine.consumer import Consumer
     from engine.delivery import Delivery
 
 VIEW_MESSAGES: Final = 1_024  # found in one lane for one selector and not handed over yet; then it looks no further
@@ -23,7 +22,7 @@ class View:
     selector: None matches everything.  waiting: found and not handed over.
     behind: bits of the lanes in which messages lie that were not looked at; in all others each message is looked at
     as it comes.  cursors: priority -> position up to which such a lane was looked at.
-    idle: consumers that could take one and find none, the one that came first in front.
+    idle: consumers that could take one and find none.
     spill_behind, spill_cursors: the same of what a lane has in temporary files.
     looked_count: messages looked at, the whole table's arrivals aside.  arrived_before: see ``Selection.looked_at``.
     """
@@ -43,7 +42,7 @@ class View:
         "arrived_before",
     )
 
-    def __init__(self, number: int, selector: Selector | None, behind: int, spill_behind: int) -> None:
+    def __init__(self, number: int, selector: Selector | None, behind: int, spill_behind: int, is_strict: bool) -> None:
         self.number = number
         self.selector = selector
         self.waiting = Waiting()
@@ -51,7 +50,7 @@ class View:
         self.cursors: dict[int, int] = {}
         self.spill_behind = spill_behind
         self.spill_cursors: dict[int, int] = {}
-        self.idle: deque[Consumer] = deque()
+        self.idle = Idle(is_strict)
         self.consumer_count = 0
         self.looked_count = 0
         self.matched_count = 0

@@ -150,6 +150,11 @@ class Window:
         if self.in_flight >= self.limit:
             self._fill(gates.WINDOW_FULL, self.limit)
 
+    def close(self) -> None:
+        """Let nothing follow any more, whatever is given back."""
+        self.is_full = True
+        self.gate = gates.CLOSED
+
     def next_second(self) -> None:
         """The rate allows messages again."""
         if self.is_full and self.gate == gates.RATE:

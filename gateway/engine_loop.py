@@ -137,7 +137,7 @@ class EngineLoop(JobSink):
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
         if broker.flow.is_blocked or broker.store_events.faulty_lanes or self._alarms.is_raised:
             self.look()
-        if broker.destinations.dirty_queues:
+        if broker.has_more_to_do():
             self.open_turn()
 
     def job_done(self, job: Job) -> None:

@@ -101,9 +101,18 @@ class _Forgetful(Broker):
         super().disconnect(client, is_lost)
 
 
+class _Sleepy(Broker):
+    """Who waits for a window that several share is not woken once it opens."""
+
+    def end_turn(self) -> int:
+        self.wakes.rooms.clear()
+        return super().end_turn()
+
+
 @pytest.mark.parametrize(
     ("broker_class", "says"),
     [
+        (_Sleepy, "waits beside consumer"),
         (_DeadAndAlive, "it was dead-lettered"),
         (_Impatient, "before its time"),
         (_Deaf, "it was acknowledged"),

@@ -68,7 +68,7 @@ class EngineWorld:
             offset = self.broker.end_turn()
             self.broker.begin_turn()
             served = self.store.serve_pages()
-            if not served and not self.broker.destinations.dirty_queues:
+            if not served and not self.broker.has_more_to_do():
                 self.broker.flush_settlements()
                 return offset
 

@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from engine import gates
 from engine.broker import Broker
-from engine.composite import Composite, Destination
+from engine.composite import Composite, CompositeSource, Destination, Source
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.delivery import Delivery
-from engine.destination import TOPIC
+from engine.destination import QUEUE, TOPIC
 from engine.message import Message
 from engine.options import FIRST, ReplayStart
 from engine.queue import Queue
@@ -254,8 +254,13 @@ class FeatureWorld(RestartWorld):
         if draw < 0.6:
             name = chance.choice(QUEUES + VIRTUAL_QUEUES)
             colour = chance.choice(("", *COLOURS)) if name == "selected" else ""
+            source: str | Source = name
+            if chance.random() < 0.25:
+                source = self._draw_several()
+                # What a group's owner does not select goes to others: then groups say nothing of order.
+                colour = "" if "grouped" in source.uri() else chance.choice(("", *COLOURS))
             selector = f"colour = '{colour}'" if colour else ""
-            consumer = self.consumer(client, name, mode, prefetch, selector=selector)
+            consumer = self.consumer(client, source, mode, prefetch, selector=selector)
             self.takers.append(Taker(client, [consumer], colour))
         elif draw < 0.75:
             consumer = self.consumer(
@@ -283,6 +288,14 @@ class FeatureWorld(RestartWorld):
         how = "browses" if 0.85 <= draw < 0.93 else "replays" if draw >= 0.93 else "subscribes"
         self._note(f"{client.name} {how} {consumer.queue.uri()} {mode} {prefetch}")
 
+    def _draw_several(self) -> Source:
+        """Return what one consumer takes from that takes from several queues."""
+        destinations = self.broker.destinations
+        if self.chance.random() < 0.3:
+            return destinations.source(QUEUE, "Consumer.*.VirtualTopic.v")
+        names = self.chance.sample(("plain", "grouped", "alone", "selected", "blocked"), 3)
+        return CompositeSource([destinations.queue(name) for name in names])
+
     def _settle(self) -> None:
         holding = [taker for taker in self.takers if taker.held]
         for _ in range(self.chance.randint(1, 6)):
@@ -292,7 +305,7 @@ class FeatureWorld(RestartWorld):
             delivery = self.chance.choice(taker.held[:3])
             is_ack = taker.is_reader or self.chance.random() < 0.7
             refusal = self.chance.choice(REFUSALS)
-            if taker.consumers[0].queue.name in VIRTUAL_QUEUES:
+            if delivery.lane.queue.name in VIRTUAL_QUEUES:
                 refusal = REQUEUE
             for one in self.broker.covered(delivery):
                 taker.held.remove(one)

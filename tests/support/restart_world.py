@@ -10,6 +10,7 @@ from engine.store.memory_store import MemoryStore
 from engine.topic import Topic
 from tests.support.engine_world import MIB, EngineWorld
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
+from tests.support.idle_law import check_nobody_idles
 
 
 class RestartWorld(EngineWorld):
@@ -45,7 +46,8 @@ class RestartWorld(EngineWorld):
         while True:
             offset = self.broker.end_turn()
             self.broker.begin_turn()
-            if not self.workers.finish(READ_LANE) and not self.broker.destinations.dirty_queues:
+            if not self.workers.finish(READ_LANE) and not self.broker.has_more_to_do():
+                check_nobody_idles(self.broker)
                 return offset
 
     def sync(self) -> None:

@@ -116,11 +116,7 @@ class StompGateway:
             moved = self.workers.finish(READ_LANE)
             if self.syncs:
                 moved = self.workers.finish(SYNC_LANE) or moved
-            if (
-                not moved
-                and not self.broker.destinations.dirty_queues
-                and not any(peer.link.is_touched for peer in self.peers)
-            ):
+            if not moved and not self.broker.has_more_to_do() and not any(peer.link.is_touched for peer in self.peers):
                 return
 
     def sync(self) -> None:

@@ -27,6 +27,7 @@ from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.store.verify import verify
 from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.idle_law import check_nobody_idles
 from tests.support.world_accounts import Accounts
 from tests.support.world_amqp import AmqpPeer
 from tests.support.world_bodies import Violation
@@ -264,12 +265,13 @@ class World:
                 peer.flush(offset, confirmed_offset)
             if broker.store_events.awaiting:
                 self.store.sync()
-            if not broker.destinations.dirty_queues:
+            if not broker.has_more_to_do():
                 break
         else:
             raise Violation("turns never end: the engine keeps its queues dirty")
         self._is_open = False
         self.accounts.check_turn()
+        check_nobody_idles(self.broker)
 
     def confirmed(self, facts: list[Fact]) -> None:
         """A client has seen a confirmation of ``facts``: the store must have been told, and must keep it."""

@@ -1,0 +1,87 @@
+"""The law of idle consumers: after a turn no message waits in memory beside a consumer that could have it.
+
+It asks the messages, consumers, selectors and groups themselves, not what dispatch has noted of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine import gates
+from engine.broker import Broker
+from engine.consumer import Consumer
+from engine.delivery import DELAYED, READY, Delivery
+from engine.queue import Queue
+from engine.selection import Selection
+from engine.waiting import order_of
+from tests.support.world_bodies import Violation
+
+
+def check_nobody_idles(broker: Broker) -> None:
+    """Call it after a turn that is over.  Raises: Violation."""
+    if broker.steps.is_waiting():
+        return  # what is left of the turn goes on in the next
+    if broker.store_events.failure:
+        return  # what the disk did not take waits until it has healed, and what is behind it
+    for queue in broker.destinations.all_queues():
+        able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
+        if not able or queue.is_dirty:
+            continue
+        selection = queue.selection
+        if selection is not None and selection.held_by() != gates.OPEN:
+            continue
+        ready = list(_ready(broker, queue))
+        if any(one.message.log_offset >= broker.dispatcher.written_offset for one in ready):
+            continue  # the disk does not take it now, and what is behind it waits, too
+        for delivery in ready:
+            taker = next((one for one in able if selection is None or _may_have(selection, one, delivery)), None)
+            if taker is not None:
+                raise Violation(
+                    f"{queue.uri()}: message {delivery.message.body[:20]!r} waits beside consumer "
+                    f"{taker.consumer_id}, which has room and may have it"
+                )
+
+
+def _is_able(consumer: Consumer) -> bool:
+    return (
+        consumer.is_started
+        and not consumer.is_closed
+        and not consumer.window.is_full
+        and not consumer.client.is_output_full
+    )
+
+
+def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:
+    """Return what is in memory and in its turn."""
+    for lane in queue.used_lanes:
+        ahead = lane.ahead.values() if queue.selection is not None else ()  # else a page comes before it
+        for delivery in (*lane.returned, *lane.ready, *ahead):
+            message = delivery.message
+            if delivery.state == READY and not 0 < message.expires_ms <= broker.wall_ms:
+                yield delivery
+
+
+def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> bool:
+    seat = consumer.seat
+    assert seat is not None, "a consumer of this queue has a seat"
+    lookout = selection.lookout
+    if selection.turns.is_shut_for(consumer) or not lookout.matches(seat.view, delivery):
+        return False
+    if lookout.exclusions is not None and lookout.exclusions.excludes(delivery, consumer):
+        return False
+    if seat.view.behind & delivery.lane.bit and not seat.view.has_passed(delivery):
+        return False  # as much was found for its selector as may be, or what comes before is on disk
+    group = selection.groups.of(delivery)
+    if group is None:
+        return True
+    order = order_of(delivery)
+    if any(one.state == DELAYED and order_of(one) < order for one in group.delayed):
+        return False
+    owner = group.owner
+    if owner is None:
+        return not group.unsettled
+    if owner is consumer:
+        return True
+    assert owner.seat is not None, "the owner of a group is there"
+    is_excluded = lookout.exclusions is not None and lookout.exclusions.excludes(delivery, owner)
+    return is_excluded or not lookout.matches(owner.seat.view, delivery)
