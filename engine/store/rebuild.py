@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 from engine.errors import StoreError
 from engine.keys import Keys
-from engine.ports import Clock, Job, Timers, TimerTarget, Workers
+from engine.ports import Clock
 from engine.store.file_store import FileStore
 from engine.store.files import Files, describe
 from engine.store.key_index import INDEX_DIRECTORY
 from engine.store.settings import StoreSettings
+from engine.store.stopped import NoTimers, WorkersInTurn
 from engine.store.store_directory import QUEUE_DIRECTORY, STORE_FILE, lock_directory
 
 
@@ -21,29 +21,6 @@ class Rebuilt:
 
     records: int
     end: int
-
-
-class _WorkersInTurn(Workers):
-    """Runs jobs when told so, in their order."""
-
-    def __init__(self) -> None:
-        self._jobs: deque[Job] = deque()
-
-    def submit(self, job: Job, lane: int) -> None:
-        self._jobs.append(job)
-
-    def run_all(self) -> None:
-        while self._jobs:
-            job = self._jobs.popleft()
-            job.run()
-            job.finish()
-
-
-class _NoTimers(Timers):
-    """Nothing waits for its time: the store is closed before."""
-
-    def call_at(self, when_ms: int, target: TimerTarget, key: int) -> None:
-        pass
 
 
 def rebuild(directory: str, files: Files, clock: Clock, settings: StoreSettings, keys: Keys) -> Rebuilt:
@@ -59,8 +36,8 @@ def rebuild(directory: str, files: Files, clock: Clock, settings: StoreSettings,
             lock.close()
     except OSError as error:
         raise StoreError(describe(error, str(error.filename or directory))) from error
-    workers = _WorkersInTurn()
-    store = FileStore(directory, files, workers, clock, _NoTimers(), settings, keys=keys)
+    workers = WorkersInTurn()
+    store = FileStore(directory, files, workers, clock, NoTimers(), settings, keys=keys)
     workers.run_all()
     store.wind_down()
     store.catch_up_index()

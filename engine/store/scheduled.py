@@ -15,7 +15,7 @@ from engine.store.reader import Record, StoreReader
 from engine.store.records import Records
 from engine.store.snapshot import load_snapshot
 from engine.store.state import StoreState
-from engine.stored import Attempts
+from engine.stored import Attempts, Range
 
 ENTRIES_AT_ONCE: Final = 8_192
 
@@ -52,6 +52,21 @@ def scheduled_in(directory: str, destination: str, most: int) -> tuple[int, list
         }
         for due_ms, place, lane, entry, size, target in first
     ]
+
+
+def entries_of(directory: str, destination: str) -> dict[str, Range]:
+    """Return the entry of each message that is scheduled, by its id.
+
+    destination: only these, as a URI; "" for all.  Raises: StoreError.
+    """
+    reader = StoreReader(directory)
+    names = {info.destination_id: uri(info.kind, info.name) for info in read_catalog(reader).destinations.values()}
+    found: dict[str, Range] = {}
+    for _, place, lane, entry, record_bytes, target in _Look(reader).pending():
+        if not destination or names.get(target, "") == destination:
+            size = record_bytes - layout.MESSAGE_HEAD_BYTES
+            found[f"ID:{reader.store_id}-{place}"] = Range(lane, entry, 1, 0, size, (size,))
+    return found
 
 
 class _Look:

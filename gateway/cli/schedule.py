@@ -45,6 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     cancelling.add_argument("ids", metavar="ID", nargs="*", help="as in 'list', or in scheduledJobId of a message")
     cancelling.add_argument("--destination", metavar="NAME", type=_destination, help="all that are for it")
+    cancelling.add_argument("--data", metavar="DIR", help="in this store directory, whose gateway is stopped")
     for one in (listing, cancelling):
         one.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
         add_user_argument(one)
@@ -100,6 +101,8 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
+    if arguments.data is not None:
+        return _told(_cancelled_in_store(arguments), arguments.json)
     authorization = authorization_of(arguments.user)
     body = {"destination": arguments.destination} if arguments.destination else {"ids": arguments.ids}
     done = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)
@@ -107,7 +110,27 @@ def _cancel(arguments: argparse.Namespace) -> int:
         body["after"] = done["next"]
         more = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)
         done = {**more, "cancelled": done["cancelled"] + more["cancelled"]}
-    if arguments.json:
+    return _told(done, arguments.json)
+
+
+def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Raises: StoreLocked while a gateway has the store; StoreError."""
+    from config.loader import load_config
+    from config.values import Destination
+    from engine.store.cancelling import cancel_scheduled
+    from engine.store.files import RealFiles
+    from gateway.app import store_settings
+    from gateway.clock import SystemClock
+
+    kind = Destination()
+    wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))
+    settings = store_settings(load_config([]))
+    done = cancel_scheduled(arguments.data, arguments.ids, wanted, RealFiles(), SystemClock(), settings)
+    return {"cancelled": done.count, "unknown": done.unknown, "next": ""}
+
+
+def _told(done: dict[str, Any], is_json: bool) -> int:
+    if is_json:
         print(json.dumps(done))
     else:
         print(f"cancelled {counted(done['cancelled'], 'message')}")
