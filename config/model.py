@@ -228,6 +228,7 @@ class Limits:
     global_max_messages: int = UNLIMITED
     max_disk_usage_percent: int = UNLIMITED  # of the disk that holds the store; then producers wait
     min_disk_free_bytes: int = UNLIMITED  # the same; UNLIMITED: two segments and some more, 0: none
+    connection_memory_bytes: int = 256 * MIB  # what all hold: frames under way, transactions, what waits; then one ends
     connections_per_address: int = UNLIMITED  # open at a time; UNLIMITED: nine tenths of stomp.limits.connections
 
 

@@ -226,6 +226,7 @@ SERVER: Final[Tree] = {
         "global-max-size": Leaf("limits.global_max_size_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
         "global-max-messages": Leaf("limits.global_max_messages", Integer(0, 10**12, unlimited=True)),
         "max-disk-usage": Leaf("limits.max_disk_usage_percent", Integer(1, 100, unlimited=True)),
+        "connection-memory": Leaf("limits.connection_memory_bytes", Bytes(1 * MIB, 1 * TIB)),
         "connections-per-address": Leaf("limits.connections_per_address", Integer(1, 1_000_000, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
     },

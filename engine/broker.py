@@ -32,6 +32,7 @@ from engine.errors import DestinationInUse
 from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS, Expiry
 from engine.flow import Flow, GlobalLimits
 from engine.hand_overs import HandOvers
+from engine.holdings import CONNECTION_MEMORY_BYTES, Holdings
 from engine.memory import MemoryBudget
 from engine.message import PERSISTENT, Message
 from engine.options import SubscribeOptions
@@ -97,6 +98,7 @@ class Broker:
         "wall_ms",
         "store_time_ms",
         "memory",
+        "holdings",
         "spiller",
         "flow",
         "access",
@@ -154,6 +156,7 @@ class Broker:
         spill_space: SpillSpace | None = None,
         temporary_destinations_max: int = TEMPORARY_DESTINATIONS_MAX,
         expire_messages_period_ms: int = EXPIRE_MESSAGES_PERIOD_MS,
+        connection_memory_bytes: int = CONNECTION_MEMORY_BYTES,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -165,6 +168,7 @@ class Broker:
         self.steps = Steps(clock, timers)
         self.departures = Departures(self, self.steps)
         self.wakes = Wakes(self.steps)
+        self.holdings = Holdings(connection_memory_bytes)
         self.access = Access(permissions or PermissionMap(()))
         self.flow = Flow(store, self.memory, clock, timers, limits)
         self.spiller = None if spill_space is None else Spiller(spill_space, self.memory, clock, timers)
@@ -231,6 +235,7 @@ class Broker:
             return
         self.flow.forget(client)
         self.client_ids.leave(client)
+        self.holdings.count(client, 0)
         self.departures.disconnect(client, is_lost)
 
     def leave(self, consumers: list[Consumer]) -> None:
@@ -496,6 +501,8 @@ class Broker:
         for the next ``Store.sync``, which nobody's confirmation overtakes: a write a turn is what makes turns
         expensive.
         """
+        if self.holdings.is_over:
+            self.holdings.relieve(self.clients.values())
         dispatcher = self.dispatcher
         dirty = self.destinations.dirty_queues
         if self.steps.chores:
@@ -542,7 +549,7 @@ class Broker:
 
     def has_more_to_do(self) -> bool:
         """Say whether another turn is wanted though nothing has come: what followed the last one had an effect."""
-        return bool(self.destinations.dirty_queues or self.wakes.rooms)
+        return bool(self.destinations.dirty_queues or self.wakes.rooms or self.holdings.is_over)
 
     def sync(self) -> None:
         """Have everything made durable that no one waits for; call it a little after it came."""

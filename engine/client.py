@@ -24,10 +24,20 @@ class Client(ABC):
     user: whose login was checked, "" where nobody's is.
     groups: that its user is in, as the configuration says; permissions go by them.
     resting: consumers that would take their turns if it were not for ``is_output_full``.
+    held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.
     is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
     """
 
-    __slots__ = ("client_number", "consumers", "resting", "is_output_full", "is_awaiting", "user", "groups")
+    __slots__ = (
+        "client_number",
+        "consumers",
+        "resting",
+        "is_output_full",
+        "is_awaiting",
+        "user",
+        "groups",
+        "held_bytes",
+    )
 
     def __init__(self) -> None:
         self.client_number = 0
@@ -37,6 +47,7 @@ class Client(ABC):
         self.is_awaiting = False
         self.user = ""
         self.groups: frozenset[str] = frozenset()
+        self.held_bytes = 0
 
     @abstractmethod
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
@@ -68,6 +79,14 @@ class Client(ABC):
     @abstractmethod
     def describe(self) -> dict[str, str]:
         """Return who this is (address, client id, login), for consumer records and ``why``."""
+
+    def give_up(self, error: EngineError) -> None:
+        """End the connection, and tell the peer why; a client that ``Holdings`` counts does."""
+        raise AssertionError("only a connection is given up")
+
+    def holding(self) -> str:
+        """Return what ``held_bytes`` is made of, in words; "" for nothing."""
+        return ""
 
     def connection_defaults(self) -> ConnectionDefaults:
         """Return what its listener's URI and it itself set for all that it subscribes to, for ``explain``."""

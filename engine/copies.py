@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from engine import gates
 from engine.composite import Composite, Destination, Target
+from engine.errors import LimitReached
 from engine.message import Message
 from engine.questions import QuestionQueue, is_management
 from engine.schedule.delayed import Delayed
@@ -13,6 +14,8 @@ from engine.topic import Topic
 
 if TYPE_CHECKING:
     from engine.broker import Broker
+
+COMPOSITE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one message, over all the destinations that its sender names
 
 
 class Copies:
@@ -68,6 +71,12 @@ class Copies:
         """
         assert not isinstance(destination, Delayed), "what is delayed reaches nothing yet"
         if isinstance(destination, Composite):
+            size_bytes = message.size * len(destination.parts)
+            if size_bytes > COMPOSITE_BYTES_MAX:
+                raise LimitReached(
+                    f"a message of {message.size} octets to {len(destination.parts)} destinations comes to "
+                    f"{size_bytes} octets; allowed are {COMPOSITE_BYTES_MAX} at once"
+                )
             found: list[tuple[Target, Message]] = []
             for part in destination.parts:
                 found += self.expand(part, message.copy_to(part.destination_id))

@@ -102,6 +102,13 @@ class TransactionError(EngineError):
     condition: ClassVar[str] = "transaction-error"
 
 
+class HoldingsFull(EngineError):
+    """What connections hold passes their budget, and this one holds the most."""
+
+    condition: ClassVar[str] = "connection-memory"
+    scope: ClassVar[str] = "connection"
+
+
 class StoreError(PenstockError):
     """The disk refused, or what is on it cannot be trusted."""
 

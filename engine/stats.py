@@ -85,6 +85,19 @@ class ScheduleStats:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldingStats:
+    """What connections hold that is not sent yet.  largest: connection -> octets, of those who hold the most.
+
+    ended: connections ended since the start because all together held too much.
+    """
+
+    used_bytes: int = 0
+    limit_bytes: int = 0
+    ended: int = 0
+    largest: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStats:
     """Offsets are octets from the start of the log.  ``retention``: why space is not freed, "" if it is."""
 
@@ -117,3 +130,4 @@ class BrokerStats:
     spilled_bytes: int = 0
     spill_lost_count: int = 0
     schedule: ScheduleStats = field(default_factory=ScheduleStats)
+    holdings: HoldingStats = field(default_factory=HoldingStats)

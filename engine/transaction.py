@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from engine.client import Client
 from engine.delivery import HOLD, UNHOLD, Delivery, advance
@@ -12,6 +13,8 @@ from engine.queue import Queue
 from engine.refusal import Refusal
 from engine.schedule.delayed import Delayed
 from engine.topic import Topic
+
+ACTION_BYTES: Final = 256  # of one action's objects, rounded up
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,10 @@ class Transaction:
         for delivery in deliveries:
             self._hold(delivery)
         self.refused.extend((delivery, refusal) for delivery in deliveries)
+
+    def held_bytes(self) -> int:
+        """Return what it takes in memory: its messages, and a little for each action."""
+        return self.size_bytes + self.action_count * ACTION_BYTES
 
     def held(self) -> list[Delivery]:
         """Return what it acknowledged and refused."""

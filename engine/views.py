@@ -48,12 +48,14 @@ class ConsumerView:
 
 @dataclass(frozen=True, slots=True)
 class ProducerView:
-    """reason: the gate that it waits at, "" for none."""
+    """reason: the gate that it waits at, "" for none.  held_bytes: as in Client; holding: what it is made of."""
 
     connection_id: int
     who: dict[str, str]
     reason: str
     consumers: int
+    held_bytes: int = 0
+    holding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,9 @@ def view_producer(broker: Broker, connection_id: int) -> ProducerView | None:
     if client is None:
         return None
     reason = "; ".join(broker.flow.reasons(connection_id))
-    return ProducerView(connection_id, client.describe(), reason, len(client.consumers))
+    return ProducerView(
+        connection_id, client.describe(), reason, len(client.consumers), client.held_bytes, client.holding()
+    )
 
 
 def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:

@@ -149,6 +149,7 @@ async def _serve(
         name=config.server_name,
         schedule_limits=schedule_limits(config),
         spill_space=spill,
+        connection_memory_bytes=config.limits.connection_memory_bytes,
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:

@@ -73,6 +73,14 @@ class BrokerCollector(Collector):
         for connection_id, waited_ms in stats.blocked_ms.items():
             blocked.add_metric([str(connection_id)], waited_ms / 1000)
         yield blocked
+        holders = GaugeMetricFamily(
+            "penstock_connection_held_bytes",
+            "What a connection holds, of those who hold the most",
+            labels=["connection"],
+        )
+        for connection_id, held_bytes in stats.holdings.largest.items():
+            holders.add_metric([str(connection_id)], float(held_bytes))
+        yield holders
         left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
         due_s = stats.schedule.next_due_ms / 1000
         for name, text, value in (
@@ -80,6 +88,8 @@ class BrokerCollector(Collector):
             ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
             ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
             ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
+            ("connections_held_bytes", "What connections hold that is not sent yet", stats.holdings.used_bytes),
+            ("connections_held_limit_bytes", "What they may hold; then one ends", stats.holdings.limit_bytes),
             ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
             ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
             ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
@@ -98,6 +108,7 @@ class BrokerCollector(Collector):
             ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
             ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
             ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
+            ("holders_ended", "Connections ended because all held too much", stats.holdings.ended),
             ("left_out_log_lines", "Lines left out of the log, as an address caused too many", counters.left_out_lines),
             ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
             ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),

@@ -55,6 +55,8 @@ def producer_lines(view: ProducerView) -> list[str]:
     lines.append(f"  gate         {view.reason or 'open: what it sends is taken'}")
     if view.reason and view.consumers:
         lines.append(f"  it has {view.consumers} subscriptions, so it is read on: its ACKs stand behind its SENDs")
+    if view.held_bytes:
+        lines.append(f"  holds        {view.held_bytes} octets: {view.holding}")
     return lines
 
 

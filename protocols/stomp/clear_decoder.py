@@ -110,7 +110,7 @@ class ClearDecoder:
         else:
             self._waiting.append(octets)
         if self._state == _DEAD:
-            self._drop()
+            self.drop()
 
     def has_partial(self) -> bool:
         """Say whether a frame has begun and not ended, once ``next_frame`` has returned None."""
@@ -144,10 +144,11 @@ class ClearDecoder:
         except FrameError as error:
             self._error = error
             self._state = _DEAD
-            self._drop()
+            self.drop()
             raise
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Forget all octets that are no frame yet."""
         self._buffer = b""
         self._position = 0
         self._waiting.clear()

@@ -88,6 +88,7 @@ MESSAGES: Final[dict[str, str]] = {
     "unknown-subscription": "unknown subscription",
     "replay-gone": "messages no longer kept",
     "transaction-error": "transaction error",
+    "connection-memory": "connection holds too much",
     "store-error": "store not available",
     "store-locked": "store not available",
     "store-corrupt": "store not available",

@@ -15,6 +15,7 @@ from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from engine.queue import Queue
 from protocols.connection import Link, ProtocolConnection
+from protocols.holding import holding_words
 from protocols.peer_times import NO_FRAME, TICK_ENDING_MS
 from protocols.stomp import frames
 from protocols.stomp.acknowledging import Acknowledging
@@ -166,6 +167,14 @@ class StompSession(ProtocolConnection):
                 out.append(confirmed)
         if confirmations.owed:
             self.broker.store_events.await_confirmation(self)
+        if self.state != ENDING and (
+            self.held_bytes
+            or self.heartbeat.partial_number != NO_FRAME
+            or self.transactions.open
+            or self.transactions.committing
+            or self.parking.parked
+        ):
+            self.broker.holdings.count(self, sum(self._held()))
         if self.ending.error:
             out.append(self.ending.take_error(self.now_ms, not confirmations.owed))
         if not out:
@@ -246,7 +255,19 @@ class StompSession(ProtocolConnection):
             text = encode(frames.ERROR, [("message", "the gateway is shutting down")], b"", self.version)
             self._end(text, is_lost=False)
 
+    def _held(self) -> tuple[int, int, int]:
+        """Return the octets of frames under way, of transactions, and of frames that wait at a gate."""
+        transactions = self.transactions
+        return self.decoder.buffered_bytes(), transactions.size_bytes(), self.parking.parked_bytes
+
     # -- the engine's side
+
+    def give_up(self, error: EngineError) -> None:
+        if self.state != ENDING:
+            self._fail(error, None)
+
+    def holding(self) -> str:
+        return holding_words(*self._held(), 0)
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         try:
@@ -586,6 +607,7 @@ class StompSession(ProtocolConnection):
             self.link.frames_dropped(dropped)
         self.broker.disconnect(self, is_lost)
         self.subscriptions.clear()
+        self.decoder.drop()
 
 
 def _waits_for(frame: Frame, uri: str) -> bool:

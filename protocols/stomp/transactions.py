@@ -50,6 +50,10 @@ class Transactions:
             del self.open[transaction.name]
         return transaction
 
+    def size_bytes(self) -> int:
+        """Return what the messages of all of them take."""
+        return sum(one.held_bytes() for one in [*self.open.values(), *self.committing.values()])
+
     def abort_all(self, broker: Broker) -> None:
         for transaction in [*self.open.values(), *self.committing.values()]:
             broker.abort(transaction)

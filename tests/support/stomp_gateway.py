@@ -55,6 +55,7 @@ class StompGateway:
         permissions: PermissionMap | None = None,
         is_restartable: bool = False,
         earlier: StompGateway | None = None,
+        connection_memory_bytes: int = 256 * MIB,
     ) -> None:
         self.clock: VirtualClock = VirtualClock() if earlier is None else earlier.clock
         self.timers = VirtualTimers(self.clock)
@@ -71,6 +72,7 @@ class StompGateway:
             memory_limit_bytes,
             seed=7,
             permissions=permissions,
+            connection_memory_bytes=connection_memory_bytes,
         )
         self.settings = settings or SessionSettings()
         self.peers: list[SocketPeer] = []

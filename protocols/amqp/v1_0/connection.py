@@ -57,6 +57,7 @@ from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.transaction import Transactions
 from protocols.connection import Link as Socket
 from protocols.connection import ProtocolConnection
+from protocols.holding import holding_words
 from protocols.peer_times import TICK_ENDING_MS
 
 DELIVERY_OVERHEAD_BYTES: Final = 64
@@ -67,6 +68,7 @@ class AmqpConnection(ProtocolConnection):
     """channels: sessions by the peer's channel; own_channels: ours in use.
 
     short_links: producers that wait for room in a full address to be granted credit.
+    name_bytes: of the names of its links.
     gathering: links with a delivery of which more transfers are to come, and since when; the oldest first.
     last_words: what the connection ends with; late_words: the same where what is owed was not confirmed in time.
     """
@@ -90,6 +92,7 @@ class AmqpConnection(ProtocolConnection):
         "parking",
         "short_links",
         "partial_bytes",
+        "name_bytes",
         "gathering",
         "out",
         "out_bytes",
@@ -128,6 +131,7 @@ class AmqpConnection(ProtocolConnection):
         self.parking = Parking(self)
         self.short_links: dict[IncomingLink, None] = {}
         self.partial_bytes = 0
+        self.name_bytes = 0
         self.gathering: dict[IncomingLink, int] = {}
         self.out: list[bytes] = []
         self.out_bytes = 0
@@ -170,6 +174,10 @@ class AmqpConnection(ProtocolConnection):
             confirmations.end_turn(outcomes, offset, confirmed_offset)
             if confirmations.owed:
                 self.broker.store_events.await_confirmation(self)
+        if self.state != ENDING and (
+            self.held_bytes or self.partial_bytes or self.transactions.open or self.parking.parked or self.name_bytes
+        ):
+            self.broker.holdings.count(self, sum(self._held()))
         if self.last_words and not confirmations.owed:
             out.append(self.last_words)
             self.last_words = b""
@@ -248,7 +256,18 @@ class AmqpConnection(ProtocolConnection):
         elif self.state != ENDING:
             self.end(b"", is_lost=False)
 
+    def _held(self) -> tuple[int, int, int, int]:
+        """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""
+        return self.partial_bytes, self.transactions.size_bytes(), self.parking.parked_bytes, self.name_bytes
+
     # -- the engine's side
+
+    def give_up(self, error: EngineError) -> None:
+        if self.state != ENDING:
+            self._fail(error)
+
+    def holding(self) -> str:
+        return holding_words(*self._held())
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         try:

@@ -172,6 +172,7 @@ SYMBOLS: Final[dict[str, str]] = {
     "invalid-selector": "amqp:invalid-field",
     "limit-reached": "amqp:resource-limit-exceeded",
     "transaction-error": "amqp:precondition-failed",
+    "connection-memory": "amqp:resource-limit-exceeded",
     "store-error": "amqp:internal-error",
     "frame-size-too-small": "amqp:frame-size-too-small",
     "destination-locked": "amqp:resource-locked",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from protocols.amqp.v1_0.session import AmqpSession
 
 MASK: Final = 0xFFFFFFFF
+LINK_OVERHEAD_BYTES: Final = 1024  # of a link's objects, rounded up
 
 
 class Link:
@@ -34,6 +35,10 @@ class Link:
         self.is_detaching = False
         self.is_behind = False
         self.delivery_count = 0
+
+    def name_bytes(self) -> int:
+        """Return what the name takes, and a little for the link itself."""
+        return LINK_OVERHEAD_BYTES + len(self.name)
 
     def release(self) -> None:
         """Our attach has left."""

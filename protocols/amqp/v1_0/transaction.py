@@ -100,6 +100,11 @@ class Transactions:
             raise UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
         return one
 
+    def size_bytes(self) -> int:
+        """Return what the messages of all of them take."""
+        size = sum(one.transaction.held_bytes() for one in self.open.values())
+        return size + sum(one.one.transaction.held_bytes() for one in self.waiting)
+
     def spoil(self, name: bytes, reason: str) -> None:
         """Let a transaction only be rolled back: its client does not wait for the outcome of each of its sends."""
         one = self.find(name)

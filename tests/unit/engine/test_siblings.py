@@ -7,8 +7,9 @@ import pytest
 from engine import gates
 from engine.composite import Composite, CompositeSource
 from engine.consumer import AUTO, CLIENT
+from engine.copies import COMPOSITE_BYTES_MAX
 from engine.destination import QUEUE, TOPIC
-from engine.errors import AddressFull, InvalidDestination, InvalidOption
+from engine.errors import AddressFull, InvalidDestination, InvalidOption, LimitReached
 from engine.inspection import inspect
 from engine.options import SubscribeOptions
 from engine.transaction import Transaction, TransactionLimits
@@ -208,6 +209,17 @@ def test_a_message_to_several_is_refused_whole() -> None:
     several = Composite([destinations.queue("a"), destinations.topic("t")])
     assert world.try_send(b"x", several) == gates.MEMORY, "the topic would hold it in memory"
     assert world.stats("a").depth == 0
+
+
+def test_a_message_to_several_has_a_size() -> None:
+    world = EngineWorld()
+    several = Composite([world.broker.destinations.queue(str(number)) for number in range(10)])
+    body = bytes(COMPOSITE_BYTES_MAX // 10 + 1)
+    with pytest.raises(LimitReached, match="to 10 destinations comes to"):
+        world.try_send(body, several)
+    assert world.stats("0").depth == 0
+    world.send(body[:-1_000], to=several)
+    assert world.stats("9").depth == 1
 
 
 @pytest.mark.parametrize("last", ["BLOCK", "FAIL"])

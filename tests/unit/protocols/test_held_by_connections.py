@@ -1,0 +1,122 @@
+"""What connections hold that is not sent yet counts in one budget; past it, the one that holds the most ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.inspection import inspect
+from engine.views import view_producer
+from protocols.amqp.v1_0.performatives import Close, Transfer
+from protocols.amqp.v1_0.states import TransactionalState
+from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.stomp_gateway import Peer
+from tests.unit.protocols.test_amqp_transactions import declare
+
+MIB = 1024 * 1024
+PART_BYTES = 100_000
+HALF = b"SEND\ndestination:/queue/q\ncontent-length:%d\n\n"
+
+
+def bounded(limit_bytes: int = 4 * MIB) -> AmqpGateway:
+    return AmqpGateway(connection_memory_bytes=limit_bytes)
+
+
+def half_a_frame(gateway: AmqpGateway, size: int) -> Peer:
+    peer = gateway.connect()
+    peer.send_octets(HALF % (8 * MIB) + b"x" * size)
+    return peer
+
+
+def in_transaction(gateway: AmqpGateway, size: int) -> Peer:
+    peer = gateway.connect()
+    peer.send("BEGIN", transaction="t")
+    peer.publish("/queue/q", b"x" * size, transaction="t")
+    return peer
+
+
+def amqp_in_transaction(gateway: AmqpGateway, size: int) -> AmqpPeer:
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    peer.attach_coordinator()
+    in_parts(peer, size, TransactionalState(declare(peer)))
+    peer.send(Transfer(0, None, None, None), text("x")[-1:])
+    return peer
+
+
+def half_a_delivery(gateway: AmqpGateway, size: int) -> AmqpPeer:
+    peer = gateway.amqp_session()
+    peer.attach_sender("q")
+    in_parts(peer, size, None)
+    return peer
+
+
+def in_parts(peer: AmqpPeer, size: int, state: TransactionalState | None) -> None:
+    """Send all but the last octet of a message."""
+    octets = text("x" * size)[:-1]
+    peer.transfer(octets[:PART_BYTES], more=True, state=state)
+    for start in range(PART_BYTES, len(octets), PART_BYTES):
+        peer.send(Transfer(0, None, None, None, more=True), octets[start : start + PART_BYTES])
+
+
+def is_given_up(peer: Peer | AmqpPeer) -> bool:
+    if isinstance(peer, AmqpPeer):
+        texts = [str(one.error.description) for one in peer.take() if isinstance(one, Close) and one.error is not None]
+    else:
+        texts = [str(one.headers) + one.body.decode() for one in peer.take() if one.command == "ERROR"]
+    assert all("limits.connection-memory" in text for text in texts)
+    return bool(texts)
+
+
+HOLDERS = [half_a_frame, in_transaction, amqp_in_transaction, half_a_delivery]
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+def test_what_is_held_counts_and_is_told(hold: type) -> None:
+    gateway = bounded()
+    peer = hold(gateway, MIB)
+    (client,) = gateway.broker.clients.values()
+    assert MIB <= client.held_bytes < MIB + 10_000
+    assert gateway.broker.holdings.used_bytes == client.held_bytes
+    assert inspect(gateway.broker).holdings.largest == {client.client_number: client.held_bytes}
+    view = view_producer(gateway.broker, client.client_number)
+    assert view is not None
+    assert view.held_bytes == client.held_bytes
+    assert view.holding
+    peer.vanish()
+    assert gateway.broker.holdings.used_bytes == 0
+
+
+@pytest.mark.parametrize("large", HOLDERS)
+@pytest.mark.parametrize("small", HOLDERS)
+def test_the_one_that_holds_the_most_ends(large: type, small: type) -> None:
+    gateway = bounded()
+    few = [small(gateway, MIB) for _ in range(2)]
+    most = large(gateway, 3 * MIB)
+    assert is_given_up(most)
+    assert not any(is_given_up(peer) for peer in few)
+    assert gateway.broker.holdings.used_bytes <= 4 * MIB
+    assert inspect(gateway.broker).holdings.ended == 1
+
+
+def test_a_transaction_that_ends_holds_nothing() -> None:
+    gateway = bounded()
+    peer = in_transaction(gateway, MIB)
+    peer.send("COMMIT", transaction="t")
+    assert gateway.broker.holdings.used_bytes == 0
+
+
+def test_links_hold_their_names() -> None:
+    gateway = bounded()
+    peer = gateway.amqp_session()
+    for handle in range(10):
+        peer.attach_sender("q", handle=handle, name="n" * 10_000 + str(handle))
+    assert gateway.broker.holdings.used_bytes > 100_000
+    peer.vanish()
+    assert gateway.broker.holdings.used_bytes == 0
+
+
+def test_whoever_holds_little_stays() -> None:
+    gateway = bounded(MIB)
+    peers = [in_transaction(gateway, MIB // 2) for _ in range(4)]
+    assert gateway.broker.holdings.used_bytes > MIB
+    assert not any(is_given_up(peer) for peer in peers)
