@@ -7,6 +7,7 @@ class around its fields.  While nobody listens nothing is made; topics of adviso
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from engine.annotations import annotation
@@ -38,6 +39,22 @@ EXPIRED: Final = "Expired"
 FULL: Final = "FULL"
 NO_CONSUMER: Final = "NoConsumer"
 
+ABOUT_DESTINATIONS: Final = (  # each has a topic for each destination
+    CONSUMER,
+    PRODUCER,
+    SLOW_CONSUMER,
+    FAST_PRODUCER,
+    MESSAGE_DELIVERED,
+    MESSAGE_DISPATCHED,
+    MESSAGE_CONSUMED,
+    MESSAGE_DISCARDED,
+    MESSAGE_DEAD,
+    EXPIRED,
+    FULL,
+    NO_CONSUMER,
+)
+RETIRED_MAX: Final = 1_000  # topics kept of destinations that are gone, so that what still waits names them
+
 _CREATED_AS: Final = {QUEUE: "Queue", TOPIC: "Topic", TEMP_QUEUE: "TempQueue", TEMP_TOPIC: "TempTopic"}
 _CLASSES: Final = {QUEUE: "queue", TOPIC: "topic", TEMP_QUEUE: "tempQueue", TEMP_TOPIC: "tempTopic"}
 _ADDED: Final = 0
@@ -46,12 +63,13 @@ _REMOVED: Final = 1
 
 class Advisories(DestinationWatcher):
     """listeners: subscriptions that may take advisories.  connections: clients whose coming was to be told.
+    retired: topics that nobody needs but what waits for listeners of wildcards, the oldest first.
 
     is_enabled: advisory_support of the configuration; it governs all but the events of messages, which addresses ask
     for.  name: of the broker.
     """
 
-    __slots__ = ("broker", "is_enabled", "name", "listeners", "connections")
+    __slots__ = ("broker", "is_enabled", "name", "listeners", "connections", "retired")
 
     def __init__(self, broker: Broker, is_enabled: bool, name: str) -> None:
         self.broker = broker
@@ -59,6 +77,7 @@ class Advisories(DestinationWatcher):
         self.name = name
         self.listeners = 0
         self.connections: set[int] = set()
+        self.retired: deque[Topic] = deque()
         broker.destinations.watchers.append(self)
 
     # -- what happens
@@ -158,6 +177,20 @@ class Advisories(DestinationWatcher):
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         self._destination_changed(destination, _REMOVED)
+        destinations = self.broker.destinations
+        if destinations.advisory_count and not _is_own(destination.name):
+            for event in ABOUT_DESTINATIONS:
+                topic = destinations.topics.get(_topic_name(event, destination))
+                if topic is not None and not topic.subscriptions:
+                    self.retire(topic)
+
+    def retire(self, topic: Topic) -> None:
+        """Forget a topic that is of no use, as soon as nothing of it can be waiting; it is made again if need be."""
+        self.retired.append(topic)
+        while self.retired and (len(self.retired) > RETIRED_MAX or not _is_waited_for(self.retired[0])):
+            oldest = self.retired.popleft()
+            if not oldest.is_closed and not oldest.subscriptions:
+                self.broker.destinations.remove(oldest)
 
     # -- telling
 
@@ -170,10 +203,10 @@ class Advisories(DestinationWatcher):
         """
         if not self.listeners:
             return
-        topic_name = f"{ADVISORY_PREFIX}{event}"
-        if destination is not None:
-            topic_name = f"{topic_name}.{'Topic' if is_topic(destination.kind) else 'Queue'}.{destination.name}"
-        topic = self._topic(topic_name)
+        if destination is None:
+            topic = self._topic(f"{ADVISORY_PREFIX}{event}", True)
+        else:
+            topic = self._topic(_topic_name(event, destination), self._is_there(destination))
         if topic is None:
             return
         broker = self.broker
@@ -197,13 +230,18 @@ class Advisories(DestinationWatcher):
         """Return what the message was sent to: a subscription's queue may take from many topics."""
         return self.broker.destinations.by_id.get(message.destination_id, queue)
 
-    def _topic(self, name: str) -> Topic | None:
+    def _topic(self, name: str, may_be_made: bool) -> Topic | None:
         """Return the topic of an advisory that somebody listens to."""
         destinations = self.broker.destinations
         topic = destinations.topics.get(name)
-        if topic is None and self.broker.subscriptions.has_wildcard_for(name):
-            topic = destinations.own_topic(name)
+        if topic is None and may_be_made and self.broker.subscriptions.has_wildcard_for(name):
+            topic = destinations.advisory_topic(name)
         return topic
+
+    def _is_there(self, destination: Queue | Topic) -> bool:
+        """Say whether a destination has not gone with its connection: then nothing would take its topics away."""
+        is_temporary = destination.kind in (TEMP_QUEUE, TEMP_TOPIC)
+        return not is_temporary or destination.name in self.broker.destinations.temporaries
 
     def _destination_changed(self, destination: Queue | Topic, operation: int) -> None:
         if self.listeners and self.is_enabled and not _is_own(destination.name):
@@ -217,6 +255,15 @@ class Advisories(DestinationWatcher):
             topic = self.broker.destinations.topics.get(queue.name)
             count = 0 if topic is None else len(topic.subscriptions)
         return {"consumerCount": str(count)}
+
+
+def _topic_name(event: str, destination: Queue | Topic) -> str:
+    return f"{ADVISORY_PREFIX}{event}.{'Topic' if is_topic(destination.kind) else 'Queue'}.{destination.name}"
+
+
+def _is_waited_for(topic: Topic) -> bool:
+    """Say whether something of a topic may wait for a listener."""
+    return any(queue.depth for taking in (topic.plain, topic.selected, topic.choosy) for queue in taking.values())
 
 
 def _is_own(name: str) -> bool:

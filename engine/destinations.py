@@ -58,6 +58,7 @@ class Destinations:
     temporaries: by name; their numbers, and those of advisory topics, are negative: no store knows them.
     feeds: the queues of subscriptions and browsers, by the number of their feed.  readers: the same, by the destination
     whose entries they read; the store is asked for none of one that is gone.
+    advisory_count: topics that the broker has made for what it tells; no client is refused for them.
     owned: client -> its temporary destinations.  temporary_dropped_count: messages that went with such a one.
     by_id: all of these, by the number that their messages carry.
     """
@@ -77,6 +78,7 @@ class Destinations:
         "readers",
         "owned",
         "temporary_dropped_count",
+        "advisory_count",
         "queues_by_id",
         "by_id",
         "watchers",
@@ -109,6 +111,7 @@ class Destinations:
         self.readers: dict[int, dict[int, Queue]] = {}
         self.owned: dict[int, list[Queue | Topic]] = {}
         self.temporary_dropped_count = 0
+        self.advisory_count = 0
         self.queues_by_id: dict[int, Queue] = {}
         self.by_id: dict[int, Queue | Topic] = {}
         self.watchers: list[DestinationWatcher] = []
@@ -149,6 +152,13 @@ class Destinations:
             else:
                 number = self.store.open_destination(TOPIC, name)
             topic = self._add_topic(number, TOPIC, name)
+        return topic
+
+    def advisory_topic(self, name: str) -> Topic:
+        """Make the topic of an advisory for those who listen to a wildcard."""
+        topic = self.own_topic(name)
+        topic.is_advisory = True
+        self.advisory_count += 1
         return topic
 
     def target(self, kind: int, name: str) -> Queue | Topic:
@@ -215,6 +225,7 @@ class Destinations:
                 del self.queues[name]
         elif destination.kind == TOPIC:
             del self.topics[name]
+            self.advisory_count -= destination.is_advisory
         for watcher in self.watchers:
             watcher.destination_removed(destination)
         for view in self.readers.get(number, {}).values():
@@ -268,7 +279,7 @@ class Destinations:
             raise InvalidDestination(f"{uri(kind, name)} is not there, and auto_create is off for it")
 
     def _check_count(self, name: str) -> None:
-        if len(self.by_id) >= self.count_max:
+        if len(self.by_id) - self.advisory_count >= self.count_max:
             raise LimitReached(
                 f"{self.count_max} destinations are there, which is the limit (destinations-max); "
                 f"{name[:200]!r} would be one more"

@@ -473,6 +473,8 @@ class Subscriptions(DestinationWatcher):
         for topic in [source] if attached is None else destinations.matching(attached.wildcard):
             if isinstance(topic, Topic):
                 topic.remove(feed.number)
+                if attached is None and not topic.is_logged and topic.kind == TOPIC and not topic.subscriptions:
+                    self.broker.advisories.retire(topic)
         if not queue.is_logged and not feed.is_browser and queue.name.startswith(OWN_PREFIX) and is_topic(queue.kind):
             self.broker.advisories.listeners -= 1
         self.broker.let_go(queue)

@@ -21,6 +21,7 @@ class Topic:
     is_logged: persistent messages go to the log; not those of temporary and advisory topics.
     is_indirect: a message that is sent does not simply go in: it has ended, others get copies, it is told of (is_told:
     advisories of each message), or it may be sent on.
+    is_advisory: the broker has made it, to tell of something.
     owner: number of the client whose temporary topic this is, 0 for everybody's.
     subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
     plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
@@ -41,6 +42,7 @@ class Topic:
         "is_closed",
         "is_indirect",
         "is_told",
+        "is_advisory",
         "owner",
         "subscriptions",
         "plain",
@@ -71,6 +73,7 @@ class Topic:
         self.is_sent_on = is_logged and settings.dead_letters.send_to_dla_on_no_route
         self.is_indirect = self.is_told or self.is_sent_on
         self.owner = 0
+        self.is_advisory = False
         self.subscriptions: dict[int, Queue] = {}
         self.plain: dict[int, Queue] = {}
         self.selected: dict[int, Queue] = {}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
 from engine.broker import Broker
 from engine.client import Client
-from engine.composite import Destination
+from engine.composite import Destination, Target
 from engine.delivery import GONE, Delivery
 from engine.message import Message
 from engine.refusal import Refusal
 from engine.schedule.delayed import Delayed
-from tests.support.feature_world import FeatureWorld, run_seed
+from tests.support.feature_world import ANSWERS, FeatureWorld, run_seed
 from tests.support.long_run import LongRun
 from tests.support.world import Bug
 from tests.support.world_bodies import Violation
@@ -52,8 +53,19 @@ def test_the_seeds_see_what_they_are_for() -> None:
     assert {name for world in worlds for name in world.places} >= {"kept", "Consumer.a.VirtualTopic.v", "dropping"}
     assert sum(world.crash_count for world in worlds) > 60
     assert sum(world.delivered_count for world in worlds) > 5_000
+    assert sum(world.answer_count for world in worlds) > 20
     told = "\n".join(line for world in worlds for line in world.told)
-    for what in ("in 300", "a transaction of", "given up", "subscribes topic://t.>", "browses", "replays", "leaves"):
+    for what in (
+        "in 300",
+        "a transaction of",
+        "given up",
+        "subscribes topic://t.>",
+        "browses",
+        "replays",
+        "leaves",
+        "ask ActiveMQ",
+        "wall clock",
+    ):
         assert what in told
 
 
@@ -109,10 +121,38 @@ class _Sleepy(Broker):
         return super().end_turn()
 
 
+class _NeverLooks(Broker):
+    """What has expired is found by consumers alone."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        named["expire_messages_period_ms"] = 10**9
+        super().__init__(*given, **named)
+
+
+class _Ahead(Broker):
+    """Expiry is judged by a clock that is ahead of the wall clock."""
+
+    def begin_turn(self) -> None:
+        super().begin_turn()
+        self.dispatcher.wall_ms = self.wall_ms + 1_000
+
+
+class _HoldsAnswers(Broker):
+    """An answer stays in the memory budget."""
+
+    def publish_own(self, target: Target, message: Message) -> None:
+        super().publish_own(target, message)
+        if target.name == ANSWERS:
+            self.memory.hold(message)
+
+
 @pytest.mark.parametrize(
     ("broker_class", "says"),
     [
         (_Sleepy, "waits beside consumer"),
+        (_NeverLooks, "is there after two scans"),
+        (_Ahead, "it was to live until"),
+        (_HoldsAnswers, "everything has come to its end, and yet"),
         (_DeadAndAlive, "it was dead-lettered"),
         (_Impatient, "before its time"),
         (_Deaf, "it was acknowledged"),

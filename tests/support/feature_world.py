@@ -2,12 +2,14 @@
 
 ``World`` (world.py) knows queues, subscriptions and disks to the last detail.  Here are, on the store in memory with
 crashes: composite, virtual and wildcard destinations, delayed deliveries, browsers, replays, groups, exclusive and
-selective consumers, expiry, redelivery delays, full addresses that block or drop, transactions.  The law is short:
+selective consumers, expiry, redelivery delays, full addresses that block or drop, transactions, queues that are deleted
+while they are browsed, questions to the broker, a wall clock that somebody sets.  The law is short:
 
 - Each message has, on each queue and durable subscription that it was sent to, exactly one end: acknowledged,
   dead-lettered, expired or dropped; a non-persistent one may instead go with a crash.  None comes after its end, none
   is with two consumers, none comes before its time, none exceeds a window, and groups and exclusive queues keep order.
-- Accounts, memory, depths and schedules return to zero.
+- What has expired leaves within two scans, though nobody takes it; nothing expires before its time.
+- Accounts, memory, depths and schedules return to zero, also with questions about statistics and looks at the schedule.
 
 Run one with ``FeatureWorld(seed).run()``.
 """
@@ -23,9 +25,11 @@ from engine.broker import Broker
 from engine.composite import Composite, CompositeSource, Destination, Source
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.delivery import Delivery
-from engine.destination import QUEUE, TOPIC
+from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.message import Message
 from engine.options import FIRST, ReplayStart
+from engine.questions import MANAGEMENT
 from engine.queue import Queue
 from engine.refusal import Refusal
 from engine.schedule.delayed import delayed
@@ -37,7 +41,7 @@ from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld
 from tests.support.world_bodies import Violation
 
-QUEUES: Final = ("plain", "grouped", "alone", "selected", "blocked", "dropping", "expiring", "later")
+QUEUES: Final = ("plain", "grouped", "alone", "selected", "blocked", "dropping", "expiring", "later", "passing")
 VIRTUAL: Final = "VirtualTopic.v"
 VIRTUAL_QUEUES: Final = ("Consumer.a.VirtualTopic.v", "Consumer.b.VirtualTopic.v")
 TOPICS: Final = ("t.one", "t.two")
@@ -55,6 +59,9 @@ REFUSALS: Final = (
     Refusal("redeliver", is_excluding=False),
 )
 DRAIN_ROUNDS: Final = 800
+ANSWERS: Final = "answers"  # of questions about the broker and its schedule
+STATISTICS: Final = "ActiveMQ.Statistics."
+QUESTIONS: Final = (f"{STATISTICS}Broker", f"{STATISTICS}Subscription", f"{STATISTICS}Destination.>", MANAGEMENT)
 ORIGIN: Final = b"original-destination:"
 ENDS: Final = ("acknowledged", "dead-lettered", "expired", "dropped")
 
@@ -105,6 +112,7 @@ class FeatureWorld(RestartWorld):
             address("alone", queue__exclusive_consumer=True),
             address("blocked", full__address_full_policy="BLOCK", full__max_size_messages=5),
             address("dropping", full__address_full_policy="DROP", full__max_size_messages=5),
+            address("passing", queue__auto_delete=True, queue__auto_delete_delay_ms=60),
             address("t.two", full__address_full_policy="BLOCK", full__max_size_messages=9),
             memory_limit_bytes=Random(seed).choice((60_000, 1 << 28)),
         )
@@ -113,6 +121,8 @@ class FeatureWorld(RestartWorld):
         self.takers: list[Taker] = []
         self.delivered_count = 0
         self.crash_count = 0
+        self.answer_count = 0
+        self.highest_ms = 0  # that the wall clock has shown
         self.told: list[str] = []
         self._next_uid = 1
         self._has_durable = False
@@ -121,9 +131,11 @@ class FeatureWorld(RestartWorld):
     def run(self, steps: int = 160) -> None:
         """Raises: Violation."""
         for _ in range(steps):
+            self.highest_ms = max(self.highest_ms, self.broker.wall_ms)
             self._step()
             self.turn()
             self._look()
+        self._expire_all()
         self._finish()
 
     # -- what happens
@@ -140,8 +152,12 @@ class FeatureWorld(RestartWorld):
             self._settle()
         elif draw < 0.86:
             self._leave()
-        elif draw < 0.88:
+        elif draw < 0.875:
             self._pause()
+        elif draw < 0.885:
+            self._ask()
+        elif draw < 0.89:
+            self._set_clock()
         elif draw < 0.97:
             self.advance(self.chance.choice((1, 60, 200, 500)))
         elif draw < 0.985:
@@ -335,6 +351,27 @@ class FeatureWorld(RestartWorld):
             else:
                 client.is_output_full = True
 
+    def _ask(self) -> None:
+        """Ask the broker something; the answer goes to a queue, to a question, or to what is gone before it comes."""
+        client = self.client("asks")
+        reply = self.broker.open_temporary(client, TEMP_QUEUE)
+        reply_to = self.chance.choice(
+            (f"/queue/{ANSWERS}", f"/queue/{self.chance.choice(QUESTIONS)}", f"/remote-temp-queue/{reply.name}")
+        )
+        name = self.chance.choice(QUESTIONS)
+        target = self.broker.destinations.target(QUEUE, name)
+        headers = f"AMQ_SCHEDULER_ACTION:BROWSE reply-to:{reply_to}".replace("ID:", "ID\\c")
+        self._note(f"ask {name}, {reply_to}")
+        self.broker.send(target, self.message(target, b"", persistent=False, headers=headers))
+        self.broker.disconnect(client, is_lost=False)
+
+    def _set_clock(self) -> None:
+        """Somebody sets the wall clock."""
+        by_ms = self.chance.choice((-3_000, -300, 300, 3_000))
+        self._note(f"the wall clock is set by {by_ms} ms")
+        self.clock.set_wall(by_ms)
+        self.broker.begin_turn()
+
     def _crash(self) -> None:
         """Stop without a word once everything is durable, so that it is known what must be there."""
         self._note("crash")
@@ -356,6 +393,8 @@ class FeatureWorld(RestartWorld):
         self.consumer(self.dead, DEAD, AUTO, 1_000)
         self.expired = self.client("expired")
         self.consumer(self.expired, EXPIRED, AUTO, 1_000)
+        self.answered = self.client("answered")
+        self.consumer(self.answered, ANSWERS, AUTO, 1_000)
 
     # -- what is seen
 
@@ -379,6 +418,8 @@ class FeatureWorld(RestartWorld):
     def _end(self, sent: Sent, end: str) -> None:
         if sent.end:
             raise Violation(f"message {sent.uid} is {end}, it was {sent.end}")
+        if end == "expired" and not 0 < sent.expires_ms <= self.highest_ms:
+            raise Violation(f"message {sent.uid} expired by {self.highest_ms}, it was to live until {sent.expires_ms}")
         self._note(f"{sent.uid} is {end}")
         sent.end = end
         sent.holder = None
@@ -390,10 +431,13 @@ class FeatureWorld(RestartWorld):
 
     def _look(self) -> None:
         """Take what came and check it."""
+        self.highest_ms = max(self.highest_ms, self.broker.wall_ms)
         for client, end in ((self.dead, "dead-lettered"), (self.expired, "expired")):
             for one in client.handed:
                 self._moved(one.message, end)
             client.handed = []
+        self.answer_count += len(self.answered.handed)
+        self.answered.handed = []
         came = [(one, taker) for taker in self.takers for one in taker.client.handed]
         for taker in self.takers:
             taker.client.handed = []
@@ -438,8 +482,8 @@ class FeatureWorld(RestartWorld):
             raise Violation(f"{what} comes, it was {sent.end}")
         if sent.holder is not None:
             raise Violation(f"{what} is with two consumers at once")
-        if sent.due_ms > self.broker.wall_ms + TICK_MS:
-            raise Violation(f"{what} comes {sent.due_ms - self.broker.wall_ms} ms before its time")
+        if sent.due_ms > self.highest_ms + TICK_MS:
+            raise Violation(f"{what} comes {sent.due_ms - self.highest_ms} ms before its time")
         if taker.colour and sent.colour != taker.colour:
             raise Violation(f"{what} is {sent.colour}, asked for was {taker.colour}")
         if name == "alone" or (name == "grouped" and sent.group):
@@ -450,6 +494,29 @@ class FeatureWorld(RestartWorld):
 
     # -- the end
 
+    def _expire_all(self) -> None:
+        """What has expired leaves where nobody takes it: what a scan finds in memory and what it finds on the disk."""
+        if self.chance.random() < 0.5:
+            return
+        while self.takers:
+            taker = self.takers.pop()
+            for delivery in taker.held:
+                self._released(delivery)
+            self.leave(taker.client)
+            self._look()
+        for _ in range(2):  # one that a refusal delays is back for the second scan
+            expired_ms = self.broker.wall_ms
+            self.advance(EXPIRE_MESSAGES_PERIOD_MS)
+            self._look()
+        left = [
+            f"{sent.uid} on {name}"
+            for name, place in self.places.items()
+            for sent in place.values()
+            if 0 < sent.expires_ms <= expired_ms and not sent.end and not sent.may_go
+        ]
+        if left:
+            raise Violation(f"has expired, and is there after two scans: {left[:10]}")
+
     def _finish(self) -> None:
         """Everything comes to its end once there are consumers who acknowledge."""
         while self.takers:
@@ -458,7 +525,7 @@ class FeatureWorld(RestartWorld):
                 self._released(delivery)
             self.leave(taker.client)
             self._look()  # what it had goes to those who are still there
-        for name in [name for name in self.broker.destinations.queues if name not in (DEAD, EXPIRED)]:
+        for name in [name for name in self.broker.destinations.queues if name not in (DEAD, EXPIRED, ANSWERS)]:
             client = self.client(f"drains {name}")
             self.takers.append(Taker(client, [self.consumer(client, name, INDIVIDUAL, 20)]))
         if self._has_durable:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from engine.advisories import RETIRED_MAX
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.destination import TEMP_QUEUE, TOPIC
-from engine.errors import InvalidOption
+from engine.errors import InvalidOption, LimitReached
+from engine.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
@@ -251,3 +253,59 @@ def test_what_a_pending_limit_drops_is_told_where_the_address_says_so(is_told: b
     world.send(b"1", b"2", b"3", to=topic, persistent=False)
     told = _told(world, listener)
     assert [name for name, _ in told] == (["MessageDiscarded.Topic.t"] if is_told else [])
+
+
+def test_advisory_topics_go_with_what_they_are_about() -> None:
+    world = EngineWorld()
+    destinations = world.broker.destinations
+    destinations.count_max = 3
+    listener = _listener(world)
+    for _ in range(3 * RETIRED_MAX):
+        client = world.client()
+        reply = world.broker.open_temporary(client, TEMP_QUEUE)
+        assert isinstance(reply, Queue)
+        world.consumer(client, reply)
+        world.leave(client)
+    names = [name for name in destinations.topics if "ID:" in name]
+    assert names == [] and destinations.advisory_count == len(destinations.topics)
+    for name in "abc":
+        world.consumer(world.client(), name)
+    with pytest.raises(LimitReached):
+        destinations.queue("d")
+    world.leave(listener)
+
+
+def test_what_waits_for_a_listener_still_says_what_it_is_about() -> None:
+    world = EngineWorld()
+    destinations = world.broker.destinations
+    listener = world.client("listener")
+    consumer = world.consumer(listener, ALL, INDIVIDUAL, 1)
+    client = world.client()
+    for _ in range(5):
+        reply = world.broker.open_temporary(client, TEMP_QUEUE)
+        assert isinstance(reply, Queue)
+        world.broker.unsubscribe(world.consumer(client, reply), is_lost=False)
+        world.broker.close_temporary(reply)
+    world.turn()
+    told: list[str] = []
+    while held := listener.take():
+        told.append(destinations.uri_of(held[0].message.destination_id))
+        world.acknowledge(*held)
+    assert len(told) == 20 and all(told)
+    assert sum("ID:" in name for name in destinations.topics) == 5
+    world.leave(listener)
+    world.leave(client)
+    assert consumer.is_closed and destinations.advisory_count == len(destinations.topics)
+
+
+def test_a_topic_of_advisories_that_a_client_has_named_goes_with_its_last_subscription() -> None:
+    world = EngineWorld()
+    client = world.client()
+    reply = world.broker.open_temporary(client, TEMP_QUEUE)
+    listener = _listener(world, f"Consumer.Queue.{reply.name}")
+    assert isinstance(reply, Queue)
+    world.consumer(client, reply)
+    world.leave(client)
+    assert [body for _, body in _told(world, listener)] != []
+    world.leave(listener)
+    assert world.broker.destinations.topics == {} and world.broker.destinations.by_id == {}
