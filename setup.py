@@ -29,8 +29,9 @@ ROOMS_BUT = {
         subscribe_options subscribing transformations versions
     """,
     "protocols/amqp/v1_0": """
-        addresses attaching composite composite_codec contents conversion coordination errors frames jms_ids keys maps
-        mapping opening performatives properties sasl_frames settings states subscribing termini types values
+        addresses attaching checking composite composite_codec contents conversion coordination errors fitting
+        frames jms_ids keys maps mapping opening performatives properties sasl_frames settings states subscribing
+        termini types values
     """,
 }
 # Of this one, which has more that no message passes, it is what is named.
