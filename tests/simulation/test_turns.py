@@ -20,8 +20,6 @@ OF_MESSAGES = {
 }
 # These still grow; each leaves this list with the change that bounds it.
 GROWING = {
-    "a wildcard of queues is subscribed to",
-    "a queue is made that many wildcards match",
     "the queues of many messages that expire are many",
 }
 

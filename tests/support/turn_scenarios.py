@@ -10,6 +10,7 @@ from typing import Final
 
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.destinations import TEMPORARY_DESTINATIONS_MAX
 from engine.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message
 from engine.options import FIRST, ReplayStart
 from engine.refusal import Refusal
@@ -84,7 +85,7 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     client = world.client()
-    for _ in range(count):
+    for _ in range(min(count, TEMPORARY_DESTINATIONS_MAX)):
         world.consumer(client, world.broker.open_temporary(client, TEMP_QUEUE), AUTO)
     world.turn()
     return lambda: world.lose(client)
