@@ -113,7 +113,9 @@ def test_a_retry_needs_no_permission() -> None:
 def test_an_answer_goes_only_where_who_asks_might_send() -> None:
     everywhere = {action: frozenset({"workers"}) for action in ("read", "write", "create")}
     asking = Permission(Pattern.parse("ActiveMQ.Statistics.>"), BOTH, everywhere)  # type: ignore[arg-type]
-    guarded = Permission(Pattern.parse("orders.>"), BOTH, {"read": frozenset({"workers"})})
+    guarded = Permission(
+        Pattern.parse("orders.>"), BOTH, {"read": frozenset({"workers"}), "write": frozenset({"writers"})}
+    )
     world = EngineWorld(permissions=PermissionMap([asking, guarded]))
     client = world.client("worker")
     client.groups = frozenset({"workers"})
@@ -124,7 +126,10 @@ def test_an_answer_goes_only_where_who_asks_might_send() -> None:
     assert queue.depth == 0
     client.groups = frozenset()
     world.send(b"", to=question, headers="reply-to:/queue/orders.eu")
-    assert queue.depth == 1, "the broker itself may ask"
+    assert queue.depth == 0, "a question of nobody, as a schedule sends it, has no permission"
+    client.groups = frozenset({"workers", "writers"})
+    world.send(b"", to=question, headers="reply-to:/queue/orders.eu", sender=client)
+    assert queue.depth == 1
 
 
 def shared_news() -> tuple[EngineWorld, Wildcard]:
