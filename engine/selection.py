@@ -183,6 +183,7 @@ class Selection:
         if not self.lookout.matches(seat.view, delivery) or self._is_excluded(owner, delivery):
             return True  # its owner does not want it: so it is nobody's
         seat.owned.push(delivery)
+        group.expect(delivery)
         self.turns.wake(owner)
         return False
 
@@ -259,7 +260,7 @@ class Selection:
         key = self.groups.key(delivery)
         if key:
             group = self.groups.by_key.get(key) or self.groups.begin(key, "")
-            group.delayed.append(delivery)
+            group.delay(delivery)
 
     def owners(self) -> dict[str, int]:
         """Return the id of each group -> the number of the consumer that owns it."""
@@ -285,7 +286,7 @@ class Selection:
             if self.groups.by_key:
                 group = self.groups.of(delivery)
                 if group is not None and group.delayed:
-                    for parked in group.parked.take_all():
+                    for parked in group.take_free():
                         self._offer(parked)
             self._offer(delivery)
 

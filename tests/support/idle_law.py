@@ -75,7 +75,7 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
     if group is None:
         return True
     order = order_of(delivery)
-    if any(one.state == DELAYED and order_of(one) < order for one in group.delayed):
+    if any(one.state == DELAYED and order_of(one) < order for one in group.delayed.values()):
         return False
     owner = group.owner
     if owner is None:

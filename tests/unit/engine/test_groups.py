@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from engine import gates
-from engine.consumer import AUTO
+from engine.consumer import AUTO, INDIVIDUAL
 from engine.delivery import Delivery
-from engine.groups import GROUPS_MAX
+from engine.groups import GROUPS_MAX, SWEEP_GROUPS, Groups
 from engine.lane import LANE_MESSAGES
 from engine.queue import Queue
 from engine.selection import Selection
@@ -315,3 +315,44 @@ def test_who_wakes_as_a_group_ends_does_not_lose_its_turn_to_the_one_that_ended_
     world.broker.unsubscribe(waking, is_lost=False)
     world.send(b"4")
     assert low.bodies() == []
+
+
+def test_a_new_group_beyond_the_most_looks_at_a_few_others_only() -> None:
+    groups = Groups(-1)
+    for key in range(1, GROUPS_MAX + 1):
+        groups.begin(key, "").unsettled.add(key)
+    for key in range(GROUPS_MAX + 1, GROUPS_MAX + 11):
+        groups.begin(key, "").unsettled.add(key)
+    assert next(iter(groups.by_key)) == 10 * SWEEP_GROUPS + 1, "the others have been asked, and stay"
+    assert len(groups.by_key) == GROUPS_MAX + 10, "all are in use"
+
+
+def test_groups_without_messages_are_forgotten_unless_they_were_used_of_late() -> None:
+    groups = Groups(-1)
+    for key in range(1, 2 * GROUPS_MAX):
+        groups.begin(key, "")
+        groups.use(groups.by_key[1], key)
+    assert 1 in groups.by_key
+    assert 2 not in groups.by_key
+    assert len(groups.by_key) <= GROUPS_MAX
+
+
+def test_what_waits_behind_refused_messages_of_its_group_is_not_looked_at_for_each_of_them() -> None:
+    refused_count, behind_count = 60, 300
+    world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=100, redelivery__redelivery_delay_ms=100))
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, refused_count)
+    for number in range(refused_count + behind_count):
+        world.send(b"%d" % number, group="g")
+    for delivery in client.take():
+        world.clock.now_ms += 1  # so that they come back one after the other
+        world.refuse(delivery)
+    assert client.handed == [], "their group waits for them"
+    world.advance(1_000)
+    order: list[int] = []
+    while held := client.take():
+        order += [int(one.message.body) for one in held]
+        world.acknowledge(*held)
+    assert order == list(range(refused_count + behind_count))
+    assert consumer.seat is not None
+    assert consumer.seat.view.matched_count <= 3 * (refused_count + behind_count)
