@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
+from engine import gates
 from engine.consumer import Consumer
 from engine.dead_letters import DeadLetters
 from engine.delivery import DELAYED, DROP, EXHAUST, FAIL, IN_FLIGHT, RELEASE, TIMER, Delivery, advance
@@ -259,7 +260,13 @@ class Redelivery(TimerTarget):
         memory = self.broker.memory
         if memory.held_bytes() + self.reloading_bytes + delivery.message.size <= memory.keep_bytes:
             return True
-        return not self.reloading and not delivery.lane.returned
+        if self.reloading:
+            return False
+        lane = delivery.lane
+        if not lane.returned or delivery.position < lane.returned[0].position:
+            return True
+        selection = lane.queue.selection  # what has returned may itself wait for this one
+        return selection is not None and selection.held_by() == gates.DELAYED
 
     def _reload(self, delivery: Delivery) -> None:
         message = delivery.message
