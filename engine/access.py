@@ -36,6 +36,17 @@ class Access:
             f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}; allowed: {allowed}"
         )
 
+    def require_own_name(self, client: Client, user: str) -> None:
+        """Ask that a message which names its sender names the client's own login, where logins are checked.
+
+        Raises: AccessDenied.  Source: AMQP 1.0 part 3, 3.2.4 (user-id "MAY be authenticated by intermediaries").
+        """
+        if client.user and user != client.user:
+            raise AccessDenied(
+                f"a message names {user[:200]!r} as its sender (user-id); allowed is your own login, {client.user!r}, "
+                "or none"
+            )
+
     def require_use(self, client: Client, source: Source, options: SubscribeOptions) -> None:
         """Ask for what a subscription does: look, take, or have a topic's messages kept for it.  Raises: AccessDenied.
 

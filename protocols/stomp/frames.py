@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from protocols.broker_headers import BROKER_HEADERS
+
 CONNECT: Final = 1
 STOMP: Final = 2
 SEND: Final = 3
@@ -57,27 +59,7 @@ VERSIONLESS: Final = frozenset((CONNECT, STOMP, CONNECTED))
 
 # Headers of a SEND that say something to the gateway.  They are not passed through: the session writes what is
 # right for each MESSAGE, and a sender must not forge what only a broker can know.
-CONTROL_HEADERS: Final = frozenset(
-    (
-        "destination",
-        "content-length",
-        "receipt",
-        "transaction",
-        "message-id",
-        "redelivered",
-        "subscription",
-        "ack",
-        "JMSXUserID",
-        "JMSXDeliveryCount",
-        "persistent",
-        "priority",
-        "expires",
-        "timestamp",
-        "original-destination",
-        "amq-msg-type",
-        "transformation-error",
-    )
-)
+CONTROL_HEADERS: Final = BROKER_HEADERS | {"receipt", "transaction", "timestamp", "amq-msg-type"}
 
 
 class Head:

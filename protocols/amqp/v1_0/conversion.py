@@ -22,6 +22,7 @@ from protocols.amqp.v1_0.contents import Contents, read_contents
 from protocols.amqp.v1_0.errors import DecodeError
 from protocols.amqp.v1_0.jms_ids import id_text, id_value
 from protocols.amqp.v1_0.maps import amqp_map, typed_map
+from protocols.amqp.v1_0.scheduling import DELIVERY_TIME
 from protocols.amqp.v1_0.types import described_list, encode, is_within_limits
 from protocols.amqp.v1_0.values import (
     Byte,
@@ -39,12 +40,17 @@ from protocols.amqp.v1_0.values import (
     UShort,
     Value,
 )
+from protocols.broker_headers import (
+    BROKER_HEADERS,
+    JMS_DESTINATION,
+    JMS_REPLY_TO,
+    JMS_TYPE,
+    TRANSFORMATION_ERROR,
+    USER,
+    is_broker_annotation,
+)
 from protocols.converter import Converter
 from protocols.map_message import FORMS, Map, MapError, read_map
-
-JMS_TYPE: Final = "x-opt-jms-msg-type"
-JMS_DESTINATION: Final = "x-opt-jms-dest"
-JMS_REPLY_TO: Final = "x-opt-jms-reply-to"
 
 MESSAGE: Final = 0
 OBJECT_MESSAGE: Final = 1
@@ -67,33 +73,24 @@ _TEXTUAL: Final = re.compile(r"text/|application/(json|xml|javascript|ecmascript
 _PREFIXES: Final = {0: "/queue/", 1: "/topic/", 2: "/remote-temp-queue/", 3: "/remote-temp-topic/"}
 _BODY_NAMES: Final = {at.VALUE: "value", at.SEQUENCE: "sequence", at.DATA: "data"}
 
-# Headers of STOMP that say something of the message itself; all others are application properties.
-_MEANT: Final = frozenset(
-    (
-        "destination",
-        "message-id",
-        "correlation-id",
-        "reply-to",
-        "type",
-        "timestamp",
-        "content-type",
-        "content-encoding",
-        "content-length",
-        "priority",
-        "persistent",
-        "expires",
-        "amq-msg-type",
-        "JMSXGroupID",
-        "JMSXGroupSeq",
-        "JMSXUserID",
-        "receipt",
-        "transaction",
-        TYPES_HEADER,
-        BODY_HEADER,
-        GROUP_HEADER,
-        MESSAGE_ID_HEADER,
-    )
-)
+# Headers of STOMP that say something of the message itself, or of its delivery; all others are application properties.
+_MEANT: Final = BROKER_HEADERS | {
+    "correlation-id",
+    "reply-to",
+    "type",
+    "timestamp",
+    "content-type",
+    "content-encoding",
+    "amq-msg-type",
+    "JMSXGroupID",
+    "JMSXGroupSeq",
+    "receipt",
+    "transaction",
+    TYPES_HEADER,
+    BODY_HEADER,
+    GROUP_HEADER,
+    MESSAGE_ID_HEADER,
+}
 
 _TYPE_NAMES: Final[dict[type, str]] = {
     bool: "boolean",
@@ -222,7 +219,7 @@ def _to_stomp(contents: Contents, message: Message) -> tuple[bytes, bytes, int]:
             headers[name] = str(int(value))
     user_id = field(at.USER_ID)
     if isinstance(user_id, bytes):
-        headers["JMSXUserID"] = user_id.decode("utf-8", "replace")
+        headers[USER] = user_id.decode("utf-8", "replace")
     types: list[str] = []
     for key, value in contents.application_properties.items():
         name = str(key)
@@ -235,7 +232,7 @@ def _to_stomp(contents: Contents, message: Message) -> tuple[bytes, bytes, int]:
     if types:
         headers[TYPES_HEADER] = ",".join(types)
     for key, value in contents.annotations.items():
-        if key not in (JMS_TYPE, JMS_DESTINATION, JMS_REPLY_TO) and value is not None:
+        if value is not None and not is_broker_annotation(key):
             headers[f"{ANNOTATION_HEADER}{key}"] = _property_text(value)
     body, text_flag = _stomp_body(contents, message, headers)
     lines = b"".join(annotation(name, value) for name, value in headers.items() if "\0" not in name + value)
@@ -337,8 +334,8 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     properties[at.SUBJECT] = headers.get("type")
     properties[at.GROUP_ID] = headers.get("JMSXGroupID")
     properties[at.REPLY_TO_GROUP_ID] = headers.get(GROUP_HEADER)
-    if "JMSXUserID" in headers:
-        properties[at.USER_ID] = headers["JMSXUserID"].encode()
+    if USER in headers:
+        properties[at.USER_ID] = headers[USER].encode()
     sequence = _whole(headers.get("JMSXGroupSeq"), 2**32)
     properties[at.GROUP_SEQUENCE] = None if sequence is None else UInt(sequence)
     timestamp = _whole(headers.get("timestamp"), 2**63)
@@ -355,10 +352,10 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     application: dict[Value, Value] = {}
     types = dict(pair.rpartition("=")[::2] for pair in headers.get(TYPES_HEADER, "").split(",") if "=" in pair)
     for header, text in headers.items():
-        if header in _MEANT:
+        if header in _MEANT and header != TRANSFORMATION_ERROR:  # the gateway's own is for AMQP's clients, too
             continue
         if header.startswith(ANNOTATION_HEADER) and header.isascii():
-            annotations[Symbol(header.removeprefix(ANNOTATION_HEADER))] = text
+            _annotate(annotations, header.removeprefix(ANNOTATION_HEADER), text)
         else:
             application[header] = _typed(text, types.get(header))
     octets = b"\x00\x53\x72" + encode(annotations)
@@ -368,6 +365,18 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     if application:
         octets += b"\x00\x53\x74" + encode(application)
     return octets, body
+
+
+def _annotate(annotations: dict[Value, Value], name: str, text: str) -> None:
+    """Add what a sender calls an annotation, unless it is the gateway's own or not what JMS clients cast it to."""
+    if is_broker_annotation(name):
+        return
+    if name != DELIVERY_TIME:
+        annotations[Symbol(name)] = text
+        return
+    time_ms = _whole(text, 2**63)
+    if time_ms is not None:
+        annotations[Symbol(name)] = time_ms
 
 
 def raw_sections(message: Message, message_id: str) -> tuple[bytes, bytes]:
@@ -383,11 +392,11 @@ def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tupl
     if content_type == RAW and message.body[:2] == b"\x00\x53":
         return message.body, MESSAGE, None
     form = headers.get("transformation", "")
-    if is_text and form in FORMS and "transformation-error" not in headers:
+    if is_text and form in FORMS and TRANSFORMATION_ERROR not in headers:
         try:
             found = amqp_map(read_map(message.body, form))
         except MapError as error:
-            headers["transformation-error"] = str(error)
+            headers[TRANSFORMATION_ERROR] = str(error)
         else:
             return encode(Described(ULong(at.VALUE), found)), MAP_MESSAGE, None
     if was == "null" and not message.body:

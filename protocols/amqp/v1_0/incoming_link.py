@@ -37,6 +37,7 @@ from protocols.amqp.v1_0.performatives import Flow, Transfer
 from protocols.amqp.v1_0.scheduling import plan_in
 from protocols.amqp.v1_0.sections import Scanned, split_annotations, split_header
 from protocols.amqp.v1_0.states import ACCEPTED, Rejected, State, TransactionalState
+from protocols.broker_headers import JMS_DESTINATION
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.session import AmqpSession
@@ -45,8 +46,6 @@ UNSETTLED: Final = 0  # snd-settle-mode
 SETTLED: Final = 1
 
 ASSUMED_MESSAGE_BYTES: Final = 1_024  # of a producer that has sent nothing yet
-
-JMS_DESTINATION: Final = "x-opt-jms-dest"
 
 
 class IncomingLink(Link):
@@ -151,6 +150,8 @@ class IncomingLink(Link):
                 raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")
             connection = session.connection
             scanned = connection.scanner.scan(payload)
+            if scanned.user_id:
+                connection.broker.access.require_own_name(connection, scanned.user_id.decode("utf-8", "replace"))
             destination = self.destination
             if destination is None:
                 destination = self._relay_destination(scanned)

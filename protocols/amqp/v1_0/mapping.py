@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from engine.broker import Broker
 from engine.delivery import Delivery
 from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
@@ -21,9 +19,7 @@ from protocols.amqp.v1_0.sections import (
 )
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Symbol, UByte, UInt
-
-INGRESS_TIME: Final = "x-opt-ingress-time"  # as Artemis calls it
-ANNOTATION_PREFIX: Final = "x-opt-"  # of what the broker adds, as why a message was dead-lettered
+from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
 
 
 def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple[bytes, bytes]:

@@ -13,10 +13,10 @@ from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, Node, read_docume
 from protocols.amqp.v1_0 import sections as at
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS
 from protocols.amqp.v1_0.contents import Contents, read_contents, read_headers
-from protocols.amqp.v1_0.conversion import JMS_REPLY_TO
 from protocols.amqp.v1_0.errors import DecodeError
 from protocols.amqp.v1_0.jms_ids import id_text
 from protocols.amqp.v1_0.values import Value
+from protocols.broker_headers import JMS_REPLY_TO
 
 FRAME_OF_SECTIONS: Final = 1024  # octets that stand around a body, at most, for it to be looked at
 _TEXT_FIELDS: Final = {

@@ -66,7 +66,7 @@ class Scanned:
 
     headers, body: as ``Message`` keeps them.  ttl_ms, expires_ms: -1 and 0 for none; the latter is a wall time.
     may_have_keys: there is a correlation-id, or what looks like the application-property ``keys``.
-    to, subject, group_id: of the properties, "" for none.  has_annotations: there are message-annotations.
+    to, subject, group_id, user_id: of the properties, empty for none.  has_annotations: there are message-annotations.
     may_be_scheduled: something in it looks like a wish for a later delivery.
     """
 
@@ -78,6 +78,7 @@ class Scanned:
         "to",
         "subject",
         "group_id",
+        "user_id",
         "has_annotations",
         "may_have_keys",
         "may_be_scheduled",
@@ -93,6 +94,7 @@ class Scanned:
         self.to = _NO_STRING
         self.subject = _NO_STRING
         self.group_id = _NO_STRING
+        self.user_id = b""
         self.has_annotations = False
         self.may_have_keys = False
         self.may_be_scheduled = False
@@ -225,13 +227,13 @@ def end_of(octets: bytes, at: int) -> int:
 
 
 # Fields of the properties that are looked at here.
-_ROUTING: Final = frozenset((TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_ID))
+_ROUTING: Final = frozenset((USER_ID, TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_ID))
 
 _FIXED: Final = (0, 0, 0, 0, 0, 1, 2, 4, 8, 16)
 
 
 def _read_properties(payload: bytes, at: int, end: int, found: Scanned) -> None:
-    """Take to, subject, absolute-expiry-time and group-id out of the list at ``at``."""
+    """Take user-id, to, subject, absolute-expiry-time and group-id out of the list at ``at``."""
     code = payload[at]
     if code == 0xC0:
         count = payload[at + 2]
@@ -256,6 +258,10 @@ def _read_properties(payload: bytes, at: int, end: int, found: Scanned) -> None:
                 if not isinstance(value, Timestamp):
                     raise DecodeError(f"absolute-expiry-time is a {type(value).__name__}; allowed is a timestamp")
                 found.expires_ms = max(0, int(value))
+            elif index == USER_ID:
+                if type(value) is not bytes:
+                    raise DecodeError(f"user-id is a {type(value).__name__}; allowed is a binary")
+                found.user_id = value
             elif type(value) is not str:
                 raise DecodeError(f"field {index} of the properties is a {type(value).__name__}; allowed is a string")
             elif index == TO:

@@ -1,0 +1,73 @@
+"""Names that only the gateway writes: the one table of what no sender's header, property or annotation may be called.
+
+A receiver trusts these: where it was moved from, how often it was delivered, who sent it.  A SEND's are dropped, and so
+are an AMQP message's where it becomes STOMP's, and the other way round.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TRANSFORMATION_ERROR: Final = "transformation-error"
+
+# Headers of a MESSAGE that say something of this delivery.
+_OF_DELIVERY: Final = (
+    "destination",
+    "message-id",
+    "subscription",
+    "ack",
+    "redelivered",
+    "JMSXDeliveryCount",
+    "browser",
+    "content-length",
+    "persistent",
+    "priority",
+    "expires",
+    "ingress-timestamp",
+    TRANSFORMATION_ERROR,
+)
+# What moved a message, from where, and what became of it before (engine.dead_letters, engine.retry).
+_OF_MOVE: Final = (
+    "original-destination",
+    "originalMessageId",
+    "originalDeliveryCount",
+    "originalExpiration",
+    "originalDeliveryMode",
+    "dlqCause",
+    "dlqDeliveryFailureCause",
+    "dlqFirstFailureTime",
+    "dlqLastFailureTime",
+    "dlqConsumer",
+    "dlqRetryCount",
+    "dlqRetriedMessageId",
+    "_AMQ_ORIG_ADDRESS",
+    "_AMQ_ORIG_QUEUE",
+    "_AMQ_ORIG_MESSAGE_ID",
+    "_AMQ_ACTUAL_EXPIRY",
+)
+# Of a STOMP sender nobody checks whom it names; AMQP's user-id is checked (engine.access).
+USER: Final = "JMSXUserID"
+
+BROKER_HEADERS: Final = frozenset((*_OF_DELIVERY, *_OF_MOVE, USER))
+
+# Message annotations of AMQP.
+JMS_TYPE: Final = "x-opt-jms-msg-type"
+JMS_DESTINATION: Final = "x-opt-jms-dest"
+JMS_REPLY_TO: Final = "x-opt-jms-reply-to"
+INGRESS_TIME: Final = "x-opt-ingress-time"  # as Artemis calls it
+ANNOTATION_PREFIX: Final = "x-opt-"  # of a broker's header where it is an annotation
+
+_BROKER_ANNOTATIONS: Final = frozenset(
+    (
+        JMS_TYPE,
+        JMS_DESTINATION,
+        JMS_REPLY_TO,
+        INGRESS_TIME,
+        *(ANNOTATION_PREFIX + name for name in BROKER_HEADERS),
+    )
+)
+
+
+def is_broker_annotation(name: object) -> bool:
+    """Say whether the gateway alone writes this annotation into a message that it converts."""
+    return name in _BROKER_ANNOTATIONS
