@@ -42,6 +42,8 @@ class Lane:
     the queue has no consumer.  page_bytes, page_messages: what is asked for at a time.
     fault: why the disk refused the last page, "" if it did not.
     is_loading: a page for ``ready`` is asked for; is_scanning: one ahead of it, for a selection.
+    awaits_retry: the last page was refused or empty, and none is asked for before the engine tries again, however often
+    somebody wants one.
     settled: entries from ``next_load`` on that are settled: before the store was opened, or since, out of order.
     ahead: queue offset -> delivery from ``next_load`` on that a selection has found.  ahead_bytes: of those READY.
     stale: positions in ``ready`` and ``volatile`` whose deliveries a selection has taken; one that comes back finds its
@@ -68,6 +70,7 @@ class Lane:
         "last_position",
         "is_loading",
         "is_scanning",
+        "awaits_retry",
         "settled",
         "attempts",
         "ahead",
@@ -100,6 +103,7 @@ class Lane:
         self.last_position = -1 << SERIAL_BITS
         self.is_loading = False
         self.is_scanning = False
+        self.awaits_retry = False
         self.settled = OffsetSet()
         self.attempts: dict[int, Attempts] = {}
         self.ahead: dict[int, Delivery] = {}
@@ -460,6 +464,7 @@ class Lane:
         return (
             self.next_load < self.tail
             and not self.is_loading
+            and not self.awaits_retry
             and len(self.ready) < self.page_messages
             and self.ready_bytes < self.page_bytes
         )

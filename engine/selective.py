@@ -216,7 +216,9 @@ class SelectiveDispatcher(TimerTarget):
 
     def _read_ahead(self, queue: Queue, selection: Selection, lane: Lane) -> None:
         """Ask for a page ahead of what the lane loads, if somebody has nothing else to look at."""
-        if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning or queue.feed is not None:
+        if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning or lane.awaits_retry:
+            return
+        if queue.feed is not None:
             return  # a subscription reads in order: its consumers have one selector between them
         lane.settle_ahead()
         if lane.is_ahead_full():

@@ -165,7 +165,11 @@ class Spiller(SpillListener):
             if lane.next_load < lane.tail:
                 before = (spill.first_position() >> SERIAL_BITS) + 1 - lane.next_load
             if before > 0:
-                return 0 if lane.is_loading else min(before, lane.tail - lane.next_load, PAGE_MESSAGES)
+                return (
+                    0
+                    if lane.is_loading or lane.awaits_retry
+                    else min(before, lane.tail - lane.next_load, PAGE_MESSAGES)
+                )
             if not spill.blocks:
                 block = spill.gathered
                 self.gathered_bytes -= block.memory_bytes

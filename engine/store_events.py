@@ -38,6 +38,8 @@ class PageRetries(TimerTarget):
         queue = self.broker.destinations.queue_of(key, -key)
         if queue is None:
             return
+        for lane in queue.used_lanes:
+            lane.awaits_retry = False
         if not queue.consumers:
             self.broker.store_events.forget_faults(queue)  # nobody waits for it; who comes asks anew
         queue.mark_dirty()
@@ -126,6 +128,7 @@ class StoreEvents(StoreListener):
         if reader == SCAN_READER:
             broker.selective.page_read(lane, first, next_offset, messages)
             if wanted <= 0:
+                lane.awaits_retry = True
                 self._ask_again_later(queue)
             return
         lane.is_loading = False
@@ -161,6 +164,7 @@ class StoreEvents(StoreListener):
         if wanted > 0:
             queue.mark_dirty()
         else:
+            lane.awaits_retry = True
             self._ask_again_later(queue)
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
@@ -186,8 +190,10 @@ class StoreEvents(StoreListener):
             queue.feed.replay.page_failed(priority)
         elif reader == SCAN_READER:
             lane.is_scanning = False
+            lane.awaits_retry = True
         else:
             lane.is_loading = False
+            lane.awaits_retry = True
         self._ask_again_later(queue)
 
     def record_skipped(
@@ -244,6 +250,8 @@ class StoreEvents(StoreListener):
         self.failure = ""
         self.broker.flow.is_blocked = True  # open_gates opens what can be opened
         for queue in self.broker.destinations.all_queues():
+            for lane in queue.used_lanes:
+                lane.awaits_retry = False
             if queue.rotation:
                 queue.mark_dirty()  # its next message may have waited to be written
 

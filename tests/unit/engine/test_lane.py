@@ -193,6 +193,9 @@ def test_a_page_the_disk_refuses_is_asked_for_again_a_little_later() -> None:
     assert consumer.describe_gate() == "damaged: read error at 4711"
     world.broker.end_turn()
     assert store.requests == [], "not at once: that would keep a processor busy for nothing"
+    consumer.queue.mark_dirty()
+    world.broker.end_turn()
+    assert store.requests == [], "nor because somebody asks for more meanwhile"
     world.advance(1_000)
     assert client.bodies() == numbers(0, 1)
     assert inspect(world.broker).store.reason == ""
@@ -208,7 +211,22 @@ def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
     world.broker.store_events.page_loaded(1, 4, 0, 0, [])
     world.broker.end_turn()
     assert store.requests == []
+    world.broker.destinations.queue("q").mark_dirty()
+    world.broker.end_turn()
+    assert store.requests == []
     world.advance(1_000)
+    assert client.bodies() == numbers(0, 1)
+
+
+def test_a_disk_that_takes_messages_again_is_asked_for_pages_at_once() -> None:
+    world, store = recovered_world(LaneState(4, 2, 0, [], {}), 2)
+    client = world.client()
+    world.consumer(client)
+    world.broker.end_turn()
+    store.refuse_pages("read error at 4711")
+    store.fail("no space left")
+    store.heal()
+    world.turn()
     assert client.bodies() == numbers(0, 1)
 
 
