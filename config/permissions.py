@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from config.matching import CACHED_NAMES_MAX, Pattern, precedence
+from config.matching import CACHED_NAMES_MAX, QUEUE, TOPIC, Pattern, precedence
 
 Action = Literal["read", "write", "create", "delete", "browse", "subscribe", "subscribe-durable", "unsubscribe"]
 
@@ -26,6 +26,12 @@ FOLLOWS: Final[Mapping[Action, Action]] = {
     "subscribe-durable": "read",
     "unsubscribe": "read",
 }
+
+# Any one of these lets a user see that a destination is there, and its numbers.
+SEEING: Final[tuple[Action, ...]] = ("browse", "read", "delete")
+SEEING_WORDS: Final = "browse, read or admin"
+
+_ANY_NAME: Final = "\0"  # of no destination: only an entry for all of them matches it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,23 @@ class PermissionMap:
             return True
         allowed = self.groups_for(action, kind, name)
         return EVERYBODY in allowed or not allowed.isdisjoint(groups)
+
+    def allows_everywhere(self, action: Action, groups: frozenset[str]) -> bool:
+        """Say whether a member of ``groups`` may do this to every destination, whatever its name.
+
+        An entry for all of them must grant it, and none that is more specific may keep it to others.
+        """
+        if not all(self.allows(action, kind, _ANY_NAME, groups) for kind in (QUEUE, TOPIC)):
+            return False
+        seen: set[tuple[Pattern, int]] = set()
+        for entry in self._entries:
+            granted = entry.grants.get(action, entry.grants.get(FOLLOWS.get(action, action)))
+            if granted is None or entry.unites or (entry.pattern, entry.kinds) in seen:
+                continue  # it says nothing, takes nothing away, or a later one of the same pattern decides
+            seen.add((entry.pattern, entry.kinds))
+            if EVERYBODY not in granted and granted.isdisjoint(groups):
+                return False
+        return True
 
     def groups_for(self, action: Action, kind: int, name: str) -> frozenset[str]:
         """Return who may do this; empty for nobody."""

@@ -6,12 +6,14 @@ Source: ActiveMQ authorizationPlugin (read, write, admin), HornetQ security-sett
 
 from __future__ import annotations
 
-from config.permissions import Action, PermissionMap
+from config.permissions import SEEING, SEEING_WORDS, Action, PermissionMap
 from engine.client import Client
 from engine.composite import CompositeSource, Source
-from engine.destination import QUEUE, TOPIC, uri
+from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic, uri
 from engine.errors import AccessDenied
 from engine.options import SubscribeOptions
+from engine.queue import Queue
+from engine.topic import Topic
 
 
 class Access:
@@ -34,6 +36,24 @@ class Access:
         allowed = ", ".join(sorted(self.permissions.groups_for(action, kind, name))) or "nobody"
         raise AccessDenied(
             f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}; allowed: {allowed}"
+        )
+
+    def may_see(self, client: Client, destination: Queue | Topic) -> bool:
+        """Say whether a client may know what a destination holds, or what feeds it: queues of subscriptions, too."""
+        if self.is_open:
+            return True
+        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+            return destination.owner == client.client_number
+        kind = TOPIC if is_topic(destination.kind) else QUEUE
+        return any(self.allows(client, action, kind, destination.name) for action in SEEING)
+
+    def require_sight_of_all(self, client: Client, what: str) -> None:
+        """Raises: AccessDenied for who may not see every destination."""
+        if self.is_open or any(self.permissions.allows_everywhere(action, client.groups) for action in SEEING):
+            return
+        own = ", ".join(sorted(client.groups)) or "none"
+        raise AccessDenied(
+            f"{what} needs the permission {SEEING_WORDS} for all destinations (match: '>'); your groups are {own}"
         )
 
     def require_own_name(self, client: Client, user: str) -> None:

@@ -67,7 +67,7 @@ class Copies:
         """Return what sending ``message`` comes to: one message for each destination that it reaches.
 
         Raises: InvalidDestination if one of them is a temporary destination that is gone; InvalidOption for a question
-        that is none; LimitReached for one too many.
+        that is none; LimitReached for one too many; AccessDenied for one about what its sender may not see.
         """
         assert not isinstance(destination, Delayed), "what is delayed reaches nothing yet"
         if isinstance(destination, Composite):
@@ -89,7 +89,7 @@ class Copies:
             if is_management(destination.name):
                 self._broker.management.check(message)
             else:
-                self._broker.statistics.check()
+                self._broker.statistics.check(destination)
         found = [(destination, message)]
         if isinstance(destination, Topic) and destination.copies:
             found += self._broker.virtual_topics.copies(destination, message)

@@ -10,8 +10,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from engine.annotations import annotation
+from engine.client import Client
 from engine.consumer import Consumer
-from engine.destination import QUEUE, is_topic
+from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.errors import LimitReached
 from engine.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
 from engine.ports import TimerTarget
@@ -41,15 +42,17 @@ Values = dict[str, str | int]
 class Question:
     """One that is under way.
 
+    client: who asks; each answer is about what it may see, None where everybody may see everything.
     wildcard: of destinations, None for one of a name.  headers: of each answer.
     left: what is still to be looked at, the next last; None before the first look.
     totals: of the broker, as far as they are counted.
     """
 
-    __slots__ = ("name", "target", "wildcard", "headers", "left", "totals")
+    __slots__ = ("name", "client", "target", "wildcard", "headers", "left", "totals")
 
-    def __init__(self, name: str, target: Queue | Topic, headers: bytes) -> None:
+    def __init__(self, name: str, client: Client | None, target: Queue | Topic, headers: bytes) -> None:
         self.name = name
+        self.client = client
         self.target = target
         asked = name.removeprefix(DESTINATION)
         self.wildcard = Wildcard(QUEUE, asked) if is_wildcard(asked) else None
@@ -72,8 +75,11 @@ class Statistics(TimerTarget):
         self.steps_left = STEPS_AT_ONCE
         self.is_armed = False
 
-    def check(self) -> None:
-        """Raises: LimitReached for one question too many."""
+    def check(self, queue: QuestionQueue) -> None:
+        """Raises: LimitReached for one question too many; AccessDenied for one about all by who may not see all."""
+        client = self.broker.clients.get(self.broker.sender)
+        if client is not None and queue.name == BROKER:
+            self.broker.access.require_sight_of_all(client, queue.uri())
         if len(self.asked) >= QUESTIONS_MAX:
             raise LimitReached(
                 f"{QUESTIONS_MAX} questions for statistics wait for their answers, which is the limit; "
@@ -87,12 +93,16 @@ class Statistics(TimerTarget):
         # What else came with it is accepted already: one question too many, of a transaction, goes without an answer.
         if target is None or len(self.asked) >= QUESTIONS_MAX:
             return
+        is_open = self.broker.access.is_open
+        client = None if is_open else self.broker.clients.get(self.broker.sender)
+        if client is None and not is_open:
+            return  # a schedule has delayed the question, or its sender has gone: nobody knows what that may see
         correlation_id = properties.get("JMSCorrelationID")
         headers = {"transformation": "jms-map-json", "content-type": "application/json"}
         if isinstance(correlation_id, str):
             headers["correlation-id"] = correlation_id
         lines = b"".join(annotation(name, value) for name, value in headers.items())
-        self.asked.append(Question(queue.name, target, lines))
+        self.asked.append(Question(queue.name, client, target, lines))
         self._go_on()
 
     def timer_fired(self, key: int) -> None:
@@ -144,6 +154,9 @@ class Statistics(TimerTarget):
     def _look_at(self, question: Question, one: Queue | Topic | Consumer) -> None:
         if one.is_closed:
             return  # since it was listed
+        client = question.client
+        if client is not None and not self._may_see(client, one):
+            return
         if isinstance(one, Consumer):
             self._send(question, self._of_consumer(one))
         elif question.name != BROKER:
@@ -151,6 +164,12 @@ class Statistics(TimerTarget):
                 self._send(question, self._of_destination(one))
         elif isinstance(one, Queue):
             _add_up(question.totals, one)
+
+    def _may_see(self, client: Client, one: Queue | Topic | Consumer) -> bool:
+        if isinstance(one, Consumer):
+            return one.client is client or self.broker.access.may_see(client, one.queue)
+        # Of all it has been asked before, and they count together.
+        return one.kind in (TEMP_QUEUE, TEMP_TOPIC) or self.broker.access.may_see(client, one)
 
     def _send(self, question: Question, values: Values) -> None:
         self.steps_left -= ANSWER_STEPS

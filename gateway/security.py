@@ -13,7 +13,6 @@ import threading
 from typing import Final
 
 from config.exposure import refuse_open_listeners
-from config.matching import QUEUE, TOPIC
 from config.model import ServerConfig
 from config.permissions import Action, PermissionMap
 from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
@@ -24,7 +23,6 @@ from protocols.amqp.sasl import Credentials, ScramVerifier
 
 NONCE_BYTES: Final = 18
 REMEMBERED_MAX: Final = 1_000
-ANY_NAME: Final = "\0"  # of no destination: only an entry for all of them matches it
 
 # Longer ones are refused unread, so that nobody makes us hash megabytes.
 LOGIN_MAX_CHARACTERS: Final = 255
@@ -69,7 +67,7 @@ class Security(Credentials):
     def may_everywhere(self, login: str, action: Action) -> bool:
         """Say whether a user, "" for nobody, may do something with every destination, whatever its name."""
         groups = self._groups.get(login, frozenset()) if self.is_required else frozenset()
-        return all(self._permissions.allows(action, kind, ANY_NAME, groups) for kind in (QUEUE, TOPIC))
+        return self._permissions.allows_everywhere(action, groups)
 
     def check(self, login: str, passcode: str) -> bool:
         """Say whether ``login`` may connect with ``passcode``.  Blocks: for a worker thread.

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from config.permissions import Action
+from config.permissions import SEEING, SEEING_WORDS, Action
 from engine.stats import BrokerStats
 from gateway.counters import GatewayCounters
 from gateway.security import Security
@@ -196,7 +196,7 @@ class _Api:
         elif request.path.startswith(_CONTENT_PATHS):
             actions, words = ("read",), "read"
         elif request.path != _HEALTH_PATH:
-            actions, words = ("browse", "read", "delete"), "browse, read or admin"
+            actions, words = SEEING, SEEING_WORDS
         else:
             return None
         credentials = _basic_credentials(request.headers.get("Authorization", ""))

@@ -90,3 +90,22 @@ def test_the_cache_is_bounded() -> None:
     for number in range(CACHED_NAMES_MAX + 10):
         assert permissions.allows("read", QUEUE, f"a.{number}", groups("users"))
     assert permissions.cached_count == CACHED_NAMES_MAX
+
+
+def test_everywhere_is_where_no_more_specific_entry_keeps_it_to_others() -> None:
+    granted = entry(">", read="ops")
+    assert PermissionMap(()).allows_everywhere("read", groups())
+    assert PermissionMap((granted,)).allows_everywhere("read", groups("ops"))
+    assert PermissionMap((granted,)).allows_everywhere("browse", groups("ops")), "browse follows read"
+    assert not PermissionMap((granted,)).allows_everywhere("read", groups("others"))
+    assert not PermissionMap((entry("a.>", read="ops"),)).allows_everywhere("read", groups("ops"))
+    assert not PermissionMap((granted, entry("secret.>", read="hr"))).allows_everywhere("read", groups("ops"))
+    assert PermissionMap((granted, entry("secret.>", read="hr ops"))).allows_everywhere("read", groups("ops"))
+    assert PermissionMap((granted, entry("secret.>", write="hr"))).allows_everywhere("read", groups("ops"))
+    assert PermissionMap((granted, entry("a.>", unites=True, read="hr"))).allows_everywhere("read", groups("ops"))
+
+
+def test_everywhere_asks_only_the_later_of_two_equal_entries() -> None:
+    permissions = PermissionMap((entry(">", read="first"), entry(">", read="second")))
+    assert permissions.allows_everywhere("read", groups("second"))
+    assert not permissions.allows_everywhere("read", groups("first"))

@@ -120,7 +120,7 @@ def test_an_answer_goes_only_where_who_asks_might_send() -> None:
     client = world.client("worker")
     client.groups = frozenset({"workers"})
     queue = world.broker.destinations.queue("orders.eu")
-    question = world.broker.target(client, QUEUE, "ActiveMQ.Statistics.Broker")
+    question = world.broker.target(client, QUEUE, "ActiveMQ.Statistics.Destination.orders.eu")
     assert isinstance(question, Queue)
     world.send(b"", to=question, headers="reply-to:/queue/orders.eu", sender=client)
     assert queue.depth == 0

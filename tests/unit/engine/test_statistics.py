@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from config.matching import BOTH, Pattern
+from config.permissions import Permission, PermissionMap
 from engine.composite import Composite
 from engine.consumer import AUTO
 from engine.destination import TEMP_QUEUE
-from engine.errors import LimitReached
+from engine.errors import AccessDenied, LimitReached
 from engine.questions import MANAGEMENT
 from engine.queue import Queue
 from engine.statistics import ANSWER_STEPS, QUESTIONS_MAX, STEPS_AT_ONCE
@@ -181,3 +183,70 @@ def test_so_many_questions_wait_and_no_more() -> None:
     world.leave(client)
     world.advance(1)
     assert len(broker.statistics.asked) == 0 and broker.memory.used_bytes == 0
+
+
+# -- what the asker may see
+
+
+def _guarded() -> tuple[EngineWorld, FakeClient]:
+    """Somebody who may read mine.> and send questions, beside a queue that is not theirs."""
+    mine = Permission(Pattern.parse("mine.>"), BOTH, {"read": frozenset({"me"})})
+    asking = Permission(Pattern.parse("ActiveMQ.Statistics.>"), BOTH, {"write": frozenset({"me"})})
+    secret = Permission(Pattern.parse("secret.>"), BOTH, {"read": frozenset({"others"})})
+    world = EngineWorld(permissions=PermissionMap([mine, asking, secret]))
+    client = world.client("me")
+    client.groups = frozenset({"me"})
+    for name in ("mine.q", "secret.q"):
+        world.send(b"1", to=name)
+    reply = world.broker.open_temporary(client, TEMP_QUEUE)
+    assert isinstance(reply, Queue)
+    world.consumer(client, reply, AUTO, name="replies")
+    return world, client
+
+
+def _ask_of(world: EngineWorld, client: FakeClient | None, name: str) -> None:
+    (reply,) = world.broker.destinations.temporaries
+    headers = f"reply-to:/remote-temp-queue/{_escaped(reply)}"
+    world.send(b"", to=f"ActiveMQ.Statistics.{name}", headers=headers, sender=client)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen"), [(">", ["queue://mine.q"]), ("mine.q", ["queue://mine.q"]), ("secret.q", [])]
+)
+def test_only_what_the_asker_may_see_is_told(asked: str, seen: list[str]) -> None:
+    world, client = _guarded()
+    _ask_of(world, client, f"Destination.{asked}")
+    assert [one["destinationName"] for one in _answers(client)] == seen
+
+
+def test_only_consumers_of_what_the_asker_may_see_and_its_own_are_told() -> None:
+    world, client = _guarded()
+    other = world.client("other")
+    other.groups = frozenset({"others", "me"})
+    world.consumer(other, "secret.q", name="theirs")
+    world.consumer(other, "mine.q", name="ours")
+    world.consumer(other, world.broker.open_temporary(other, TEMP_QUEUE), name="their answers")
+    (reply, _) = world.broker.destinations.temporaries
+    headers = f"reply-to:/remote-temp-queue/{_escaped(reply)}"
+    world.send(b"", to="ActiveMQ.Statistics.Subscription", headers=headers, sender=client)
+    assert [one["subscriptionName"] for one in _answers(client)] == ["replies", "ours"]
+
+
+def test_the_broker_is_told_of_to_who_may_see_everything() -> None:
+    world, client = _guarded()
+    with pytest.raises(AccessDenied, match="browse, read or admin for all destinations"):
+        _ask_of(world, client, "Broker")
+    everything = Permission(Pattern.parse(">"), BOTH, {"read": frozenset({"all"}), "write": frozenset({"all"})})
+    world = EngineWorld(permissions=PermissionMap([everything]))
+    client = world.client("me")
+    client.groups = frozenset({"all"})
+    world.consumer(client, world.broker.open_temporary(client, TEMP_QUEUE), AUTO)
+    _ask_of(world, client, "Broker")
+    assert len(_answers(client)) == 1
+
+
+def test_a_question_of_nobody_is_not_answered_where_permissions_are_set() -> None:
+    world, client = _guarded()
+    for name in ("Broker", "Destination.>", "Subscription"):
+        _ask_of(world, None, name)
+    assert _answers(client) == []
