@@ -17,6 +17,7 @@ class Siblings:
     lead: what the client knows as its consumer.  Its own queue never holds anything.
     wildcards: of queues: those that come and match one of these are joined.
     subscription: the durable one to a wildcard of topics, to whose queues these are.
+    waits_for: numbers of queues that take no more consumers now (engine.places).
     resting: of those with something to take while their window is full.
     is_closed: the client has ended it; those that are left go.
     looked_at_tag: when they close, up to where the client has looked at what they held, over all of them.
@@ -31,6 +32,7 @@ class Siblings:
         "resting",
         "is_closed",
         "looked_at_tag",
+        "waits_for",
         "_queues",
         "_wakes",
     )
@@ -51,6 +53,7 @@ class Siblings:
         self.resting = Resting(lead.client, lead)
         self.is_closed = False
         self.looked_at_tag = 0
+        self.waits_for: list[int] = []
         self._queues: set[Queue] = set()
         self._wakes = wakes
         lead.siblings = self

@@ -11,9 +11,10 @@ from engine.consumer import Consumer
 from engine.delivery import IN_FLIGHT
 from engine.destination import QUEUE, TOPIC
 from engine.destinations import DestinationWatcher
-from engine.errors import DestinationLocked, InvalidOption, LimitReached
+from engine.errors import DestinationLocked, InvalidOption
 from engine.joining import Joins
 from engine.options import SubscribeOptions
+from engine.places import Places
 from engine.queue import Queue
 from engine.replays import check_replay
 from engine.selector.evaluate import compile_selector
@@ -31,15 +32,17 @@ if TYPE_CHECKING:
 class Subscribing(DestinationWatcher):
     """joinable: subscriptions to wildcards of queues, which others may join.
 
+    places: at queues that take only so many.
     of_durable: those to durable wildcards of topics, by the key of their named subscription.
     """
 
-    __slots__ = ("broker", "joinable", "of_durable", "_next_consumer")
+    __slots__ = ("broker", "joinable", "of_durable", "places", "_next_consumer")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.joinable: dict[Siblings, None] = {}
         self.of_durable: dict[tuple[str, str, bool], list[Siblings]] = {}
+        self.places = Places(broker.departures)
         self._next_consumer = 1
         broker.destinations.watchers.append(self)
 
@@ -56,14 +59,10 @@ class Subscribing(DestinationWatcher):
             return self._add(client, self.broker.replays.open(client, source, options, options.replay), options, window)
         if isinstance(source, Queue):
             queue = source
-            if source.settings.queue.max_consumers >= 0:
-                self.broker.departures.make_way(source)
-            count = source.consumer_count()
             if options.is_browser:
                 queue = self.broker.browsing.open(source, options.selector)
-            elif 0 <= source.settings.queue.max_consumers <= count:
-                raise LimitReached(f"{source.uri()} has {count} consumers, which is its limit (max_consumers)")
             else:
+                self.places.require(source)
                 queue = self._read_from(source, options)
             return self._add(client, queue, options, window)
         if isinstance(source, CompositeSource):
@@ -97,6 +96,7 @@ class Subscribing(DestinationWatcher):
             return
         holders = siblings.close()
         self.joinable.pop(siblings, None)
+        self.places.leave(siblings)
         if siblings.subscription is not None:
             key = siblings.subscription.key()
             self.of_durable[key].remove(siblings)
@@ -120,14 +120,17 @@ class Subscribing(DestinationWatcher):
             self._begin(Joins(self, list(self.joinable), [destination], True))
 
     def destination_removed(self, destination: Queue | Topic) -> None:
-        return None
+        self.places.remove(destination.destination_id)
 
     def join_one(self, siblings: Siblings, queue: Queue) -> None:
         """Let a subscription to several destinations take from one more."""
         lead = siblings.lead
-        if siblings.is_closed or queue.is_closed:
+        if siblings.is_closed or queue.is_closed or lead.departure is not None:
             return
         if not self.broker.access.allows(lead.client, "read", queue.kind, queue.name):
+            return
+        if self.places.is_full(queue):
+            self.places.wait(siblings, queue)
             return
         consumer = self._add(lead.client, self._read_from(queue, siblings.options), siblings.options, lead.window)
         siblings.add(consumer, queue)
@@ -187,6 +190,8 @@ class Subscribing(DestinationWatcher):
                 raise DestinationLocked(f"{part.uri()} belongs to another connection, which alone may receive from it")
             if isinstance(part, Wildcard) and part.kind == QUEUE:
                 wildcards.append(part)
+            if isinstance(part, Queue):
+                self.places.require(part)
         for part in source.parts:
             found: list[Queue] = []
             if isinstance(part, Queue):
@@ -247,6 +252,17 @@ class Subscribing(DestinationWatcher):
         broker.upkeep.consumer_gone(consumer)
         if consumer.batch.record_id:
             broker.store.close_consumer(consumer.batch.record_id)
+        if queue.settings.queue.max_consumers >= 0:
+            self._fill_place(queue.destination_id)
+
+    def _fill_place(self, number: int) -> None:
+        """Let who waits for a place have the one that a consumer has left; it may have had a view of the queue."""
+        queue = self.broker.destinations.queues_by_id.get(number)
+        while queue is not None:
+            siblings = self.places.next(queue)
+            if siblings is None:
+                return
+            self.join_one(siblings, queue)
 
 
 def _check(source: Source, options: SubscribeOptions) -> None:
