@@ -29,6 +29,7 @@ SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
 PADDING: Final = [bytes(-size & 7) for size in range(8)]
 DRAFT_PART: Final = 4  # the next snapshot is drafted in the last quarter of a segment
+GROWN_SNAPSHOTS: Final = 3  # the next segment is made for so many of the last snapshot: two, grown by half
 BATCH_PART: Final = 8  # a transaction begins a new segment for at most this part of it
 
 
@@ -90,6 +91,7 @@ class CommitLog:
         "_own",
         "_largest",
         "_largest_before",
+        "_snapshot_bytes",
         "_prepared",
         "_attempted_base",
         "_is_closed",
@@ -141,6 +143,7 @@ class CommitLog:
         self._own: Segment | None = None  # what the open transaction was given, see _give_own_segment
         self._largest = 0  # octets of the largest transaction in this segment
         self._largest_before = 0  # and in the one before
+        self._snapshot_bytes = 0  # that the last roll took
         self._prepared: Segment | None = None
         self._attempted_base = -1
         self._is_closed = False
@@ -352,7 +355,9 @@ class CommitLog:
         base = self.limit
         self.closings.append(self._close_segment(base))
         snapshot = self._draft.finish(self.sequence)
-        capacity = layout.padded(layout.RECORD_HEADER_BYTES + len(snapshot)) + room
+        # At least as much room for what follows as the snapshot takes: it would be most of what is written otherwise.
+        snapshot_bytes = self._snapshot_bytes = layout.padded(layout.RECORD_HEADER_BYTES + len(snapshot))
+        capacity = snapshot_bytes + max(room, snapshot_bytes)
         segment = self._prepared
         self._prepared = None
         if segment is not None and (segment.base != base or segment.capacity < capacity):
@@ -447,7 +452,8 @@ class CommitLog:
         """Have a worker make the file of the next segment once half of the current one is used; tried once."""
         if self._attempted_base != self.limit and self.end > self.limit - self.current.capacity // 2:
             self._attempted_base = self.limit
-            segment = Segment(self._directory, self.limit, self._segment_bytes, False)
+            capacity = max(self._segment_bytes, GROWN_SNAPSHOTS * self._snapshot_bytes)
+            segment = Segment(self._directory, self.limit, capacity, False)
             self._workers.submit(
                 PrepareJob(self, self._files, segment, self._clock.wall_ms(), self._store_id), FILE_LANE
             )

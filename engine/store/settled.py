@@ -67,7 +67,7 @@ class SettledEntries:
         pages = self.pages
         page = low >> PAGE_SHIFT
         if self.texts:
-            self._forget_texts(page, page + 1)  # they span less than a page
+            self._forget_texts(page, page + (bits.bit_length() >> PAGE_SHIFT))  # the last run may be of any length
         while bits:
             merged = pages.get(page, 0) | (bits & FULL_PAGE)
             pages[page] = FULL_PAGE if merged == FULL_PAGE else merged

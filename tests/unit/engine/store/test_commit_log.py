@@ -231,6 +231,46 @@ def test_transactions_after_one_that_did_not_fit_begin_a_new_segment_in_time() -
     assert len(flags) > 18 and flags.count(b"\x01") == 0, "what is usual is known before it fails to fit"
 
 
+@pytest.mark.parametrize("is_transaction", [False, True])
+def test_a_snapshot_larger_than_a_segment_is_not_told_again_by_every_record(is_transaction: bool) -> None:
+    home = FileHome(StoreSettings(segment_bytes=4096))
+    for number in range(200):
+        queue = home.store.open_destination(QUEUE, f"queue.{number}")
+    home.flush()
+    start = home.store.append_offset()
+    for _ in range(300):
+        if is_transaction:
+            home.store.begin()
+        home.send(queue, 1, 100)
+        if is_transaction:
+            home.store.commit()
+        home.flush()
+    sent_bytes = 300 * 300
+    assert home.store.append_offset() - start < 3 * sent_bytes, "at most as much again for snapshots, and a start"
+    home.kill()
+    assert lane(home.store.recovered(), f"queue.{199}").tail == 300
+
+
+def test_the_file_of_a_segment_with_a_large_snapshot_is_made_ahead_all_the_same() -> None:
+    home = FileHome(StoreSettings(segment_bytes=4096))
+    for number in range(200):
+        queue = home.store.open_destination(QUEUE, f"queue.{number}")
+    home.flush()
+    home.send(queue, 200, 100)
+    home.flush()
+    prepared = 0
+    for _ in range(300):
+        home.send(queue, 1, 100)
+        home.flush()
+        for ahead in home.files.paths(".prepared"):
+            home.send(queue, 100, 100)
+            home.flush()
+            assert ahead.removesuffix(".prepared") in home.files.paths(".log"), "what was made ahead is used"
+            assert ahead not in home.files.paths(".prepared")
+            prepared += 1
+    assert prepared
+
+
 def _segment(home: FileHome, base: int) -> tuple[Segment, int]:
     """Return the segment that begins at ``base``, and where the next one does."""
     names = [path.rpartition("/")[2] for path in home.files.paths(".log")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -53,6 +55,30 @@ def test_runs_are_added_as_if_one_by_one(batches: list[list[tuple[int, int]]], s
             apart.add(first, count)
         assert together.cursor == apart.cursor
         assert together.runs() == apart.runs()
+
+
+@given(batches=st.lists(st.one_of(RANGES, NEAR).filter(bool), max_size=4), is_together=st.booleans())
+def test_what_snapshots_say_is_what_is_settled(batches: list[list[tuple[int, int]]], is_together: bool) -> None:
+    """However long ago the pages were put into words, and however a run reaches into the next ones."""
+    settled = SettledEntries(0)
+    for ranges in batches:
+        if is_together:
+            settled.add_runs([first for first, _ in ranges], [count for _, count in ranges])
+        else:
+            for first, count in ranges:
+                settled.add(first, count)
+        told = SettledEntries(settled.cursor)
+        for first, count in json.loads(f"[{settled.text()}]"):
+            told.add(first, count)
+        assert told.runs() == settled.runs()
+
+
+def test_the_last_of_several_runs_may_reach_into_pages_that_are_in_words() -> None:
+    settled = SettledEntries(0)
+    settled.add(2 * PAGE_ENTRIES + 500, 3)
+    settled.tell(2)
+    settled.add_runs([10, 20], [1, 2 * PAGE_ENTRIES])
+    assert settled.text().endswith(f"[{2 * PAGE_ENTRIES},20],[{2 * PAGE_ENTRIES + 500},3]")
 
 
 def test_a_page_that_runs_fill_is_the_one_object() -> None:
