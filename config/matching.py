@@ -155,10 +155,6 @@ class AddressMatcher:
         self._cached_names_max = cached_names_max
         self._cache: dict[tuple[int, str], AddressSettings] = {}
 
-    @property
-    def cached_count(self) -> int:
-        return len(self._cache)
-
     def settings_for(self, kind: int, name: str) -> AddressSettings:
         """Return the effective settings of a destination.  kind: QUEUE or TOPIC."""
         key = (kind, name)

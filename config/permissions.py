@@ -61,10 +61,6 @@ class PermissionMap:
         self._cache: dict[tuple[Action, int, str], frozenset[str]] = {}
 
     @property
-    def cached_count(self) -> int:
-        return len(self._cache)
-
-    @property
     def is_open(self) -> bool:
         """Say whether everybody may do everything."""
         return not self._entries

@@ -202,16 +202,6 @@ class AddressFullPolicy:
     # Of BLOCK: from here on even a message that was granted before is refused, where a protocol can refuse one.
     max_size_bytes_reject_threshold: int = UNLIMITED
 
-    @property
-    def is_limited(self) -> bool:
-        """Say whether anything is to be counted at all."""
-        return (
-            self.max_size_bytes >= 0
-            or self.max_size_messages >= 0
-            or self.page_limit_bytes >= 0
-            or self.page_limit_messages >= 0
-        )
-
     def is_full(self, size_bytes: int, message_count: int) -> bool:
         """Say whether an address that holds so much is full.  One message may overshoot, as in HornetQ."""
         return 0 <= self.max_size_bytes < size_bytes or 0 <= self.max_size_messages <= message_count

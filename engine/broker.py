@@ -401,7 +401,6 @@ class Broker:
         if isinstance(destination, Queue):
             if destination.consumers:
                 raise DestinationInUse(f"{destination.uri()} has {len(destination.consumers)} consumers")
-            self.destinations.temporary_dropped_count += destination.depth
             self.let_go(destination)
         elif destination.subscriptions:
             raise DestinationInUse(f"{destination.uri()} has {len(destination.subscriptions)} subscriptions")

@@ -59,7 +59,7 @@ class Destinations:
     feeds: the queues of subscriptions and browsers, by the number of their feed.  readers: the same, by the destination
     whose entries they read; the store is asked for none of one that is gone.
     advisory_count: topics that the broker has made for what it tells; no client is refused for them.
-    owned: client -> its temporary destinations.  temporary_dropped_count: messages that went with such a one.
+    owned: client -> its temporary destinations.
     by_id: all of these, by the number that their messages carry.
     """
 
@@ -77,7 +77,6 @@ class Destinations:
         "feeds",
         "readers",
         "owned",
-        "temporary_dropped_count",
         "advisory_count",
         "queues_by_id",
         "by_id",
@@ -110,7 +109,6 @@ class Destinations:
         self.feeds: dict[int, Queue] = {}
         self.readers: dict[int, dict[int, Queue]] = {}
         self.owned: dict[int, list[Queue | Topic]] = {}
-        self.temporary_dropped_count = 0
         self.advisory_count = 0
         self.queues_by_id: dict[int, Queue] = {}
         self.by_id: dict[int, Queue | Topic] = {}

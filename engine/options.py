@@ -42,7 +42,7 @@ class SubscribeOptions:
     window_bytes: HornetQ consumer-window-size; -1 no limit, 0 nothing ahead of the one in hand.
     rate: messages a second at most (consumer-max-rate); -1 no limit.
     name: how the client calls it, for ``why`` and consumer records.
-    selector: JMS selector; has_text_properties: all properties are texts (STOMP) and compare as ActiveMQ compares them.
+    selector: JMS selector.
     subscription: name of a durable or shared subscription to a topic.  A durable one belongs to the client id unless
     it is shared without one.
     is_global: the shared subscription belongs to no client id, whatever id the client has.
@@ -59,7 +59,6 @@ class SubscribeOptions:
     prefetch: int | None = None
     name: str = ""
     selector: str = ""
-    has_text_properties: bool = True
     subscription: str = ""
     is_durable: bool = False
     is_shared: bool = False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
+from config.exposure import plain_passwords
 from config.matching import QUEUE, AddressMatcher
 from config.model import ServerConfig
 from config.permissions import PermissionMap
@@ -95,7 +96,7 @@ def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    for note in config.notes:
+    for note in (*config.notes, *plain_passwords(config)):
         log.warning("configuration: %s", note)
     counters = GatewayCounters()
     security = Security(config, counters)

@@ -105,6 +105,7 @@ class StoreTasks:
         if self._running is not None and not self._running.done():
             number, _ = next((number, task) for number, task in self._tasks.items() if not task.is_done)
             raise TaskRefused(f"task {number} on the store is under way; one at a time is taken")
+        assert what in (VERIFY, REBUILD), what
         task: Task = Verifying(self._directory) if what == VERIFY else Rebuilding(self._begin)
         number = self._next_number
         self._next_number += 1

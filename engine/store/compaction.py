@@ -39,7 +39,6 @@ GO_ON: Final = 1
 class Compaction(SpaceMaker):
     """Goes through the segments from the oldest on, at an interval, one at a time.
 
-    saved_bytes: by how much files have become smaller since the start.
     left_over: files of segments that are a part of others, which the disk would not let go of yet.
     _after: base of the segment that was looked at last.  _closed_ms: when segments ended, by base, where it is known.
     _tried: live messages of segments that were not worth it or are damaged; until half of them are settled it is not
@@ -48,7 +47,6 @@ class Compaction(SpaceMaker):
     """
 
     __slots__ = (
-        "saved_bytes",
         "left_over",
         "_settings",
         "_after",
@@ -68,7 +66,6 @@ class Compaction(SpaceMaker):
 
     def __init__(self, parts: StoreParts, settings: StoreSettings) -> None:
         super().__init__(parts)
-        self.saved_bytes = 0
         self.left_over: list[str] = []
         self._settings = settings
         self._after = -1
@@ -286,8 +283,6 @@ class Compaction(SpaceMaker):
             self._give_up(segment, False)
             return
         self._thinning = None
-        self.saved_bytes -= thinning.kept_bytes
-        self.saved_bytes += sum([each.kept_bytes if each.is_sparse else each.capacity for each in thinning.segments])
         thinning.take_over()
         for number in sorted(thinning.removed):
             self.rules.count_missed(number, segment.limit())

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from engine.broker import Broker
-from engine.store.memory_store import MemoryStore
 from engine.stored import DestinationState, LaneState, Range
 from tests.support.long_run import LongRun
+from tests.support.memory_store import MemoryStore
 from tests.support.subscription_world import SubscriptionWorld, run_seed
 from tests.support.world_bodies import Violation
 from tests.support.world_seeds import asked_or

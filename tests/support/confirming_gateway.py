@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.ports import READ_LANE, SYNC_LANE
-from engine.store.memory_store import MemoryStore
 from tests.support.amqp_gateway import AmqpGateway
 from tests.support.fakes import HeldWorkers
+from tests.support.memory_store import MemoryStore
 
 SYNCS_MOST = 5  # that one confirmation may wait for
 

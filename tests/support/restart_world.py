@@ -6,11 +6,11 @@ from config.matching import AddressEntry, AddressMatcher
 from engine.broker import NO_LIMITS, Broker
 from engine.flow import GlobalLimits
 from engine.ports import READ_LANE, SYNC_LANE
-from engine.store.memory_store import MemoryStore
 from engine.topic import Topic
 from tests.support.engine_world import MIB, EngineWorld
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.idle_law import check_nobody_idles
+from tests.support.memory_store import MemoryStore
 
 
 class RestartWorld(EngineWorld):

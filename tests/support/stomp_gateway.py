@@ -12,7 +12,6 @@ from engine.broker import Broker
 from engine.inspection import inspect
 from engine.ports import READ_LANE, SYNC_LANE
 from engine.stats import DestinationStats
-from engine.store.memory_store import MemoryStore
 from protocols.stomp.decoder import Decoder
 from protocols.stomp.encoder import encode
 from protocols.stomp.frames import COMMANDS, NAMES
@@ -21,6 +20,7 @@ from protocols.stomp.session import StompSession
 from protocols.stomp.settings import SessionSettings
 from protocols.stomp.versions import VERSIONS
 from tests.support.fakes import FakeLink, HeldWorkers, VirtualClock, VirtualTimers, destination_stats
+from tests.support.memory_store import MemoryStore
 from tests.support.socket_peer import SocketPeer
 
 MIB = 1024 * 1024

@@ -8,11 +8,11 @@ from engine.broker import Broker
 from engine.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.ports import Store
 from engine.store.file_store import FileStore
-from engine.store.memory_store import MemoryStore
 from engine.store.settings import StoreSettings
 from engine.stored import DestinationState, LaneState
 from tests.support.faulty_files import FaultyFiles
 from tests.support.left_behind import HOMES
+from tests.support.memory_store import MemoryStore
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
 
 UNLIMITED = 1 << 40

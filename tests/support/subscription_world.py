@@ -22,10 +22,10 @@ from engine.delivery import Delivery
 from engine.destination import TOPIC
 from engine.errors import SubscriptionInUse
 from engine.refusal import Refusal
-from engine.store.memory_store import MemoryStore
 from engine.wildcard import Wildcard
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
+from tests.support.memory_store import MemoryStore
 from tests.support.restart_world import RestartWorld
 from tests.support.world_bodies import Violation
 

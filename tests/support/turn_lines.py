@@ -17,7 +17,7 @@ from engine.broker import Broker
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COUNTED: Final = tuple(f"{ROOT / room}/" for room in ("config", "engine", "protocols", "gateway"))
-STAND_INS: Final = (str(ROOT / "engine" / "store" / "memory_store.py"),)
+
 
 IS_COUNTING: Final = hasattr(Broker.begin_turn, "__code__")  # False in the compiled build
 
@@ -68,7 +68,7 @@ class TurnLines:
         is_ours = self._is_ours.get(code)
         if is_ours is None:
             name = code.co_filename
-            is_ours = self._is_ours[code] = name.startswith(COUNTED) and name not in STAND_INS
+            is_ours = self._is_ours[code] = name.startswith(COUNTED)
         return self._line if is_ours else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from protocols.amqp.v1_0 import sections as at
 from protocols.amqp.v1_0.composite import Composite, Error
-from protocols.amqp.v1_0.composite_codec import described_of
 from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
 from protocols.amqp.v1_0.encoder import encode_frame
 from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
@@ -16,6 +15,7 @@ from protocols.amqp.v1_0.states import Accepted, Modified, Received, Rejected, R
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Byte, Described, Symbol, Timestamp, UByte, UInt, ULong
+from tests.support.amqp_composites import described_of
 from tests.support.amqp_stream import composite
 from tests.support.typed_values import NUMBERS, TEXTS, odd_key, odd_octets, odd_value
 

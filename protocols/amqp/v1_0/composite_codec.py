@@ -163,13 +163,6 @@ def encode_composite(composite: Composite) -> bytes:
     return described_list(composite.CODE, count, b"".join(items[:count]))
 
 
-def described_of(composite: Composite) -> Described:
-    """Return ``composite`` as a value, for places that hold any value, such as a map."""
-    value, _ = decode(encode_composite(composite))
-    assert isinstance(value, Described), "a composite is a described list"
-    return value
-
-
 def _field(composite: type[Composite], name: str, holds: str, value: Value) -> Value:
     expected = _TYPES.get(holds)
     if expected is not None:

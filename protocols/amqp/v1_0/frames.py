@@ -26,7 +26,6 @@ from protocols.amqp.v1_0.composite import Composite
 
 HEADER_BYTES: Final = 8
 AMQP_LAYER: Final = 0
-TLS_LAYER: Final = 2
 SASL_LAYER: Final = 3
 # Codes of what the decoder returns that is no performative.
 PROTOCOL_HEADER: Final = -1
@@ -36,7 +35,7 @@ HEARTBEAT_OCTETS: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
 
 class ProtocolHeader(Composite):
-    """layer: AMQP_LAYER, SASL_LAYER, TLS_LAYER or what the peer wrote."""
+    """layer: AMQP_LAYER, SASL_LAYER or what else the peer wrote (2 is TLS)."""
 
     __slots__ = ("layer", "version")
 

@@ -76,7 +76,6 @@ def subscription(
         INDIVIDUAL,
         name=name,
         selector=selector,
-        has_text_properties=False,
         subscription=subscription_name(name) if is_durable or is_shared else "",
         is_durable=is_durable,
         is_shared=is_shared,

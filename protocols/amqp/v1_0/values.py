@@ -131,9 +131,4 @@ class Array:
         return f"Array({self.code:#04x}, {self.items!r})"
 
 
-def symbols(*names: str) -> Array:
-    """Return an array of symbols."""
-    return Array(SYMBOL_CODE, [Symbol(name) for name in names])
-
-
 SYMBOL_CODE: Final = 0xB3

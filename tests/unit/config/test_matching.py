@@ -121,8 +121,11 @@ def test_the_cache_is_bounded_and_changes_no_answer() -> None:
             "requeue",
             "redeliver",
         ]
-    assert matcher.cached_count == 2
-    assert matcher.settings_for(QUEUE, "c") is matcher.settings_for(QUEUE, "c")
+    kept = matcher.settings_for(QUEUE, "a.1")
+    assert matcher.settings_for(QUEUE, "a.1") is kept
+    for name in ("a.2", "a.3"):
+        matcher.settings_for(QUEUE, name)
+    assert matcher.settings_for(QUEUE, "a.1") is not kept
 
 
 @pytest.mark.parametrize("path", ["redelivery.initial_redelivery_delay_ms", "redelivery.redelivery_delay_ms"])

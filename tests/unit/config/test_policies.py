@@ -171,20 +171,6 @@ def test_an_address_is_full_beyond_its_limits(
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        (AddressFullPolicy(), False),
-        (AddressFullPolicy(max_size_bytes=0), True),
-        (AddressFullPolicy(max_size_messages=1), True),
-        (AddressFullPolicy(page_limit_bytes=1), True),
-        (AddressFullPolicy(page_limit_messages=1), True),
-    ],
-)
-def test_an_address_without_limits_is_not_counted(policy: AddressFullPolicy, expected: bool) -> None:
-    assert policy.is_limited is expected
-
-
-@pytest.mark.parametrize(
     ("settings", "is_topic", "subscriber", "expected"),
     [
         (AddressSettings(), False, None, (False, "ActiveMQ.DLQ")),

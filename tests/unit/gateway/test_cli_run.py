@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from config.scram import hash_password
 from gateway.cli import exit_codes
 
 ROOT = Path(__file__).parents[3]
@@ -34,6 +35,15 @@ def test_an_open_listener_without_users(tmp_path: Path, flag: str, uri: str) -> 
     assert code == exit_codes.USAGE
     assert f"{flag}: listeners.{flag.removeprefix('--')}: {uri} is open to the network" in text
     assert not (tmp_path / "data").exists()
+
+
+def test_passwords_that_go_without_tls_are_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "users.yaml").write_text(
+        f"users:\n  ann:\n    verifiers:\n      - {hash_password('x', iterations=4096)[0]}\n"
+    )
+    (tmp_path / "file").write_text("")  # it does not start: no directory
+    _, text = run(tmp_path / "file", "--config", str(tmp_path / "users.yaml"), "--stomp", "tcp://0.0.0.0:0")
+    assert "tcp://0.0.0.0:0 is open to the network without TLS: passwords go over it as they are" in text
 
 
 @pytest.mark.parametrize("flag", ["--stomp", "--http"])

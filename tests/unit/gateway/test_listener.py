@@ -13,7 +13,6 @@ from config.matching import AddressMatcher
 from config.model import Endpoint, Limits, Listeners, ServerConfig, StompConfig, StompDialect, StompLimits
 from config.scram import hash_password
 from engine.broker import Broker
-from engine.store.memory_store import MemoryStore
 from engine.transaction import TransactionLimits
 from gateway.admission import REFUSED_MAX, Admission
 from gateway.clock import SystemClock
@@ -23,6 +22,7 @@ from gateway.listener import Listener, session_settings
 from gateway.security import Security
 from gateway.workers import ThreadWorkers
 from protocols.stomp.dialects import DIALECTS
+from tests.support.memory_store import MemoryStore
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n%b\n\0"
 

@@ -8,7 +8,6 @@ from protocols.amqp.v1_0.composite import Error
 from protocols.amqp.v1_0.composite_codec import (
     FRAME_CODES,
     composite_of,
-    described_of,
     encode_composite,
     read_composite,
 )
@@ -17,6 +16,7 @@ from protocols.amqp.v1_0.performatives import Attach, Disposition, Open, Transfe
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Array, Described, Symbol, UInt, ULong
+from tests.support.amqp_composites import described_of
 
 
 def read(described: Described) -> object:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.destination import QUEUE
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.store.memory_store import MemoryStore
 from engine.stored import Range
+from tests.support.memory_store import MemoryStore
 from tests.support.store_home import UNLIMITED, message
 from tests.support.store_world import ManualWorkers, RecordingListener
 

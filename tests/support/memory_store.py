@@ -1,4 +1,4 @@
-"""A store that forgets: for gateways that keep nothing, and for tests of what is above it.
+"""A store that keeps nothing on a disk, for tests of what is above it.
 
 It keeps the contract of the one on disk, offsets included.  What is durable is decided by the workers it is given: a
 sync is a job without work, so a test that holds the job back holds the confirmation back.
