@@ -20,10 +20,10 @@ MYPY = "mypy>=1.19,<3"
 ROOMS_BUT = {
     "engine": """
         access advisories annotations browsing client_ids composite dead_letters destination destinations disk_watch
-        errors failures hand_overs inspection joining lookout options refusal relocation replays retry slow_consumers
-        stats subscribing subscriptions upkeep views virtual_topics wildcard
+        errors failures hand_overs inspection joining lookout options places quotas refusal relocation replays retry
+        slow_consumers stats subscribing subscriptions upkeep views virtual_topics wildcard
     """,
-    "protocols": "consumer_defaults detect map_message",
+    "protocols": "broker_headers consumer_defaults detect map_message",
     "protocols/stomp": """
         connect_options destinations error_frames errors handshake limits refusals rewriting scheduling settings
         subscribe_options subscribing transformations versions

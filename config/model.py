@@ -229,6 +229,9 @@ class Limits:
     max_disk_usage_percent: int = UNLIMITED  # of the disk that holds the store; then producers wait
     min_disk_free_bytes: int = UNLIMITED  # the same; UNLIMITED: two segments and some more, 0: none
     connection_memory_bytes: int = 256 * MIB  # what all hold: frames under way, transactions, what waits; then one ends
+    connections_per_user: int = UNLIMITED  # logged in, at a time; UNLIMITED: nine tenths of stomp.limits.connections
+    destinations_per_user: int = UNLIMITED  # that one made since the start; UNLIMITED: nine tenths of destinations-max
+    durable_subscriptions_per_user: int = 10_000
     connections_per_address: int = UNLIMITED  # open at a time; UNLIMITED: nine tenths of stomp.limits.connections
 
 

@@ -227,6 +227,11 @@ SERVER: Final[Tree] = {
         "global-max-messages": Leaf("limits.global_max_messages", Integer(0, 10**12, unlimited=True)),
         "max-disk-usage": Leaf("limits.max_disk_usage_percent", Integer(1, 100, unlimited=True)),
         "connection-memory": Leaf("limits.connection_memory_bytes", Bytes(1 * MIB, 1 * TIB)),
+        "connections-per-user": Leaf("limits.connections_per_user", Integer(1, 1_000_000, unlimited=True)),
+        "destinations-per-user": Leaf("limits.destinations_per_user", Integer(1, 10_000_000, unlimited=True)),
+        "durable-subscriptions-per-user": Leaf(
+            "limits.durable_subscriptions_per_user", Integer(0, 10_000_000, unlimited=True)
+        ),
         "connections-per-address": Leaf("limits.connections_per_address", Integer(1, 1_000_000, unlimited=True)),
         "min-disk-free": Leaf("limits.min_disk_free_bytes", Bytes(0, 1024 * TIB, unlimited=True)),
     },

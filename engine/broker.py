@@ -39,6 +39,7 @@ from engine.options import SubscribeOptions
 from engine.pending import PendingLimits
 from engine.ports import Clock, Store, Timers
 from engine.queue import Queue
+from engine.quotas import Quotas, UserLimits
 from engine.rate import Rates
 from engine.redelivery import Redelivery
 from engine.refusal import Refusal
@@ -70,6 +71,7 @@ UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits fo
 DESTINATIONS_MAX: Final = 100_000
 DEFAULT_VIRTUAL_TOPICS: Final = (VirtualTopic(),)
 NO_LIMITS: Final = GlobalLimits()
+NO_USER_LIMITS: Final = UserLimits()
 USUAL_SCHEDULE_LIMITS: Final = ScheduleLimits()
 
 
@@ -99,6 +101,7 @@ class Broker:
         "store_time_ms",
         "memory",
         "holdings",
+        "quotas",
         "spiller",
         "flow",
         "access",
@@ -157,6 +160,7 @@ class Broker:
         temporary_destinations_max: int = TEMPORARY_DESTINATIONS_MAX,
         expire_messages_period_ms: int = EXPIRE_MESSAGES_PERIOD_MS,
         connection_memory_bytes: int = CONNECTION_MEMORY_BYTES,
+        user_limits: UserLimits = NO_USER_LIMITS,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -174,6 +178,8 @@ class Broker:
         self.spiller = None if spill_space is None else Spiller(spill_space, self.memory, clock, timers)
         self.destinations = Destinations(store, addresses, self.flow.accounts, destinations_max, self.spiller)
         self.destinations.temporary_max = temporary_destinations_max
+        self.quotas = Quotas(user_limits)
+        self.destinations.watchers.append(self.quotas)
         self.dispatcher = Dispatcher(store, self.memory, Rates(clock, timers))
         self.dispatcher.wall_ms = self.wall_ms
         self.sender = 0
@@ -235,6 +241,7 @@ class Broker:
             return
         self.flow.forget(client)
         self.client_ids.leave(client)
+        self.quotas.leave(client)
         self.holdings.count(client, 0)
         self.departures.disconnect(client, is_lost)
 
@@ -257,7 +264,11 @@ class Broker:
         Raises: AccessDenied, InvalidDestination, LimitReached.
         """
         self._require(client, "write", kind, name)
-        return self.destinations.target(kind, name)
+        return (
+            self._made(client, kind, name)
+            if self.destinations.is_new(kind, name)
+            else self.destinations.target(kind, name)
+        )
 
     def source(self, client: Client, kind: int, name: str) -> Target | Wildcard:
         """Return what ``client`` may subscribe to; a queue or topic is made at its first mention.
@@ -269,7 +280,18 @@ class Broker:
             if self.access.allows(client, "browse", kind, name):
                 action = "browse"  # ``subscribe`` finds out whether it only looks
         self._require(client, action, kind, name)
-        return self.destinations.source(kind, name)
+        return (
+            self._made(client, kind, name)
+            if self.destinations.is_new(kind, name)
+            else self.destinations.source(kind, name)
+        )
+
+    def _made(self, client: Client, kind: int, name: str) -> Target:
+        """Return a queue or topic that ``client`` is the first to name."""
+        self.quotas.destinations.require(client.holder)
+        target = self.destinations.target(kind, name)
+        self.quotas.made(client, target)
+        return target
 
     def _require(self, client: Client, action: Action, kind: int, name: str) -> None:
         if self.access.is_open or kind not in (QUEUE, TOPIC):
@@ -393,7 +415,10 @@ class Broker:
 
         kind: engine.destination.TEMP_QUEUE or TEMP_TOPIC.  Raises: LimitReached.
         """
-        return self.destinations.open_temporary(kind, client.client_number)
+        self.quotas.destinations.require(client.holder)
+        temporary = self.destinations.open_temporary(kind, client.client_number)
+        self.quotas.made(client, temporary)
+        return temporary
 
     def close_temporary(self, destination: Queue | Topic) -> None:
         """End a temporary destination; what waits in it is dropped.  Raises: DestinationInUse if it has consumers."""

@@ -22,6 +22,7 @@ class Client(ABC):
     """One connection.  The engine calls its methods in the middle of a turn; only ``admit`` may call back into it.
 
     user: whose login was checked, "" where nobody's is.
+    holder: for whom ``Quotas`` counts what it makes, "" for nobody in particular.
     groups: that its user is in, as the configuration says; permissions go by them.
     resting: consumers that would take their turns if it were not for ``is_output_full``.
     held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.
@@ -37,6 +38,7 @@ class Client(ABC):
         "user",
         "groups",
         "held_bytes",
+        "holder",
     )
 
     def __init__(self) -> None:
@@ -48,6 +50,7 @@ class Client(ABC):
         self.user = ""
         self.groups: frozenset[str] = frozenset()
         self.held_bytes = 0
+        self.holder = ""
 
     @abstractmethod
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:

@@ -173,6 +173,13 @@ class Destinations:
             return Wildcard(kind, name)
         return self.target(kind, name)
 
+    def is_new(self, kind: int, name: str) -> bool:
+        """Say whether ``target`` would make a queue or topic."""
+        if kind not in (QUEUE, TOPIC) or name in (self.queues if kind == QUEUE else self.topics):
+            return False
+        is_question = is_management(name) or (kind == QUEUE and name.startswith(STATISTICS_PREFIX))
+        return not is_question and not is_wildcard(name)
+
     def temporary(self, kind: int, name: str) -> Queue | Topic:
         """Return a temporary destination of any connection.  Raises: InvalidDestination if it is gone."""
         found = self.temporaries.get(name)

@@ -89,6 +89,7 @@ class Inspection:
             ),
             spilled_bytes=0 if broker.spiller is None else broker.spiller.spilled_bytes,
             spill_lost_count=0 if broker.spiller is None else broker.spiller.lost_count,
+            refusals=broker.quotas.refused_counts(),
             schedule=_schedule_stats(broker.scheduler),
             holdings=broker.holdings.stats(broker.clients.values()),
         )

@@ -114,6 +114,7 @@ class BrokerStats:
 
     blocked_producers, blocked_ms: connection -> what its messages wait for, and how long the first of them has waited.
     addresses: those that have a limit.  spilled_bytes: of messages in temporary files;
+    refusals: limit of one user -> how often it refused one more, since the start.
     spill_lost_count: messages there whose block could not be read as it was written, since the start.
     """
 
@@ -129,5 +130,6 @@ class BrokerStats:
     slow_consumers: SlowStats = field(default_factory=SlowStats)
     spilled_bytes: int = 0
     spill_lost_count: int = 0
+    refusals: dict[str, int] = field(default_factory=dict)
     schedule: ScheduleStats = field(default_factory=ScheduleStats)
     holdings: HoldingStats = field(default_factory=HoldingStats)

@@ -17,6 +17,7 @@ class Subscription:
     queues: one a topic for a durable one, else one in all; by the topic's number.  carrier: the queue of a durable
     wildcard's own record, which holds nothing and stands for it while no topic matches.
     consumers: how many there are now.
+    holder: for whom ``Quotas`` counts it, "" for nobody in particular.
     owner: login of the user that made it, "" where logins are not checked: then it is anybody's.
     """
 
@@ -32,6 +33,7 @@ class Subscription:
         "selector",
         "is_no_local",
         "owner",
+        "holder",
         "queues",
         "carrier",
         "consumers",
@@ -61,6 +63,7 @@ class Subscription:
         self.selector: Selector | None = compile_selector(selector_text) if selector_text.strip() else None
         self.is_no_local = is_no_local
         self.owner = owner
+        self.holder = ""
         self.queues: dict[int, Queue] = {}
         self.carrier: Queue | None = None
         self.consumers = 0

@@ -19,6 +19,7 @@ from engine.message import DEAD_LETTER, Message
 from engine.options import SubscribeOptions
 from engine.outcomes import CAUSE_EXPIRED, EXPIRED
 from engine.queue import Queue
+from engine.quotas import holder_of
 from engine.selector.evaluate import compile_selector
 from engine.settlement import SubscriptionBatch
 from engine.spilling import may_spill
@@ -243,6 +244,7 @@ class Subscriptions(DestinationWatcher):
     def _join_named(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
         asked = self._asked(client, source, options)
         known = self.named.get(asked.key())
+        quota = self.broker.quotas.durable_subscriptions
         if known is not None:
             self._make_way(known)
             if not (known.is_shared and asked.is_shared and known.is_like(asked)):
@@ -263,12 +265,17 @@ class Subscriptions(DestinationWatcher):
                         f"subscription {known.full_name()[:200]!r} has consumers and takes from {known.uri()} with the "
                         f"selector {known.selector_text!r}; it can be changed once they have closed"
                     )
+                if asked.is_durable and known.holder != client.holder:
+                    quota.require(client.holder)
                 self._drop(known)
                 known = None
         if known is not None and not known.is_durable and isinstance(source, Wildcard):
             self._require_its_topics(client, known)
         if known is None:
             known = asked
+            if known.is_durable:
+                quota.require(client.holder)
+                self._count(known, client.holder)
             self.named[known.key()] = known
             self._open(known, client, source, options)
         known.consumers += 1
@@ -277,6 +284,10 @@ class Subscriptions(DestinationWatcher):
             for queue in queues:
                 _feed_of(queue).shunned = client.client_number
         return queues
+
+    def _count(self, subscription: Subscription, holder: str) -> None:
+        subscription.holder = holder
+        self.broker.quotas.durable_subscriptions.add(holder)
 
     def _may_all_read(self, queue: Queue, name: str) -> bool:
         """Say whether every consumer of a queue that many topics feed may read the topic ``name``."""
@@ -454,6 +465,7 @@ class Subscriptions(DestinationWatcher):
         """End a named subscription that nobody has now."""
         self.broker.flush_settlements()
         del self.named[subscription.key()]
+        self.broker.quotas.durable_subscriptions.give_back(subscription.holder)
         queues = list(subscription.queues.values())
         if subscription.carrier is not None:
             queues.append(subscription.carrier)
@@ -490,6 +502,8 @@ class Subscriptions(DestinationWatcher):
                 continue
             found = from_description(state.description)
             subscription = self.named.setdefault(found.key(), found)
+            if subscription is found:
+                self._count(found, holder_of(found.owner))
             topic = topics.get(state.topic_id)
             if topic is None:
                 subscription.carrier = self._cursor_queue(

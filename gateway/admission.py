@@ -10,8 +10,8 @@ from typing import Final
 
 from gateway.counters import GatewayCounters
 
-# So that one address cannot take the last place.
-ADDRESS_SHARE_PERCENT: Final = 90
+# So that one address, or one user, cannot take the last place.
+SHARE_PERCENT: Final = 90
 REFUSED_MAX: Final = 64  # sockets over the limit that are being told so; those beyond are cut off unheard
 
 log: Final = logging.getLogger("penstock.listener")
@@ -81,6 +81,6 @@ class Admission:
         return Place(self, address, refusal)
 
 
-def address_share(most: int) -> int:
-    """Return how many of ``most`` places one address may have where nothing is configured."""
-    return max(1, most * ADDRESS_SHARE_PERCENT // 100)
+def share(most: int) -> int:
+    """Return how many of ``most`` one address or user may have where nothing is configured."""
+    return max(1, most * SHARE_PERCENT // 100)

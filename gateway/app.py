@@ -24,6 +24,7 @@ from engine.disk_watch import DiskWatch
 from engine.flow import GlobalLimits
 from engine.inspection import Inspection, store_stats
 from engine.message import AMQP_1_0
+from engine.quotas import UserLimits
 from engine.schedule.plan import ScheduleLimits
 from engine.stats import StoreStats
 from engine.store.file_store import FileStore
@@ -31,7 +32,7 @@ from engine.store.files import Files, RealFiles
 from engine.store.recovery_report import LogRange
 from engine.store.settings import StoreSettings
 from engine.store.spill_files import SpillFiles
-from gateway.admission import Admission, address_share
+from gateway.admission import Admission, share
 from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock
 from gateway.closing import close_within
@@ -151,6 +152,7 @@ async def _serve(
         schedule_limits=schedule_limits(config),
         spill_space=spill,
         connection_memory_bytes=config.limits.connection_memory_bytes,
+        user_limits=_user_limits(config),
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
     for named in config.destinations:
@@ -273,7 +275,19 @@ def _connections_max(config: ServerConfig) -> int:
 def _admission(config: ServerConfig, counters: GatewayCounters) -> Admission:
     most = _connections_max(config)
     address_most = config.limits.connections_per_address
-    return Admission(most, address_share(most) if address_most == UNLIMITED else address_most, counters)
+    return Admission(most, share(most) if address_most == UNLIMITED else address_most, counters)
+
+
+def _user_limits(config: ServerConfig) -> UserLimits:
+    limits = config.limits
+    connections, destinations = limits.connections_per_user, limits.destinations_per_user
+    return UserLimits(
+        share(connections_within(config.stomp.limits.connections, raise_limit()))
+        if connections == UNLIMITED
+        else connections,
+        share(config.destinations_max) if destinations == UNLIMITED else destinations,
+        limits.durable_subscriptions_per_user,
+    )
 
 
 async def _stopped_by_fault(stopping: asyncio.Event, failed: asyncio.Event) -> bool:

@@ -103,6 +103,12 @@ class BrokerCollector(Collector):
             ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
         ):
             yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value))
+        refusals = CounterMetricFamily(
+            "penstock_refused_by_user_limit", "Requests beyond what one user or address may have", labels=["limit"]
+        )
+        for limit, count in stats.refusals.items():
+            refusals.add_metric([limit], float(count))
+        yield refusals
         counters = self._counters
         for name, text, value in (
             ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),

@@ -61,6 +61,11 @@ class Link(ABC):
         """Return the address of the other end, ``host:port``."""
 
 
+def host_of(peer: str) -> str:
+    """Return the host of an address ``host:port``."""
+    return peer.rpartition(":")[0]
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ProtocolConnection(Client):
     """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in.

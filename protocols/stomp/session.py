@@ -10,11 +10,11 @@ from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import Delivery
-from engine.errors import DATA_FAULTS, ClientIdInUse, EngineError, PenstockError
+from engine.errors import DATA_FAULTS, EngineError, PenstockError
 from engine.message import STOMP as STOMP_ENCODING
 from engine.message import Message
 from engine.queue import Queue
-from protocols.connection import Link, ProtocolConnection
+from protocols.connection import Link, ProtocolConnection, host_of
 from protocols.holding import holding_words
 from protocols.peer_times import NO_FRAME, TICK_ENDING_MS
 from protocols.stomp import frames
@@ -204,7 +204,7 @@ class StompSession(ProtocolConnection):
         if is_allowed:
             try:
                 self._open()
-            except ClientIdInUse as error:
+            except EngineError as error:
                 self._fail(error, self.connect_frame)
                 return
             self._read_frames()
@@ -493,6 +493,8 @@ class StompSession(ProtocolConnection):
         assert frame is not None, "only a CONNECT opens a session"
         terms = self.terms
         terms.passcode = ""
+        user = terms.login if self.settings.needs_login else ""  # a login that nobody checked proves nothing
+        self.broker.quotas.enter(self, user, host_of(self.link.peer()))
         self.broker.client_ids.take(self, terms.client_id, self.settings.dialect.is_client_id_sole)
         headers = connected_headers(terms, self.settings.server, str(self.client_number), frame)
         self.connect_frame = None
@@ -506,7 +508,7 @@ class StompSession(ProtocolConnection):
         self.heartbeat.terms = terms
         self.subscribing.terms = terms
         self.acknowledging.version = terms.version
-        if self.settings.needs_login:  # a login that nobody checked proves nothing
+        if self.settings.needs_login:
             self.groups = self.settings.groups.get(terms.login, self.groups)
             self.user = terms.login
         self.state = OPEN

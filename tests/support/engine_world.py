@@ -9,7 +9,7 @@ from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
 from engine import gates
-from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, Broker
+from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIMITS, Broker
 from engine.composite import Destination, Source
 from engine.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.delivery import Delivery
@@ -17,6 +17,7 @@ from engine.flow import GlobalLimits
 from engine.inspection import inspect
 from engine.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from engine.options import SubscribeOptions
+from engine.quotas import UserLimits
 from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from engine.stats import DestinationStats
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
@@ -42,6 +43,7 @@ class EngineWorld:
         permissions: PermissionMap | None = None,
         limits: GlobalLimits = NO_LIMITS,
         virtual_topics: tuple[VirtualTopic, ...] = DEFAULT_VIRTUAL_TOPICS,
+        user_limits: UserLimits = NO_USER_LIMITS,
     ) -> None:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
@@ -57,6 +59,7 @@ class EngineWorld:
             permissions=permissions,
             limits=limits,
             virtual_topics=virtual_topics,
+            user_limits=user_limits,
         )
 
     def turn(self) -> int:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from config.matching import AddressEntry, AddressMatcher
 from config.permissions import PermissionMap
-from engine.broker import Broker
+from engine.broker import NO_USER_LIMITS, Broker
 from engine.inspection import inspect
 from engine.ports import READ_LANE, SYNC_LANE
+from engine.quotas import UserLimits
 from engine.stats import DestinationStats
 from protocols.stomp.decoder import Decoder
 from protocols.stomp.encoder import encode
@@ -56,6 +57,7 @@ class StompGateway:
         is_restartable: bool = False,
         earlier: StompGateway | None = None,
         connection_memory_bytes: int = 256 * MIB,
+        user_limits: UserLimits = NO_USER_LIMITS,
     ) -> None:
         self.clock: VirtualClock = VirtualClock() if earlier is None else earlier.clock
         self.timers = VirtualTimers(self.clock)
@@ -73,6 +75,7 @@ class StompGateway:
             seed=7,
             permissions=permissions,
             connection_memory_bytes=connection_memory_bytes,
+            user_limits=user_limits,
         )
         self.settings = settings or SessionSettings()
         self.peers: list[SocketPeer] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import ClientIdInUse, PenstockError
+from engine.errors import ClientIdInUse, LimitReached, PenstockError
 from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Step, Success
 from protocols.amqp.v1_0.composite import Composite, Error
 from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
@@ -21,6 +21,7 @@ from protocols.amqp.v1_0.performatives import Close, Open
 from protocols.amqp.v1_0.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.scheduling import DELAYED_DELIVERY
 from protocols.amqp.v1_0.values import Symbol, Value
+from protocols.connection import host_of
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.connection import AmqpConnection
@@ -110,6 +111,11 @@ class Opening:
         connection.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
         connection.idle.agree(frame.idle_time_out)
         self.is_sole = SOLE_CONNECTION in (frame.desired_capabilities or ())
+        try:
+            connection.broker.quotas.enter(connection, connection.user, host_of(connection.socket.peer()))
+        except LimitReached as error:
+            self.refuse(error)
+            return
         try:
             connection.broker.client_ids.take(connection, frame.container_id, self.is_sole)
         except ClientIdInUse as error:

@@ -1,0 +1,117 @@
+"""How much of what all share one user may take: connections, destinations, durable subscriptions.
+
+Where logins are checked a user is a login, whatever address it comes from; elsewhere each client address is one, and
+its connections are counted where they are accepted.  The rules are the engine's, for every protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from config.policies import UNLIMITED
+from engine.client import Client
+from engine.destinations import DestinationWatcher
+from engine.errors import LimitReached
+from engine.queue import Queue
+from engine.topic import Topic
+
+CONNECTIONS: Final = "limits.connections-per-user"
+DESTINATIONS: Final = "limits.destinations-per-user"
+DURABLE_SUBSCRIPTIONS: Final = "limits.durable-subscriptions-per-user"
+
+
+@dataclass(frozen=True, slots=True)
+class UserLimits:
+    """Of one user, or one address.  destinations: made since the start, temporary ones too."""
+
+    connections: int = UNLIMITED
+    destinations: int = UNLIMITED
+    durable_subscriptions: int = UNLIMITED
+
+
+class Quota:
+    """What each holder has of one thing.
+
+    name: of the limit.  things: what is counted, in words.  most: of one holder, UNLIMITED for no limit.
+    refused: how often one more was.
+    """
+
+    __slots__ = ("name", "things", "most", "refused", "_counts")
+
+    def __init__(self, name: str, things: str, most: int) -> None:
+        self.name = name
+        self.things = things
+        self.most = most
+        self.refused = 0
+        self._counts: dict[str, int] = {}
+
+    def count(self, holder: str) -> int:
+        return self._counts.get(holder, 0)
+
+    def require(self, holder: str) -> None:
+        """Raises: LimitReached for one too many; nobody in particular may always have one more."""
+        count = self._counts.get(holder, 0)
+        if holder and 0 <= self.most <= count:
+            self.refused += 1
+            raise LimitReached(f"{holder} has {count} {self.things}, which is the limit ({self.name}: {self.most})")
+
+    def add(self, holder: str) -> None:
+        """Count one more, whatever the limit."""
+        if holder:
+            self._counts[holder] = self._counts.get(holder, 0) + 1
+
+    def give_back(self, holder: str) -> None:
+        if not holder:
+            return
+        left = self._counts[holder] - 1
+        if left:
+            self._counts[holder] = left
+        else:
+            del self._counts[holder]
+
+
+class Quotas(DestinationWatcher):
+    """made: who made a destination, by its number; those that were there before the start are nobody's."""
+
+    __slots__ = ("connections", "destinations", "durable_subscriptions", "_made", "_entered")
+
+    def __init__(self, limits: UserLimits) -> None:
+        self.connections = Quota(CONNECTIONS, "connections", limits.connections)
+        self.destinations = Quota(DESTINATIONS, "destinations that it made", limits.destinations)
+        self.durable_subscriptions = Quota(DURABLE_SUBSCRIPTIONS, "durable subscriptions", limits.durable_subscriptions)
+        self._made: dict[int, str] = {}
+        self._entered: dict[int, str] = {}
+
+    def enter(self, client: Client, user: str, host: str) -> None:
+        """Count a connection for its user, "" where logins are not checked.  Raises: LimitReached."""
+        holder = holder_of(user) or f"address {host}"
+        if user:
+            self.connections.require(holder)
+            self.connections.add(holder)
+            self._entered[client.client_number] = holder
+        client.holder = holder
+
+    def leave(self, client: Client) -> None:
+        self.connections.give_back(self._entered.pop(client.client_number, ""))
+
+    def made(self, client: Client, destination: Queue | Topic) -> None:
+        """Count a destination that has come by what a client named."""
+        if client.holder:
+            self._made[destination.destination_id] = client.holder
+            self.destinations.add(client.holder)
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        return None
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        self.destinations.give_back(self._made.pop(destination.destination_id, ""))
+
+    def refused_counts(self) -> dict[str, int]:
+        """Return how often each limit has refused somebody since the start."""
+        return {one.name: one.refused for one in (self.connections, self.destinations, self.durable_subscriptions)}
+
+
+def holder_of(user: str) -> str:
+    """Return how a user is called where its things are counted, "" for nobody in particular."""
+    return f"user {user[:200]!r}" if user else ""

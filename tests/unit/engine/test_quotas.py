@@ -1,0 +1,140 @@
+"""What one user may have of what all share; where logins are not checked, one address."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.composite import Source
+from engine.consumer import AUTO
+from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.errors import LimitReached
+from engine.options import SubscribeOptions
+from engine.quotas import CONNECTIONS, DESTINATIONS, DURABLE_SUBSCRIPTIONS, UserLimits
+from engine.wildcard import Wildcard
+from tests.support.engine_world import EngineWorld
+from tests.support.fakes import FakeClient
+
+
+def enter(world: EngineWorld, user: str = "", host: str = "192.0.2.1", client_id: str = "") -> FakeClient:
+    client = world.client(client_id=client_id)
+    client.user = user
+    world.broker.quotas.enter(client, user, host)
+    return client
+
+
+def subscribe(world: EngineWorld, client: FakeClient, name: str, source: Source | None = None) -> None:
+    options = SubscribeOptions(AUTO, subscription=name, is_durable=True)
+    consumer = world.broker.subscribe(client, source or world.broker.destinations.topic("t"), options)
+    world.broker.unsubscribe(consumer, is_lost=False)
+
+
+# -- connections
+
+
+def test_a_user_has_so_many_connections() -> None:
+    world = EngineWorld(user_limits=UserLimits(connections=2))
+    first = enter(world, "ann")
+    enter(world, "ann", "192.0.2.2")
+    with pytest.raises(
+        LimitReached,
+        match=r"user 'ann' has 2 connections, which is the limit \(limits.connections-per-user: 2\)",
+    ):
+        enter(world, "ann", "192.0.2.3")
+    enter(world, "bob")
+    world.broker.disconnect(first, is_lost=True)
+    enter(world, "ann")
+    assert world.broker.quotas.refused_counts()[CONNECTIONS] == 1
+
+
+def test_a_refused_connection_gives_nothing_back() -> None:
+    world = EngineWorld(user_limits=UserLimits(connections=1))
+    enter(world, "ann")
+    refused = world.client()
+    with pytest.raises(LimitReached):
+        world.broker.quotas.enter(refused, "ann", "192.0.2.1")
+    world.broker.disconnect(refused, is_lost=False)
+    with pytest.raises(LimitReached):
+        enter(world, "ann")
+
+
+def test_where_no_login_is_checked_connections_are_counted_at_their_accept() -> None:
+    world = EngineWorld(user_limits=UserLimits(connections=1))
+    enter(world)
+    enter(world)
+
+
+# -- destinations
+
+
+@pytest.mark.parametrize("user", ["ann", ""])
+def test_so_many_destinations_are_made(user: str) -> None:
+    world = EngineWorld(user_limits=UserLimits(destinations=2))
+    broker = world.broker
+    client = enter(world, user)
+    queue = broker.target(client, QUEUE, "a")
+    broker.source(client, TOPIC, "b")
+    who = "user 'ann'" if user else "address 192.0.2.1"
+    text = rf"{who} has 2 destinations that it made, which is the limit \(limits.destinations-per-user: 2\)"
+    for _ in range(2):
+        with pytest.raises(LimitReached, match=text):
+            broker.target(enter(world, user), QUEUE, "c")
+    with pytest.raises(LimitReached, match=text):
+        broker.source(client, TOPIC, "c")
+    with pytest.raises(LimitReached, match=text):
+        broker.open_temporary(client, TEMP_QUEUE)
+    assert sorted(broker.destinations.queues) == ["a"]
+    assert broker.quotas.refused_counts()[DESTINATIONS] == 4
+    assert broker.target(client, QUEUE, "a") is queue, "what is there is no new one"
+    assert isinstance(broker.source(client, QUEUE, ">"), Wildcard)
+    broker.target(client, QUEUE, "ActiveMQ.Statistics.Broker")
+    broker.target(enter(world, user and "bob", "192.0.2.9"), QUEUE, "d")
+    broker.destinations.remove(queue)
+    broker.target(client, QUEUE, "c")
+
+
+def test_temporary_destinations_are_given_back_with_their_connection() -> None:
+    world = EngineWorld(user_limits=UserLimits(destinations=2))
+    for _ in range(3):
+        client = enter(world, "ann")
+        for _ in range(2):
+            world.broker.open_temporary(client, TEMP_QUEUE)
+        world.broker.disconnect(client, is_lost=True)
+        world.turn()
+    assert world.broker.quotas.destinations.count("user 'ann'") == 0
+
+
+def test_what_the_broker_makes_is_nobody_s() -> None:
+    world = EngineWorld(user_limits=UserLimits(destinations=0))
+    queue = world.broker.destinations.queue("own")
+    world.broker.destinations.remove(queue)
+
+
+# -- durable subscriptions
+
+
+def test_so_many_durable_subscriptions() -> None:
+    world = EngineWorld(user_limits=UserLimits(durable_subscriptions=2))
+    client = enter(world, "ann", client_id="c1")
+    for name in ("a", "b", "a"):
+        subscribe(world, client, name)
+    with pytest.raises(
+        LimitReached,
+        match=r"user 'ann' has 2 durable subscriptions, .* \(limits.durable-subscriptions-per-user: 2\)",
+    ):
+        subscribe(world, enter(world, "ann", client_id="c2"), "c")
+    assert world.broker.quotas.refused_counts()[DURABLE_SUBSCRIPTIONS] == 1
+    assert len(world.broker.subscriptions.named) == 2
+    subscribe(world, enter(world, "bob", client_id="c3"), "c")
+    world.broker.subscriptions.delete("c1", "a")
+    subscribe(world, client, "c")
+
+
+def test_a_subscription_that_changes_is_still_one() -> None:
+    world = EngineWorld(user_limits=UserLimits(durable_subscriptions=1))
+    client = enter(world, "ann", client_id="c1")
+    subscribe(world, client, "a")
+    subscribe(world, client, "a", world.broker.destinations.topic("other"))
+    subscribe(world, client, "a", Wildcard(TOPIC, "w.>"))
+    for name in ("w.1", "w.2"):
+        world.broker.destinations.topic(name)
+    assert world.broker.quotas.durable_subscriptions.count("user 'ann'") == 1
