@@ -340,8 +340,7 @@ class Broker:
             self.scheduler.require_room(transaction.scheduled_count + len(destination.parts))
             transaction.add_scheduled(destination, message)
         elif destination.is_indirect is True:
-            for target, copy in self.copies.expand(destination, message):
-                transaction.add_send(target, copy)
+            transaction.add_sends(self.copies.expand(destination, message))
         else:
             transaction.add_send(destination, message)
 

@@ -65,6 +65,11 @@ class Transaction:
         self._count(1, message.size)
         self.sends.append((destination, message))
 
+    def add_sends(self, sends: list[tuple[Queue | Topic, Message]]) -> None:
+        """Add all that one message comes to, or nothing of it.  Raises: TransactionError past the limits."""
+        self._count(len(sends), sum(message.size for _, message in sends))
+        self.sends.extend(sends)
+
     def add_scheduled(self, delayed: Delayed, message: Message) -> None:
         """Raises: TransactionError past the limits."""
         self._count(len(delayed.parts), message.size * len(delayed.parts))

@@ -40,6 +40,7 @@ from gateway.counters import GatewayCounters
 from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
 from gateway.disk_space import StoreDisk
 from gateway.engine_loop import EngineLoop, LoopTimers
+from gateway.firing_faults import FiringFaults
 from gateway.listener import Listener
 from gateway.log_lines import LineFormatter
 from gateway.message_keys import MESSAGE_KEYS
@@ -155,6 +156,8 @@ async def _serve(
         user_limits=_user_limits(config),
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
+    firing_faults = FiringFaults(files, config.data_directory, broker.scheduler)
+    firing_faults.take_up()
     for named in config.destinations:
         if named.kind == QUEUE:
             broker.destinations.own_queue(named.name)
@@ -189,6 +192,7 @@ async def _serve(
         listener.close()
         if engine_loop.is_failed:
             code = FAILED
+            firing_faults.note(engine_loop.failure)
         elif not await _close_store(store, workers, engine_loop):
             code = FAILED if engine_loop.is_failed else UNCLEAN
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from abc import ABC, abstractmethod
 from typing import Final
 
@@ -71,6 +72,7 @@ class EngineLoop(JobSink):
         self._is_sync_armed = False
         self.failed = asyncio.Event()
         self.is_failed = False  # the same, for those who look often
+        self.failure = ""  # what was raised
         self.disk_watch: DiskWatch | None = None
         self._alarms = Alarms(broker, store, clock)
         self.look_faults = 0
@@ -103,6 +105,8 @@ class EngineLoop(JobSink):
         From here on nothing enters the engine and nothing leaves it: it may stand in the middle of anything.
         """
         log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
+        error = sys.exception()
+        self.failure = self.failure or f"{type(error).__name__}: {error}"
         self.is_failed = True
         self.failed.set()
 

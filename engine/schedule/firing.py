@@ -48,14 +48,22 @@ class Firing:
     """Part of the scheduler, whose ``keys`` it goes through in order.
 
     A destination whose gate is shut holds back what is due for it and nothing else.
+
+    under_way: places of what is being fired; at: of the one that is being delivered, 0 between them.
+    doubtful: places of those that were under way when a defect stopped the gateway: each is fired by itself, so that
+    the next time it is clear which it was.  barred: those of which that is clear, and why: they are not fired again.
     """
 
-    __slots__ = ("scheduler", "held", "fired_count")
+    __slots__ = ("scheduler", "held", "fired_count", "under_way", "at", "doubtful", "barred")
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.held = HeldBack()
         self.fired_count = 0
+        self.under_way: list[int] = []
+        self.at = 0
+        self.doubtful: set[int] = set()
+        self.barred: dict[int, str] = {}
 
     def fire(self) -> None:
         """Fire what is due, as much as one turn may hold."""
@@ -78,6 +86,10 @@ class Firing:
             return False
         self._fire_held(self.scheduler.broker.wall_ms, FIRE_MESSAGES // 2)
         return True
+
+    def suspected(self) -> list[int]:
+        """Return the places of those of which one may be why a firing has raised; none: it was no firing."""
+        return [self.at] if self.at else self.under_way[:]
 
     def has_use_for(self, schedule: Schedule) -> bool:
         """Say whether a message that was read is to stay in memory."""
@@ -219,17 +231,29 @@ class Firing:
         scheduler.ahead.want(missing)
 
     def _fire(self, batch: Batch, now_ms: int) -> None:
-        """Deliver and settle some in one batch of the log; what meets a shut gate is held back."""
+        """Deliver and settle some; what meets a shut gate is held back."""
+        if not self.doubtful:
+            self._fire_together(batch, now_ms)
+            return
+        for one in batch:
+            self._fire_together([one], now_ms)
+            self.doubtful.discard(one[0].place)
+
+    def _fire_together(self, batch: Batch, now_ms: int) -> None:
+        """Do so in one batch of the log."""
         scheduler = self.scheduler
         broker = scheduler.broker
         store = broker.store
+        self.under_way = [schedule.place for schedule, _ in batch]
         due = [one for schedule, message in batch if (one := self._work_out(schedule, message, now_ms)) is not None]
+        self.at = 0
         settled: list[Range] = []
         fired: list[Due] = []
         refused: list[Held] = []
         broker.begin_batch()
         for one in due:
             schedule = one.schedule
+            self.at = schedule.place
             if broker.flow.is_blocked and self._is_held_back(one, refused):
                 continue
             fired.append(one)
@@ -245,6 +269,7 @@ class Firing:
             else:
                 settled.append(schedule.entry())
                 scheduler.forget(schedule)
+        self.at = 0
         if settled:
             store.settle(scheduler.number, 0, ACKNOWLEDGED, CAUSE_FIRED, merged(settled))
         broker.commit_batch()
@@ -255,6 +280,7 @@ class Firing:
             for target, message in one.sends:
                 if target.is_told:
                     broker.advisories.sent(target, message)
+        self.under_way = []
 
     def _is_held_back(self, one: Due, refused: list[Held]) -> bool:
         """Ask the gates of all that one firing comes to; what is to be dropped there is taken from it, and counted.
@@ -290,6 +316,10 @@ class Firing:
 
         Nothing has changed yet, so what is wrong with one record stays its own affair.
         """
+        self.at = schedule.place
+        if self.barred and schedule.place in self.barred:
+            self.scheduler.put_aside(schedule, self.barred[schedule.place])
+            return None
         try:
             ticket, own = read_ticket(record.annotations)
         except DATA_FAULTS as error:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from engine import gates
+from engine.composite import Composite, Target
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.errors import TransactionError
 from engine.outcomes import ACKNOWLEDGED
+from engine.queue import Queue
 from engine.refusal import AS_THE_ADDRESS_SAYS
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
@@ -93,6 +95,18 @@ def test_an_acknowledgement_inside_frees_its_place_in_the_window() -> None:
     world.broker.commit(transaction)
     world.turn()
     assert world.stats().depth == 0
+
+
+def test_a_message_to_several_destinations_is_in_a_transaction_whole_or_not_at_all() -> None:
+    world = EngineWorld()
+    parts: list[Target] = [world.broker.destinations.queue(name) for name in "abc"]
+    several = Composite(parts)
+    transaction = begin(world.client(), TransactionLimits(action_count=4))
+    world.broker.send_in(transaction, several, world.message(several, b"1"))
+    with pytest.raises(TransactionError, match="6 actions, the limit is 4"):
+        world.broker.send_in(transaction, several, world.message(several, b"2"))
+    world.broker.commit(transaction)
+    assert [part.depth for part in parts if isinstance(part, Queue)] == [1, 1, 1]
 
 
 def test_abort_undoes_acknowledgements_without_an_attempt() -> None:

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from engine import gates
-from engine.composite import Destination
+from engine.broker import Broker
+from engine.composite import Destination, Target
 from engine.inspection import inspect
+from engine.message import Message
 from engine.schedule.delayed import delayed
 from engine.schedule.firing import FIRE_MESSAGES, HOLD_MESSAGES
 from engine.schedule.held import KEPT_OF_ONE
@@ -338,3 +340,66 @@ def test_one_that_is_put_aside_goes_on_once_it_can() -> None:
     world.advance(ASIDE_MS + 1_000)
     assert scheduler.aside == {}
     assert take(client, world) != []
+
+
+class Defective(Broker):
+    """Raises for some messages: while they are delivered, or when their batch ends."""
+
+    is_late = False
+
+    def accept(self, destination: Target, message: Message) -> None:
+        if message.body == b"raises":
+            raise RuntimeError("a defect")
+        self.is_late = self.is_late or message.body == b"raises late"
+        super().accept(destination, message)
+
+    def commit_batch(self) -> None:
+        if self.is_late:
+            raise RuntimeError("a defect")
+        super().commit_batch()
+
+
+class DefectiveWorld(RestartWorld):
+    broker_class = Defective
+
+    def run_into_it(self) -> list[int]:
+        """Fire what is due; start again, and return what was suspected."""
+        with pytest.raises(RuntimeError, match="a defect"):
+            self.advance(1_100)
+        suspected = self.broker.scheduler.firing.suspected()
+        self.crash()
+        return suspected
+
+
+def test_one_that_raises_while_it_is_delivered_is_known_and_not_fired_again() -> None:
+    world = DefectiveWorld()
+    (_, place, _) = schedule(world, b"0", b"raises", b"1", persistent=True)
+    world.sync()
+    assert world.run_into_it() == [place]
+    assert world.run_into_it() == [place], "without a word of it the next start runs into it again"
+    scheduler = world.broker.scheduler
+    scheduler.firing.barred[place] = "it stops the gateway"
+    client = world.client()
+    world.consumer(client)
+    world.advance(1_100)
+    assert take(client, world) == [b"0", b"1"]
+    assert scheduler.aside == {place: "it stops the gateway"}
+    assert scheduler.firing.suspected() == []
+    world.advance(2 * ASIDE_MS)
+    assert (take(client, world), len(scheduler.pending)) == ([], 1)
+    scheduler.cancel([scheduler.schedule_at(place)])
+    assert (len(scheduler.pending), scheduler.aside) == (0, {})
+
+
+def test_of_several_that_raise_together_the_one_is_found() -> None:
+    world = DefectiveWorld()
+    places = schedule(world, b"0", b"raises late", b"1", persistent=True)
+    world.sync()
+    assert world.run_into_it() == places
+    world.broker.scheduler.firing.doubtful.update(places)
+    assert world.run_into_it() == [places[1]]
+    world.broker.scheduler.firing.barred[places[1]] = "it stops the gateway"
+    client = world.client()
+    world.consumer(client)
+    world.advance(1_100)
+    assert take(client, world) == [b"0", b"1"]
