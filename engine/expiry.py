@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from engine.expiry_sweep import Sweep
 from engine.ports import TimerTarget
 from engine.queue import Queue
+from engine.spill_sweep import SpillSweep
 
 if TYPE_CHECKING:
     from engine.broker import Broker
@@ -21,18 +22,20 @@ GO_ON: Final = 1
 
 
 class Expiry(TimerTarget):
-    """Scans what waits in memory, and has what lies on disk swept.
+    """Scans what waits in memory, and has what lies in the log and in temporary files swept.
 
     period_ms: from the beginning of one scan to that of the next.
     _queues: those of the scan that is under way, ``_place`` of which have been looked at.
     """
 
-    __slots__ = ("broker", "period_ms", "sweep", "_queues", "_place")
+    __slots__ = ("broker", "period_ms", "sweep", "spill_sweep", "_queues", "_place")
 
     def __init__(self, broker: Broker, period_ms: int) -> None:
         self.broker = broker
         self.period_ms = period_ms
         self.sweep = Sweep(broker)
+        spiller = broker.spiller
+        self.spill_sweep = None if spiller is None else SpillSweep(broker.dispatcher, spiller, broker.steps)
         self._queues: list[Queue] = []
         self._place = 0
         self._call_later(self.period_ms, BEGIN)
@@ -63,6 +66,8 @@ class Expiry(TimerTarget):
                 seen += queue.depth
                 self._scan(queue)
             self.sweep.add(queue)
+            if self.spill_sweep is not None:
+                self.spill_sweep.add(queue)
         if self._place < len(queues):
             self._call_later(0, GO_ON)
         else:

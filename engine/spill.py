@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from engine.message import Message
 from engine.spill_space import SpilledBlock
+from engine.stored import NEVER_MS
 
 if TYPE_CHECKING:
     from engine.lane import Lane
+
+# What a block is read for.
+FILLING: Final = 0  # it comes back, in its turn
+LOOKING: Final = 1  # a selection takes what it wants
+EXPIRING: Final = 2  # what has expired is taken out
 
 BLOCK_OVERHEAD_BYTES: Final = 640  # of a block whose messages are on the disk, measured, rounded up
 SPENT_MAX: Final = 64  # blocks between others of which nothing is left; beyond, and if they are the most, they go
@@ -22,11 +28,12 @@ class LaneBlock(SpilledBlock):
     memory_bytes: of what was gathered in it, in memory.
     left_count, left_bytes: of its messages that were not taken out.  taken: positions of those that were, once the
     block was on the disk; None before the first.
+    first_expiry_ms: when the first of its messages expires that were not taken out, or before; NEVER_MS if none does.
     held: (destination, whether they are in the log) -> [octets, messages] that are left, for addresses with limits;
     None where there are none.
     """
 
-    __slots__ = ("lane", "left_count", "left_bytes", "memory_bytes", "taken", "held")
+    __slots__ = ("lane", "left_count", "left_bytes", "memory_bytes", "taken", "first_expiry_ms", "held")
 
     def __init__(self, lane: Lane, is_counted: bool) -> None:
         """is_counted: some address has a limit on what it holds."""
@@ -36,12 +43,15 @@ class LaneBlock(SpilledBlock):
         self.left_bytes = 0
         self.memory_bytes = 0
         self.taken: set[int] | None = None
+        self.first_expiry_ms = NEVER_MS
         self.held: dict[tuple[int, bool], list[int]] | None = {} if is_counted else None
 
     def put(self, message: Message, position: int) -> None:
         """Put one more message behind the others."""
         self.add(message, position)
         self._count(message, 1)
+        if 0 < message.expires_ms < self.first_expiry_ms:
+            self.first_expiry_ms = message.expires_ms
 
     def take(self, message: Message, position: int) -> None:
         """Take one out, wherever the block is; not while it is on its way."""
@@ -75,21 +85,32 @@ class Spill:
     """What a lane has spilled: ``blocks`` in their order, then ``gathered``, which is to be the next one.
 
     memory_messages: the lane's own setting, which is 0 meanwhile: so what is logged and comes behind stays on disk.
-    reading: the block that is being read, None for none; is_looking: for a selection only, which takes what it wants.
+    reading: the block that is being read, None for none; purpose: what for.
     look_from: position after the last block that a selection has looked at.
     spent_count: blocks, not the first ones, of which nothing is left.
+    first_expiry_ms: nothing in it expires before.
     """
 
-    __slots__ = ("blocks", "gathered", "memory_messages", "reading", "is_looking", "look_from", "spent_count")
+    __slots__ = (
+        "blocks",
+        "gathered",
+        "memory_messages",
+        "reading",
+        "purpose",
+        "look_from",
+        "spent_count",
+        "first_expiry_ms",
+    )
 
     def __init__(self, lane: Lane, gathered: LaneBlock) -> None:
         self.blocks: deque[LaneBlock] = deque()
         self.gathered = gathered
         self.memory_messages = lane.memory_messages
         self.reading: LaneBlock | None = None
-        self.is_looking = False
+        self.purpose = FILLING
         self.look_from = 0
         self.spent_count = 0
+        self.first_expiry_ms = NEVER_MS
 
     def first_position(self) -> int:
         """Return the position from which on messages are in it."""

@@ -18,11 +18,12 @@ from engine.lane import AHEAD_BYTES, PAGE_MESSAGES, SERIAL_BITS, Lane, position_
 from engine.memory import CROWDED_PERCENT, HOLDER_BYTES, SPILL_PERCENT, MemoryBudget
 from engine.message import Message
 from engine.ports import Clock, Timers, TimerTarget
-from engine.spill import BLOCK_OVERHEAD_BYTES, LaneBlock, Spill
+from engine.spill import BLOCK_OVERHEAD_BYTES, EXPIRING, FILLING, LOOKING, LaneBlock, Spill
 from engine.spill_space import SpilledBlock, SpillListener, SpillSpace
 
 if TYPE_CHECKING:
     from engine.queue import Queue
+    from engine.spill_sweep import SpillSweep
 
 BLOCK_BYTES: Final = 64 * 1024  # of one block, unless a message is larger
 LOW_BYTES: Final = 256 * 1024  # ready in a lane below which it asks for the next block
@@ -45,6 +46,7 @@ class Spiller(SpillListener):
     words, for the operator's log, which takes them out.
     block_bytes, small_block_bytes: BLOCK_BYTES and SMALL_BLOCK_BYTES; tests set less.
     gathered_bytes: in blocks that are being gathered.
+    sweep: takes out what expires there; None before the broker is whole.
     _waiting: lanes whose block could not be read; they are asked for again after RETRY_MS.
     """
 
@@ -56,6 +58,7 @@ class Spiller(SpillListener):
         "block_bytes",
         "small_block_bytes",
         "gathered_bytes",
+        "sweep",
         "_space",
         "_memory",
         "_clock",
@@ -72,6 +75,7 @@ class Spiller(SpillListener):
         self.block_bytes = BLOCK_BYTES
         self.small_block_bytes = SMALL_BLOCK_BYTES
         self.gathered_bytes = 0
+        self.sweep: SpillSweep | None = None
         self._space = space
         self._memory = memory
         self._clock = clock
@@ -122,6 +126,8 @@ class Spiller(SpillListener):
             lane.memory_messages = 0
         block = spill.gathered
         block.put(message, position)
+        if 0 < message.expires_ms < spill.first_expiry_ms:
+            spill.first_expiry_ms = message.expires_ms
         block.memory_bytes += _memory_of(message)
         self.gathered_bytes += _memory_of(message)
         is_much = self.gathered_bytes * GATHERED_PART > self._memory.limit_bytes
@@ -177,7 +183,7 @@ class Spiller(SpillListener):
             else:
                 block = spill.blocks[0]
                 if block.is_on_disk:
-                    self._read(spill, block, is_looking=False)
+                    self.read(spill, block, FILLING)
                     return 0
                 spill.pop_first()
             # On its way to the disk or not, it is in memory still.
@@ -189,9 +195,10 @@ class Spiller(SpillListener):
     def _is_low(self, lane: Lane) -> bool:
         return lane.ready_bytes < max(1, min(LOW_BYTES, lane.memory_bytes))
 
-    def _read(self, spill: Spill, block: LaneBlock, is_looking: bool) -> None:
+    def read(self, spill: Spill, block: LaneBlock, purpose: int) -> None:
+        """Have a block read that is on the disk; one at a time of a lane."""
         spill.reading = block
-        spill.is_looking = is_looking
+        spill.purpose = purpose
         self._space.read(block)
 
     def loaded(self, block: SpilledBlock, positions: list[int], messages: list[Message]) -> None:
@@ -201,8 +208,13 @@ class Spiller(SpillListener):
         assert isinstance(block, LaneBlock), "what comes back has gone out here"
         self.reason = ""
         lane = block.lane
-        if spill.is_looking:
+        if spill.purpose == LOOKING:
             self._show(lane, block, positions, messages)
+            return
+        if spill.purpose == EXPIRING:
+            assert self.sweep is not None, "somebody has asked for the block"
+            self.sweep.block_read(block, positions, messages)
+            lane.queue.mark_dirty()  # somebody may have waited to read another one
             return
         spill.pop_first()
         if block.taken is not None:
@@ -230,6 +242,8 @@ class Spiller(SpillListener):
 
     def _answered(self, block: SpilledBlock) -> Spill | None:
         """Return where an answer belongs, None if nobody wants it any more."""
+        if self.sweep is not None:
+            self.sweep.answered(block)
         if block.is_dropped or not isinstance(block, LaneBlock):
             return None
         spill = block.lane.spill
@@ -281,7 +295,7 @@ class Spiller(SpillListener):
         spill = lane.spill
         assert spill is not None, "a block belongs to what a lane has spilled"
         if block.is_on_disk:
-            self._read(spill, block, is_looking=True)
+            self.read(spill, block, LOOKING)
         else:
             self._show(lane, block, block.positions, block.messages)
 
@@ -299,21 +313,25 @@ class Spiller(SpillListener):
 
     def _take_out(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
         """Bring one message into memory before those before it: it waits among what has come back."""
+        message = delivery.message
+        self.take_out(lane, block, message, delivery.position)
+        insort(lane.returned, delivery, key=position_of)
+        lane.ready_bytes += message.size
+        lane.queue.mask |= lane.bit
+        if message.expires_ms:
+            lane.queue.has_expiring = True
+
+    def take_out(self, lane: Lane, block: LaneBlock, message: Message, position: int) -> None:
+        """Let go of one message, which is in memory from now on; the block must not be on its way."""
         spill = lane.spill
         assert spill is not None, "something is spilled"
-        message = delivery.message
-        block.take(message, delivery.position)
+        block.take(message, position)
         if block.is_on_disk:
             self._memory.page_in(message)
             self.spilled_bytes -= message.size
         elif block is spill.gathered and not block.count:
             self.gathered_bytes -= block.memory_bytes
             block.memory_bytes = 0
-        insort(lane.returned, delivery, key=position_of)
-        lane.ready_bytes += message.size
-        lane.queue.mask |= lane.bit
-        if message.expires_ms:
-            lane.queue.has_expiring = True
         if not block.left_count and block is not spill.gathered:
             self._free(block)
             spill.forget_spent(block)

@@ -11,6 +11,7 @@ from engine import gates
 from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.delivery import DELAYED, READY, Delivery
+from engine.lane import Lane
 from engine.queue import Queue
 from engine.selection import Selection
 from engine.waiting import order_of
@@ -61,6 +62,16 @@ def _ready(broker: Broker, queue: Queue) -> Iterator[Delivery]:
                 yield delivery
 
 
+def _is_read(lane: Lane) -> bool:
+    """Say whether some of a lane is on its way to memory, or waits until the disk may be asked again."""
+    return (
+        lane.is_loading
+        or lane.is_scanning
+        or lane.awaits_retry
+        or (lane.spill is not None and lane.spill.reading is not None)
+    )
+
+
 def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> bool:
     seat = consumer.seat
     assert seat is not None, "a consumer of this queue has a seat"
@@ -69,8 +80,10 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
         return False
     if lookout.exclusions is not None and lookout.exclusions.excludes(delivery, consumer):
         return False
-    if seat.view.behind & delivery.lane.bit and not seat.view.has_passed(delivery):
-        return False  # as much was found for its selector as may be, or what comes before is on disk
+    if any(lane.priority > delivery.lane.priority and _is_read(lane) for lane in selection.queue.used_lanes):
+        return False  # something of a higher priority may come first
+    if not seat.view.has_passed(delivery):
+        return False  # as much was found for its selector as may be, or what comes before is on disk or in a file
     group = selection.groups.of(delivery)
     if group is None:
         return True
