@@ -28,7 +28,9 @@ SETTLEMENT: Final = layout.SETTLEMENT
 SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
 PADDING: Final = [bytes(-size & 7) for size in range(8)]
-DRAFT_PART: Final = 4  # the next snapshot is drafted in the last quarter of a segment
+# The next snapshot is drafted in the last quarter of a segment, what has changed meanwhile in the last quarter of that,
+DRAFT_PART: Final = 4  # and so on; a roll tells only what has changed within the last few records.
+DRAFT_LAST_BYTES: Final = 16 << 10  # left of a segment when the last of these passes begins
 GROWN_SNAPSHOTS: Final = 3  # the next segment is made for so many of the last snapshot: two, grown by half
 BATCH_PART: Final = 8  # a transaction begins a new segment for at most this part of it
 
@@ -73,6 +75,8 @@ class CommitLog:
         "state",
         "_draft",
         "_draft_end",
+        "_pass_at",
+        "_is_past_begin",
         "_entries_before",
         "_first_sequence",
         "_files",
@@ -91,6 +95,7 @@ class CommitLog:
         "_own",
         "_largest",
         "_largest_before",
+        "_own_bytes",
         "_snapshot_bytes",
         "_prepared",
         "_attempted_base",
@@ -123,6 +128,8 @@ class CommitLog:
         state.open_generation()
         self._draft = SnapshotDraft(state)
         self._draft_end = end  # of the log when it was last worked at
+        self._pass_at = segments[-1].capacity // DRAFT_PART  # octets left when the next pass of the draft begins
+        self._is_past_begin = False  # a transaction would not begin in this segment any more
         self._entries_before = sum(len(lane.entries) for lane in state.all_lanes())  # octets, of recovered records
         self._first_sequence = sequence  # of the segment, or of what was appended to it here
         self.segments = segments
@@ -143,6 +150,7 @@ class CommitLog:
         self._own: Segment | None = None  # what the open transaction was given, see _give_own_segment
         self._largest = 0  # octets of the largest transaction in this segment
         self._largest_before = 0  # and in the one before
+        self._own_bytes = 0  # of the largest transaction since the last roll that got a segment of its own
         self._snapshot_bytes = 0  # that the last roll took
         self._prepared: Segment | None = None
         self._attempted_base = -1
@@ -291,7 +299,8 @@ class CommitLog:
         """
         assert not self._transaction_flag, "transactions do not nest"
         room = max(self._largest, self._largest_before)
-        if self.end + room > self.limit:
+        # One of its own is not followed by another one for long: only a roll brings the snapshot that starts begin at.
+        if self.end + max(room, self._own_bytes) > self.limit:
             self.roll(room)
         self._open_transaction()
 
@@ -308,6 +317,8 @@ class CommitLog:
         count = self.sequence - first
         if count:
             self._append_record(layout.COMMIT, 0, 0, layout.COMMIT_FIXED.pack(first, count, 0))
+            if self._own is not None:
+                self._leave_room(self._own)
             size_bytes = self.end - self._transaction_start
             if size_bytes > self._largest:
                 self._largest = min(size_bytes, self._segment_bytes // BATCH_PART)
@@ -329,7 +340,7 @@ class CommitLog:
         """Let the open transaction have ``room`` octets more.
 
         Nothing of it has been written, and its log offsets are given out.  So the current segment ends where the
-        transaction began, and a continuation holds the transaction: it grows with it and holds nothing else.
+        transaction began, and a continuation holds the transaction: it grows with it.
         """
         segment = self._own
         if segment is None:
@@ -346,12 +357,22 @@ class CommitLog:
         segment.capacity = self.end + room - segment.base
         self.limit = segment.limit()
 
+    def _leave_room(self, segment: Segment) -> None:
+        """Let the log go on behind a transaction in its own segment: the snapshot and the file of the next one take
+        their time.
+        """
+        self._own_bytes = max(self._own_bytes, self.end - self._transaction_start)
+        segment.capacity = layout.padded(self.end + self._segment_bytes // DRAFT_PART - segment.base)
+        self.limit = segment.limit()
+        self._pass_at = self.limit - self.end
+        self._is_past_begin = False
+
     def roll(self, room: int) -> None:
         """Go on in a new segment that holds a snapshot and then at least ``room`` octets more."""
         assert not self._transaction_flag, "a transaction stays in one segment"
         self._cut_chunk(len(self._parts), self.end, self.sequence)
         self._largest_before = self._largest
-        self._largest = 0
+        self._largest = self._own_bytes = 0
         base = self.limit
         self.closings.append(self._close_segment(base))
         snapshot = self._draft.finish(self.sequence)
@@ -370,6 +391,8 @@ class CommitLog:
         self.current = segment
         self.end = base
         self.limit = segment.limit()
+        self._pass_at = segment.capacity // DRAFT_PART
+        self._is_past_begin = False
         self._parts_offset = base
         self.append_record(layout.SNAPSHOT, 0, snapshot)
 
@@ -439,14 +462,29 @@ class CommitLog:
 
     def prepare_ahead(self) -> None:
         """Prepare what the next segment will need, as the current one fills up; call it when something was appended."""
-        end = self.end
-        left = self.limit - end
-        if left < self.current.capacity // DRAFT_PART and (untold := self._draft.untold_count()):
-            # Twice as large a part of it as this is of the rest of the segment: it is to be done before that is full.
-            filled = max(end - self._draft_end, 0)
-            self._draft.tell(2 * untold * filled // (left + filled) + 1)
-        self._draft_end = end
+        self._draft_ahead()
         self._make_next_file()
+
+    def _draft_ahead(self) -> None:
+        end = self.end
+        filled = end - self._draft_end
+        self._draft_end = end
+        left = self.limit - max(self._largest, self._largest_before) - end  # then ``begin`` rolls
+        if left < 0:  # no transaction has come, and other records still fit
+            left = self.limit - end
+            if not self._is_past_begin:
+                self._is_past_begin = True
+                self._pass_at = left + 1
+        if self._pass_at and left < self._pass_at:
+            while self._pass_at and left < self._pass_at:
+                is_last = self._pass_at <= DRAFT_LAST_BYTES
+                self._pass_at = 0 if is_last else max(self._pass_at // DRAFT_PART, DRAFT_LAST_BYTES)
+            self._draft.begin_pass()
+            filled = 0  # of the pass; what has just come may be a transaction of many times its length
+        rest = left - self._pass_at  # of this pass
+        if rest > 0 and (untold := self._draft.untold_count()):
+            # Twice as large a part of it as this is of the rest: it is to be done before the next pass begins.
+            self._draft.tell(2 * untold * filled // (rest + filled) + 1)
 
     def _make_next_file(self) -> None:
         """Have a worker make the file of the next segment once half of the current one is used; tried once."""

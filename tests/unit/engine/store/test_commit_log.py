@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 
 import pytest
 from crc32c import crc32c
@@ -11,6 +13,7 @@ from engine.destination import QUEUE
 from engine.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE
 from engine.store import format as layout
+from engine.store.commit_log import DRAFT_LAST_BYTES
 from engine.store.segment import Segment, load_segment
 from engine.store.settings import StoreSettings
 from engine.store.verify import verify
@@ -163,10 +166,10 @@ def test_a_transaction_that_its_segment_has_no_room_for_gets_one_of_its_own() ->
     start = home.store.append_offset()
     inside = home.send(queue, 100, 300)  # 40,000 octets, five segments' worth
     home.store.commit()
-    after = home.send(queue, 3)
+    after = home.send(queue, 30)
     home.flush()
     own, limit = _segment(home, start)
-    assert own.is_continuation and limit == own.limit() and limit < after[0].log_offset
+    assert own.is_continuation and limit == own.limit() and limit < after[29].log_offset
     assert [home.page(queue, 4, first, 1).messages[0].body for first in (19, 20, 119, 122)] == [
         before[19].body,
         inside[0].body,
@@ -174,7 +177,7 @@ def test_a_transaction_that_its_segment_has_no_room_for_gets_one_of_its_own() ->
         after[2].body,
     ]
     home.kill()
-    assert lane(home.store.recovered(), "orders").tail == 123
+    assert lane(home.store.recovered(), "orders").tail == 150
     home.crash()
     assert verify(home.files.killed(), "data").findings == []
 
@@ -269,6 +272,58 @@ def test_the_file_of_a_segment_with_a_large_snapshot_is_made_ahead_all_the_same(
             assert ahead not in home.files.paths(".prepared")
             prepared += 1
     assert prepared
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+def test_a_roll_tells_only_of_what_has_changed_in_the_last_records(has_own: bool) -> None:
+    """Of queues with holes in what is settled, too, and behind a transaction that had to have its own segment."""
+    home = FileHome(StoreSettings(segment_bytes=512 << 10))
+    chance = random.Random(7)
+    queues = [home.store.open_destination(QUEUE, f"queue.{number}") for number in range(400)]
+    for queue in queues:
+        home.send(queue, 20, 8)
+        home.store.settle_range(queue, 0, ACKNOWLEDGED, CAUSE_NONE, 4, 10, 1, 8)
+        home.flush()
+    state = home.file_store._log.state
+    segments = len(home.files.paths(".log"))
+    told: list[int] = []
+    for number in range(6_000):
+        touched = sum(lane.is_touched for lane in state.lanes.values())
+        if has_own and number % 2_500 == 2_000:
+            home.store.begin()
+            home.send(queues[0], 60, 8 << 10)
+            home.store.commit()
+        else:
+            home.send(chance.choice(queues), 1, 8)
+        home.flush()
+        if state.generation != segments:
+            segments = state.generation
+            told.append(touched)
+    assert len(told) > 2
+    assert max(told[1:]) <= 2 * DRAFT_LAST_BYTES // layout.MESSAGE_HEAD_BYTES // 2, told
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_transactions_in_segments_of_their_own_are_followed_by_a_roll_before_long(seed: int) -> None:
+    """A start replays everything from the last snapshot on, and retention drops nothing without one."""
+    chance = random.Random(seed)
+    home = FileHome(StoreSettings(segment_bytes=8192))
+    queue = home.store.open_destination(QUEUE, "orders")
+    for _ in range(150):
+        home.store.begin()
+        home.send(queue, chance.randint(1, 60), 100)
+        home.store.commit()
+        home.send(queue, chance.randint(0, 3), 100)
+        home.flush()
+    segments = [
+        load_segment(home.files, "data/commitlog", path.rpartition("/")[2])[0] for path in home.files.paths(".log")
+    ]
+    bases = [segment.base for segment in segments if not segment.is_continuation]
+    own_count = len(segments) - len(bases)
+    assert 0 < own_count <= home.store.append_offset() // (8192 // 4), "each is made on the engine's thread"
+    assert max(after - before for before, after in itertools.pairwise(bases)) < 6 * 8192
+    home.stop()
+    assert verify(home.files, "data").findings == []
 
 
 def _segment(home: FileHome, base: int) -> tuple[Segment, int]:

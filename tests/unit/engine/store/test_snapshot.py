@@ -66,6 +66,8 @@ def test_a_draft_tells_what_a_fresh_snapshot_would(seed: int) -> None:
                 state.settle(subscription, [one], chance.randint(0, 3))
         elif subscription:
             state.close(subscription)
+        if chance.random() < 0.3:
+            draft.begin_pass()
         draft.tell(chance.choice((0, 0, 1, 2, 100)))
         if chance.random() < 0.3:
             assert draft.finish(7) == encode_snapshot(state, 7)
@@ -83,6 +85,7 @@ def test_what_changed_first_is_told_first_and_once() -> None:
     draft.finish(1)
     for number in (2, 3, 2, 3):
         append(state, number, 4, 10)
+    draft.begin_pass()
     assert draft.untold_count() == 2
     draft.tell(1)
     append(state, 2, 4, 10)
@@ -122,6 +125,7 @@ def test_a_step_is_at_most_one_page_of_a_fragmented_queue() -> None:
     for number in range(5):
         _fragmented(state, f"stuck.{number}", 20_000)
     draft = SnapshotDraft(state)
+    draft.begin_pass()
     before = 0
     while draft.untold_count():
         draft.tell(1)
@@ -131,11 +135,12 @@ def test_a_step_is_at_most_one_page_of_a_fragmented_queue() -> None:
     assert draft.finish(7) == encode_snapshot(state, 7)
 
 
-def test_a_fragmented_queue_that_goes_on_changing_is_told_once_before_the_end() -> None:
+def test_a_pass_tells_a_fragmented_queue_that_goes_on_changing_once() -> None:
     state = StoreState()
     state.open_generation()
     queue = _fragmented(state, "stuck", 20_000)
     draft = SnapshotDraft(state)
+    draft.begin_pass()
     draft.tell(100)
     (lane,) = state.lanes.values()
     told = dict(lane.settled.texts)
@@ -143,14 +148,33 @@ def test_a_fragmented_queue_that_goes_on_changing_is_told_once_before_the_end() 
         append(state, queue, 4, 1)
         if entry % 2:
             state.settle(queue, [Range(4, entry, 1)], 1)
-        assert draft.untold_count() == 0, "nothing is left to do for this segment"
+        assert draft.untold_count() == 0, "nothing is left to do in this pass"
         draft.tell(1)
     changed = 40_000 >> 12
     assert lane.settled.texts == {page: text for page, text in told.items() if page != changed}
-    assert lane.settled.untold_pages() == [changed], "all that the end has to do"
+    assert lane.settled.untold_pages() == [changed], "all that the next pass or the end has to do"
+    draft.begin_pass()
+    assert draft.untold_count() == 2, "in the next pass it is told again: one page, and the rest"
+    draft.tell(2)
+    assert not state.touched, "the end has nothing to do"
     assert draft.finish(7) == encode_snapshot(state, 7)
-    state.settle(queue, [Range(4, 40_001 - 1, 1)], 1)
-    assert draft.untold_count() == 2, "in the next segment it is told again: one page, and the rest"
+
+
+def test_a_queue_that_changes_faster_than_it_is_told_keeps_no_pass_and_no_other_queue() -> None:
+    state = StoreState()
+    state.open_generation()
+    stuck = _fragmented(state, "stuck", 20_000)
+    state.add_destination(9, QUEUE, "calm")
+    draft = SnapshotDraft(state)
+    draft.begin_pass()
+    steps = 0
+    while draft.untold_count():
+        draft.tell(1)
+        state.settle(stuck, [Range(4, 4096 * (1 + steps % 9) + 2 * steps, 1)], 1)
+        steps += 1
+    assert steps < 15, "each page once, and the rest of each queue"
+    assert list(state.touched) == [stuck]
+    assert draft.finish(7) == encode_snapshot(state, 7)
 
 
 def test_subscriptions_that_have_not_changed_are_not_told_again() -> None:
@@ -163,6 +187,7 @@ def test_subscriptions_that_have_not_changed_are_not_told_again() -> None:
     first = draft.finish(1)
     append(state, 1, 4, 10)
     state.settle(500, [Range(4, 0, 1, 0, 0, [10])], 0)
+    draft.begin_pass()
     assert draft.untold_count() == 2, "the topic and one of its subscriptions"
     assert draft.finish(2) == encode_snapshot(state, 2) != first
 
