@@ -55,6 +55,9 @@ class QuietLink(Link):
     def authenticate(self, login: str, passcode: str) -> None:
         raise AssertionError("no login here")
 
+    def login_proved(self, login: str, is_right: bool) -> None:
+        raise AssertionError("no login here")
+
     def pause_reading(self) -> None:
         pass
 

@@ -61,6 +61,10 @@ class ConnectionHost(ABC):
     def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
         """Answer with ``Connection.credentials_checked``."""
 
+    @abstractmethod
+    def check_proved(self, connection: Connection, login: str, is_right: bool) -> None:
+        """The same for a login of which it is known."""
+
 
 class Connection(asyncio.Protocol, Link, Flushable, Ticking):
     """place: what the socket takes among all; the host gives it back.
@@ -222,6 +226,9 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
 
     def authenticate(self, login: str, passcode: str) -> None:
         self._host.check_credentials(self, login, passcode)
+
+    def login_proved(self, login: str, is_right: bool) -> None:
+        self._host.check_proved(self, login, is_right)
 
     def identity(self) -> str:
         transport = self._transport

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Final
 
@@ -156,10 +157,16 @@ class Listener(ConnectionHost):
         if self._security.remembers(login, passcode):
             connection.credentials_checked(True)
             return
-        self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, login, passcode))
+        self._await(connection, self._security.logins.check(connection.place.address, login, passcode))
 
-    async def _check(self, connection: Connection, login: str, passcode: str) -> None:
-        is_allowed = await self._security.logins.check(connection.place.address, login, passcode)
+    def check_proved(self, connection: Connection, login: str, is_right: bool) -> None:
+        self._await(connection, self._security.logins.proved(connection.place.address, login, is_right))
+
+    def _await(self, connection: Connection, check: Coroutine[None, None, bool]) -> None:
+        self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, check))
+
+    async def _check(self, connection: Connection, check: Coroutine[None, None, bool]) -> None:
+        is_allowed = await check
         self._checks.pop(connection, None)
         connection.credentials_checked(is_allowed)
 

@@ -6,6 +6,7 @@ A check takes tens of milliseconds, so a flood of wrong passwords can always out
 - Attempts with the same login and the same password are one check, so a fleet that reconnects is one, too.
 - Addresses without failures come first, then logins without failures; among equals each address has its turn.
 - After each failure, the next check of the same login from the same address waits twice as long.
+- A proof of SCRAM costs nothing to look at, but it is a guess like any other: it fails, waits and counts the same way.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ FAILURES_KEPT_S: Final = 60.0
 
 
 class _Check:
-    """answers: of the clients that wait for it."""
+    """answers: of the clients that wait for it.  proved: whether it is right, where that is known; else None."""
 
-    __slots__ = ("address", "login", "passcode", "answers")
+    __slots__ = ("address", "login", "passcode", "proved", "answers")
 
-    def __init__(self, address: str, login: str, passcode: str) -> None:
+    def __init__(self, address: str, login: str, passcode: str, proved: bool | None) -> None:
+        self.proved = proved
         self.address = address
         self.login = login
         self.passcode = passcode
@@ -80,6 +82,7 @@ class LoginChecks:
         self._turn = 0
         self._turns: dict[str, int] = {}  # address -> when it was last chosen; of addresses that wait
         self._wake: asyncio.TimerHandle | None = None
+        self._proof_count = 0
 
     @property
     def waiting_count(self) -> int:
@@ -90,8 +93,21 @@ class LoginChecks:
 
         Cancel it when the client has gone.
         """
-        key = (login, passcode)
-        one = self._running.get(key) or self._waiting.get(key) or self._added(address, key)
+        return await self._answer(address, (login, passcode), None)
+
+    async def proved(self, address: str, login: str, is_right: bool) -> bool:
+        """Say the same of a login whose proof has been looked at (SCRAM), when its turn has come."""
+        pair = (address, login)
+        is_first = self._failures.count(pair, asyncio.get_running_loop().time()) == 0
+        others = (*self._running.values(), *self._waiting.values())
+        if is_right and is_first and all((one.address, one.login) != pair for one in others):
+            return True
+        # Each is one of its own: no password of a client begins so, for it would end at the NUL.
+        self._proof_count += 1
+        return await self._answer(address, (login, f"\0{self._proof_count}"), is_right)
+
+    async def _answer(self, address: str, key: tuple[str, str], proved: bool | None) -> bool:
+        one = self._running.get(key) or self._waiting.get(key) or self._added(address, key, proved)
         if one is None or len(one.answers) >= CLIENTS_PER_CHECK_MAX:
             self._counters.refused_logins += 1
             return False
@@ -105,10 +121,10 @@ class LoginChecks:
             if not one.answers and self._waiting.get(key) is one:
                 self._remove(key)
 
-    def _added(self, address: str, key: tuple[str, str]) -> _Check | None:
+    def _added(self, address: str, key: tuple[str, str], proved: bool | None) -> _Check | None:
         if len(self._waiting) >= WAITING_MAX or self._per_address.get(address, 0) >= WAITING_PER_ADDRESS_MAX:
             return None
-        one = self._waiting[key] = _Check(address, *key)
+        one = self._waiting[key] = _Check(address, *key, proved)
         self._per_address[address] = self._per_address.get(address, 0) + 1
         return one
 
@@ -163,7 +179,9 @@ class LoginChecks:
     async def _run(self, key: tuple[str, str], one: _Check) -> None:
         is_right = False
         try:
-            is_right = await asyncio.to_thread(self._check, one.login, one.passcode)
+            is_right = one.proved is True
+            if one.proved is None:
+                is_right = await asyncio.to_thread(self._check, one.login, one.passcode)
         finally:
             del self._running[key]
             pair = (one.address, one.login)

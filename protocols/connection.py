@@ -22,6 +22,10 @@ class Link(ABC):
         """Check credentials on a worker thread; ``ProtocolConnection.authenticated`` gets the answer."""
 
     @abstractmethod
+    def login_proved(self, login: str, is_right: bool) -> None:
+        """Count a login whose proof has been looked at (SCRAM); ``authenticated`` gets the answer in its turn."""
+
+    @abstractmethod
     def pause_reading(self) -> None:
         """Read nothing more until ``resume_reading``."""
 

@@ -76,13 +76,22 @@ class Success:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """The client has shown whether it knows the user's password.  octets: go with the outcome if it does."""
+
+    login: str
+    is_right: bool
+    octets: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """reason: for our log; the peer only hears that it failed."""
 
     reason: str
 
 
-Step = Challenge | Check | Success | Failure
+Step = Challenge | Check | Proof | Success | Failure
 
 
 class Login:
@@ -203,12 +212,12 @@ class _Scram:
         signature = hmac.digest(verifier.stored_key, message, self.hash_name)
         self.verifier = None  # one attempt
         if len(proof) != len(signature):
-            return Failure("SCRAM's proof has a wrong length")
+            return Proof(self.login, False, b"")
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self.hash_name, client_key).digest(), verifier.stored_key):
-            return Failure("SCRAM's proof is wrong")
+            return Proof(self.login, False, b"")
         server_signature = hmac.digest(verifier.server_key, message, self.hash_name)
-        return Success(self.login, b"v=" + base64.b64encode(server_signature))
+        return Proof(self.login, True, b"v=" + base64.b64encode(server_signature))
 
 
 def _name(text: str) -> str | None:

@@ -50,9 +50,12 @@ def text(body: Any, *, durable: bool = False) -> bytes:
 class AmqpGateway(StompGateway):
     """Everything that StompGateway is, with AMQP peers as well."""
 
-    def __init__(self, *addresses: Any, amqp: AmqpSettings | None = None, **options: Any) -> None:
+    def __init__(
+        self, *addresses: Any, amqp: AmqpSettings | None = None, credentials: Credentials | None = None, **options: Any
+    ) -> None:
         super().__init__(*addresses, settings=SessionSettings(converter=StompForm()), **options)
         self.amqp_settings = amqp or AmqpSettings()
+        self.credentials = credentials or NoUsers()
         self.broker.readers.register(AMQP_1_0, AmqpPropertyReader())
 
     def open_amqp(self) -> AmqpPeer:
@@ -88,7 +91,9 @@ class AmqpPeer(SocketPeer):
 
     def __init__(self, gateway: AmqpGateway) -> None:
         link = FakeLink(f"192.0.2.9:{41_000 + len(gateway.peers)}")
-        self.connection = AmqpConnection(gateway.broker, link, gateway.amqp_settings, NoUsers(), gateway.clock.now_ms)
+        self.connection = AmqpConnection(
+            gateway.broker, link, gateway.amqp_settings, gateway.credentials, gateway.clock.now_ms
+        )
         super().__init__(gateway, link, self.connection)
         self.gateway = gateway
         self.frame_most = 1 << 32

@@ -471,6 +471,7 @@ class FakeLink(Link):
     is_touched: bool = False
     is_reading: bool = True
     credentials: list[tuple[str, str]] = field(default_factory=list)
+    proofs: list[tuple[str, bool]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     wants_look: bool = False
     conversion_faults: list[str] = field(default_factory=list)
@@ -480,6 +481,9 @@ class FakeLink(Link):
 
     def authenticate(self, login: str, passcode: str) -> None:
         self.credentials.append((login, passcode))
+
+    def login_proved(self, login: str, is_right: bool) -> None:
+        self.proofs.append((login, is_right))
 
     def pause_reading(self) -> None:
         self.is_reading = False

@@ -29,6 +29,9 @@ class SimulatedLink(Link):
     def authenticate(self, login: str, passcode: str) -> None:
         raise AssertionError("nobody logs in here")
 
+    def login_proved(self, login: str, is_right: bool) -> None:
+        raise AssertionError("nobody logs in here")
+
     def pause_reading(self) -> None:
         self.is_reading = False
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import ClientIdInUse, LimitReached, PenstockError
-from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Step, Success
+from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Proof, Step, Success
 from protocols.amqp.v1_0.composite import Composite, Error
 from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.errors import FramingError, symbol_for
@@ -48,15 +48,19 @@ SOLE_CONNECTION: Final = "sole-connection-for-container"
 
 
 class Opening:
-    """has_logged_in: the SASL layer has come to a good end.  is_sole: no other connection may have its container-id."""
+    """has_logged_in: the SASL layer has come to a good end.  is_sole: no other connection may have its container-id.
 
-    __slots__ = ("connection", "login", "has_logged_in", "is_sole")
+    proof_octets: the server's own proof (SCRAM), for when the client's has been taken.
+    """
+
+    __slots__ = ("connection", "login", "has_logged_in", "is_sole", "proof_octets")
 
     def __init__(self, connection: AmqpConnection) -> None:
         self.connection = connection
         self.login: Login | None = None
         self.has_logged_in = False
         self.is_sole = False
+        self.proof_octets: bytes | None = None
 
     def header(self, header: ProtocolHeader) -> None:
         connection = self.connection
@@ -95,7 +99,7 @@ class Opening:
         connection = self.connection
         connection.state = LOGGING_IN
         if is_allowed:
-            self._logged_in(Success(connection.login_name))
+            self._logged_in(Success(connection.login_name, self.proof_octets))
         else:
             self._login_failed("login and passcode are not those of a user")
 
@@ -149,6 +153,12 @@ class Opening:
             connection.state = CHECKING
             connection.socket.pause_reading()
             connection.socket.authenticate(step.login, step.passcode)
+        elif isinstance(step, Proof):
+            connection.login_name = step.login
+            self.proof_octets = step.octets
+            connection.state = CHECKING
+            connection.socket.pause_reading()
+            connection.socket.login_proved(step.login, step.is_right)
         elif isinstance(step, Success):
             self._logged_in(step)
         else:

@@ -138,3 +138,39 @@ async def test_equal_addresses_take_turns(world: World) -> None:
     world.verifier.let(CONCURRENT_CHECKS_MAX + 4)
     begun = await world.begun(CONCURRENT_CHECKS_MAX + 4)
     assert begun.index(("bob", "right")) < begun.index(("ann2", "right"))
+
+
+# -- logins whose proof has been looked at (SCRAM)
+
+
+async def test_a_wrong_proof_counts_as_a_wrong_password(world: World) -> None:
+    assert await world.checks.proved("10.0.0.1", "ann", True)
+    assert not await world.checks.proved("10.0.0.1", "ann", False)
+    assert world.counters.failed_logins == 1
+    assert world.verifier.begun == [], "there is nothing to compute"
+
+
+async def test_after_a_wrong_proof_the_next_waits_and_a_right_one_too(world: World) -> None:
+    loop = asyncio.get_running_loop()
+    assert not await world.checks.proved("10.0.0.1", "ann", False)
+    right = loop.create_task(world.checks.proved("10.0.0.1", "ann", True))
+    password = world.ask("10.0.0.1", "ann", "wrong")
+    await asyncio.sleep(0)
+    assert world.checks.waiting_count == 2, "who guesses learns nothing from an answer that comes at once"
+    assert await world.checks.proved("10.0.0.2", "ann", True), "of another address"
+    assert await world.checks.proved("10.0.0.1", "bob", True)
+    world.verifier.let(1)
+    assert await right
+    assert not await password
+
+
+async def test_wrong_proofs_that_wait_are_bounded(world: World) -> None:
+    loop = asyncio.get_running_loop()
+    many = [loop.create_task(world.checks.proved("10.0.0.1", "ann", False)) for _ in range(WAITING_PER_ADDRESS_MAX + 9)]
+    await asyncio.sleep(0)
+    assert world.checks.waiting_count <= WAITING_PER_ADDRESS_MAX
+    assert world.counters.refused_logins >= 1
+    for task in many:
+        task.cancel()
+    await asyncio.gather(*many, return_exceptions=True)
+    assert world.checks.waiting_count == 0

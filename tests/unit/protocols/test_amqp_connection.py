@@ -13,6 +13,7 @@ from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslMechanisms, SaslOutcom
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.values import Symbol
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said, text
+from tests.unit.protocols.test_amqp_sasl import CLIENT_FINAL, CLIENT_FIRST, SERVER_FINAL, OneUser
 
 OTHER_HEADERS = [
     b"AMQP\x00\x00\x09\x01",
@@ -288,3 +289,20 @@ def test_a_peer_that_sends_no_more_gets_what_it_is_owed() -> None:
     gateway.sync()
     assert len(peer.take()) == 1
     assert peer.is_closed
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_scram_s_proof_waits_for_its_turn(is_right: bool) -> None:
+    """Who guesses is slowed down as with passwords: its link answers when it will."""
+    peer = sasl(AmqpGateway(amqp=AmqpSettings(needs_login=True), credentials=OneUser()))
+    assert peer.mechanisms == ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
+    peer.send_octets(encode_sasl_frame(SaslInit("SCRAM-SHA-256", CLIENT_FIRST)))
+    peer.take()
+    final = CLIENT_FINAL if is_right else CLIENT_FINAL.replace(b"p=d", b"p=e")
+    peer.send_octets(encode_sasl_frame(SaslResponse(final)))
+    assert peer.link.proofs == [("user", is_right)]
+    assert not peer.link.is_reading
+    assert peer.take() == []
+    peer.answer_login(is_allowed=is_right)
+    assert peer.one(SaslOutcome) == (SaslOutcome(0, SERVER_FINAL) if is_right else SaslOutcome(1))
+    assert peer.is_closed is not is_right
