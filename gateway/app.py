@@ -212,6 +212,7 @@ async def _listen(
     from gateway.live_retries import LiveRetries
     from gateway.live_schedule import LiveSchedule
     from gateway.live_store import LiveStore
+    from gateway.live_upkeep import LiveUpkeep
     from gateway.live_why import LiveWhy
     from gateway.web.server import HttpServer
     from gateway.web.sockets import SocketRoute
@@ -228,7 +229,16 @@ async def _listen(
         sockets = SocketRoute(listener.new_socket_connection)
         stored = LiveStore(config.data_directory, store.rebuild_derived, partial(keeping_of, config))
         web = await HttpServer.start(
-            endpoint, source, why, retries, stored, security, sockets, LiveSchedule(engine_loop), source.counters()
+            endpoint,
+            source,
+            why,
+            retries,
+            stored,
+            security,
+            sockets,
+            LiveSchedule(engine_loop),
+            source.counters(),
+            LiveUpkeep(engine_loop),
         )
         for name in names:
             endpoint = listener.endpoints[name]

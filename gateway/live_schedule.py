@@ -7,17 +7,15 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from config.matching import QUEUE
-from engine.errors import StoreError
 from engine.schedule.pending import Schedule
 from engine.store.plain_words import counted
+from gateway.durability import check_disk, until_durable
 from gateway.engine_loop import EngineLoop
 from gateway.web.schedule import Named, ScheduleSource
 
 LOOK_KEYS: Final = 512  # in one turn
 CANCELS: Final = 512  # likewise
 CANCEL_MS: Final = 2_000  # of one request for all that is for a destination; who asked goes on with another
-DURABLE_MS: Final = 5_000
-DURABLE_POLL_S: Final = 0.005
 
 
 class LiveSchedule(ScheduleSource):
@@ -44,7 +42,7 @@ class LiveSchedule(ScheduleSource):
         }
 
     async def cancel(self, ids: list[str]) -> dict[str, Any]:
-        self._check_disk()
+        check_disk(self._broker, "nothing was cancelled")
         pending = self._scheduler.pending
         cancelled = 0
         unknown: list[str] = []
@@ -63,7 +61,7 @@ class LiveSchedule(ScheduleSource):
         return {"cancelled": cancelled, "unknown": unknown}
 
     async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
-        self._check_disk()
+        check_disk(self._broker, "nothing was cancelled")
         number = self._number(destination)
         until_ms = self._broker.clock.monotonic_ms() + CANCEL_MS
         cancelled = 0
@@ -92,27 +90,10 @@ class LiveSchedule(ScheduleSource):
             yield after, [one for one in found if one is not None and (number is None or one.target == number)]
             await asyncio.sleep(0)
 
-    def _check_disk(self) -> None:
-        """Raises: StoreError while the disk takes nothing."""
-        if not self._broker.store.is_accepting():
-            raise StoreError(f"nothing was cancelled, for the disk takes nothing: {self._disk()}")
-
     async def _durable(self, cancelled: int) -> None:
         """Wait until what was cancelled stays so over a crash.  Raises: StoreError when that takes too long."""
-        store = self._broker.store
-        offset = store.append_offset()
-        until_ms = self._broker.clock.monotonic_ms() + DURABLE_MS
-        while store.durable_offset() < offset and not self._engine_loop.is_failed:
-            if not store.is_accepting() or self._broker.clock.monotonic_ms() >= until_ms:
-                raise StoreError(
-                    f"cancelled {counted(cancelled, 'message')}, but the disk has not taken that yet: {self._disk()}; "
-                    "what was cancelled is scheduled again if the gateway is killed before it does"
-                )
-            self._broker.sync()
-            await asyncio.sleep(DURABLE_POLL_S)
-
-    def _disk(self) -> str:
-        return self._broker.store_events.failure or f"nothing was synced for {DURABLE_MS} ms"
+        otherwise = "what was cancelled is scheduled again if the gateway is killed before it does"
+        await until_durable(self._engine_loop, f"cancelled {counted(cancelled, 'message')}", otherwise)
 
     def _number(self, destination: Named) -> int:
         kind, name = destination

@@ -66,8 +66,11 @@ class Security(Credentials):
 
     def may_everywhere(self, login: str, action: Action) -> bool:
         """Say whether a user, "" for nobody, may do something with every destination, whatever its name."""
-        groups = self._groups.get(login, frozenset()) if self.is_required else frozenset()
-        return self._permissions.allows_everywhere(action, groups)
+        return self._permissions.allows_everywhere(action, self._groups_of(login))
+
+    def may(self, login: str, action: Action, kind: int, name: str) -> bool:
+        """Say the same of one destination.  kind: QUEUE or TOPIC of config.matching."""
+        return self._permissions.allows(action, kind, name, self._groups_of(login))
 
     def check(self, login: str, passcode: str) -> bool:
         """Say whether ``login`` may connect with ``passcode``.  Blocks: for a worker thread.
@@ -126,6 +129,9 @@ class Security(Credentials):
         if len(passcode) > PASSCODE_MAX_CHARACTERS:
             return False
         return self._key(login, passcode) in self._remembered
+
+    def _groups_of(self, login: str) -> frozenset[str]:
+        return self._groups.get(login, frozenset()) if self.is_required else frozenset()
 
     def _key(self, login: str, passcode: str) -> tuple[str, bytes]:
         # Keyed with a secret of this process: what is remembered is of no use in a memory dump.

@@ -32,6 +32,8 @@ MODULES: Final = {
     "stat": "gateway.cli.stat",
     "why": "gateway.cli.why",
     "retry": "gateway.cli.retry",
+    "purge": "gateway.cli.purge",
+    "delete": "gateway.cli.delete",
     "schedule": "gateway.cli.schedule",
     "store": "gateway.cli.store",
     "replay": "gateway.cli.replay",

@@ -28,6 +28,17 @@ def add_user_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", metavar="NAME", help=f"log in; the password is ${PASSWORD_VARIABLE} or asked for")
 
 
+def destination_argument(text: str) -> str:
+    """Return what names a destination, as it was written."""
+    from config.values import Destination
+
+    try:
+        Destination().parse(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}, allowed is {Destination().allowed}") from None
+    return text
+
+
 class PasswordNeeded(Exception):
     """A user without a password, and nobody to ask."""
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from engine.store.plain_words import counted
 from gateway.cli import exit_codes
 from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
-from gateway.cli.parsers import add_user_argument
+from gateway.cli.parsers import add_user_argument, destination_argument
 from gateway.wording import clock_time
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     listing.add_argument(
         "--destination",
         metavar="NAME",
-        type=_destination,
+        type=destination_argument,
         help="only what is for it, as in orders.eu or topic://prices",
     )
     listing.add_argument("--limit", metavar="N", type=_limit, default=LIMIT_DEFAULT, help="(default: %(default)s)")
@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "cancel", help="cancel scheduled messages", description="Cancel scheduled messages: they never fire (again)."
     )
     cancelling.add_argument("ids", metavar="ID", nargs="*", help="as in 'list', or in scheduledJobId of a message")
-    cancelling.add_argument("--destination", metavar="NAME", type=_destination, help="all that are for it")
+    cancelling.add_argument("--destination", metavar="NAME", type=destination_argument, help="all that are for it")
     cancelling.add_argument("--data", metavar="DIR", help="in this store directory, whose gateway is stopped")
     for one in (listing, cancelling):
         one.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
@@ -143,14 +143,3 @@ def _limit(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_MOST:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {LIMIT_MOST}")
-
-
-def _destination(text: str) -> str:
-    """Return what names a destination, as it was written."""
-    from config.values import Destination
-
-    try:
-        Destination().parse(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}, allowed is {Destination().allowed}") from None
-    return text

@@ -7,7 +7,6 @@ own choice (DNS rebinding).  So ``Host`` must be one that no foreign page can ha
 from __future__ import annotations
 
 import asyncio
-import base64
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -19,6 +18,7 @@ from config.permissions import SEEING, SEEING_WORDS, Action
 from engine.stats import BrokerStats
 from gateway.counters import GatewayCounters
 from gateway.security import Security
+from gateway.web.credentials import basic_credentials, login_of
 from gateway.web.http_connection import HttpConnection, connection_of
 from gateway.web.in_turns import in_turns
 from gateway.web.rates import RateSampler
@@ -28,6 +28,8 @@ from gateway.web.sockets import SocketRoute
 from gateway.web.source import StatsSource
 from gateway.web.stat import stat_text
 from gateway.web.store import StoreRoutes, StoreSource
+from gateway.web.upkeep import PATHS as UPKEEP_PATHS
+from gateway.web.upkeep import UpkeepRoutes, UpkeepSource
 from gateway.web.why import WhyRoutes, WhySource
 
 SAMPLE_INTERVAL_S: Final = 1.0
@@ -50,6 +52,7 @@ def create_app(
     configured_host: str = "localhost",
     sockets: SocketRoute | None = None,
     schedule: ScheduleSource | None = None,
+    upkeep: UpkeepSource | None = None,
 ) -> web.Application:
     """Return the application.  configured_host: what the listener was told to bind; a valid ``Host`` besides IPs."""
     api = _Api(source, security, configured_host, sockets)
@@ -64,6 +67,8 @@ def create_app(
     application.on_cleanup.append(stored.stop)
     if schedule is not None:
         ScheduleRoutes(schedule).add_to(application.router)
+    if upkeep is not None:
+        UpkeepRoutes(upkeep, security).add_to(application.router)
     application.cleanup_ctx.append(api.sampling)
     return application
 
@@ -189,25 +194,27 @@ class _Api:
         return True
 
     def _forbidden(self, request: web.Request) -> web.Response | None:
-        """Refuse what needs a permission for all destinations, for it shows or changes any of them."""
+        """Refuse what needs a permission for all destinations, for it shows or changes any of them.
+
+        Purging and deleting are about one: their routes ask for the permission for that one.
+        """
         actions: tuple[Action, ...]
         if request.path.startswith(_MANAGED_PATHS) and request.method != "GET":
             actions, words = ("delete",), "admin"
         elif request.path.startswith(_CONTENT_PATHS):
             actions, words = ("read",), "read"
-        elif request.path != _HEALTH_PATH:
+        elif request.path != _HEALTH_PATH and not request.path.startswith(UPKEEP_PATHS):
             actions, words = SEEING, SEEING_WORDS
         else:
             return None
-        credentials = _basic_credentials(request.headers.get("Authorization", ""))
-        login = credentials[0] if credentials is not None else ""
+        login = login_of(request)
         if any(self._security.may_everywhere(login, action) for action in actions):
             return None
         text = f"{request.method} {request.path} needs the permission {words} for all destinations (match: '>')\n"
         return web.Response(status=403, text=text)
 
     async def _unauthorised(self, request: web.Request) -> web.Response | None:
-        credentials = _basic_credentials(request.headers.get("Authorization", ""))
+        credentials = basic_credentials(request.headers.get("Authorization", ""))
         if credentials is not None:
             login, passcode = credentials
             if self._security.remembers(login, passcode):
@@ -226,15 +233,3 @@ def _render_metrics(stats: BrokerStats, counters: GatewayCounters, accept: str) 
     from gateway.metrics import render
 
     return render(stats, accept, counters)
-
-
-def _basic_credentials(authorization: str) -> tuple[str, str] | None:
-    """Return login and password of an ``Authorization`` header (RFC 7617), None if it holds none."""
-    scheme, _, encoded = authorization.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        login, colon, passcode = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
-    except ValueError:  # no Base64, no ASCII, no UTF-8
-        return None
-    return (login, passcode) if colon else None

@@ -25,6 +25,7 @@ from gateway.web.schedule import ScheduleSource
 from gateway.web.sockets import SocketRoute
 from gateway.web.source import StatsSource
 from gateway.web.store import StoreSource
+from gateway.web.upkeep import UpkeepSource
 from gateway.web.why import WhySource
 
 # How long a request may still take when the gateway stops.
@@ -51,11 +52,12 @@ class HttpServer:
         sockets: SocketRoute | None = None,
         schedule: ScheduleSource | None = None,
         counters: GatewayCounters | None = None,
+        upkeep: UpkeepSource | None = None,
     ) -> HttpServer:
         """Raises: OSError if the address cannot be bound."""
         counters = counters or GatewayCounters()
         admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, counters)
-        application = create_app(source, why, retries, store, security, endpoint.host, sockets, schedule)
+        application = create_app(source, why, retries, store, security, endpoint.host, sockets, schedule, upkeep)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
         await runner.setup()
         try:

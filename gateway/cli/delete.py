@@ -1,0 +1,39 @@
+"""``penstock delete``: a queue or a topic that nobody uses is removed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from gateway.cli import exit_codes
+from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
+from gateway.cli.parsers import add_user_argument, destination_argument
+
+if TYPE_CHECKING:
+    from gateway.cli.parsers import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "delete",
+        help="remove a queue or a topic",
+        description=(
+            "Remove a queue or a topic that has no consumers and no subscriptions.  One that holds messages, or that "
+            "messages are scheduled for, is removed with --force only."
+        ),
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue or topic")
+    parser.add_argument("--force", action="store_true", help="with what waits in it and what is scheduled for it")
+    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
+    add_user_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    asked = {"destination": arguments.destination, "force": arguments.force}
+    done = fetch(arguments.http, "/api/delete", authorization_of(arguments.user), "POST", asked)
+    print(json.dumps(done) if arguments.json else f"deleted {done['deleted']}")
+    return exit_codes.OK

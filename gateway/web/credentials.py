@@ -1,0 +1,25 @@
+"""Login and password of a request: HTTP Basic (RFC 7617)."""
+
+from __future__ import annotations
+
+import base64
+
+from aiohttp import web
+
+
+def basic_credentials(authorization: str) -> tuple[str, str] | None:
+    """Return login and password of an ``Authorization`` header, None if it holds none."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        login, colon, passcode = base64.b64decode(encoded.strip(), validate=True).decode("utf-8").partition(":")
+    except ValueError:  # no Base64, no ASCII, no UTF-8
+        return None
+    return (login, passcode) if colon else None
+
+
+def login_of(request: web.Request) -> str:
+    """Return who asks, as it says; "" for nobody."""
+    credentials = basic_credentials(request.headers.get("Authorization", ""))
+    return credentials[0] if credentials is not None else ""
