@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.annotations import annotation
 from engine.client import Client
+from engine.composite import Composite, Destination
 from engine.consumer import Consumer
 from engine.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
 from engine.destinations import DestinationWatcher
@@ -63,13 +64,14 @@ _REMOVED: Final = 1
 
 class Advisories(DestinationWatcher):
     """listeners: subscriptions that may take advisories.  connections: clients whose coming was to be told.
+    producers: how many each destination has, by its number.  next_producer: the number of the next one.
     retired: topics that nobody needs but what waits for listeners of wildcards, the oldest first.
 
     is_enabled: advisory_support of the configuration; it governs all but the events of messages, which addresses ask
     for.  name: of the broker.
     """
 
-    __slots__ = ("broker", "is_enabled", "name", "listeners", "connections", "retired")
+    __slots__ = ("broker", "is_enabled", "name", "listeners", "connections", "producers", "next_producer", "retired")
 
     def __init__(self, broker: Broker, is_enabled: bool, name: str) -> None:
         self.broker = broker
@@ -77,6 +79,8 @@ class Advisories(DestinationWatcher):
         self.name = name
         self.listeners = 0
         self.connections: set[int] = set()
+        self.producers: dict[int, int] = {}
+        self.next_producer = 1
         self.retired: deque[Topic] = deque()
         broker.destinations.watchers.append(self)
 
@@ -104,14 +108,28 @@ class Advisories(DestinationWatcher):
             fields: Fields = {"objectId": _consumer_id(consumer), "lastDeliveredSequenceId": -2}
             self.advise(CONSUMER, consumer.queue, "RemoveInfo", fields, self._counted(consumer.queue))
 
-    def producer_changed(self, client: Client, destination: Queue | Topic, count: int, is_added: bool) -> None:
-        """A producer of an adapter that has producers has come or gone.  count: how many there are now."""
-        if not self.listeners or not self.is_enabled:
-            return
-        producer: Fields = {"connectionId": str(client.client_number), "sessionId": 1, "value": 1}
-        name = "ProducerInfo" if is_added else "RemoveInfo"
-        fields: Fields = {"producerId" if is_added else "objectId": producer, "destination": _named(destination)}
-        self.advise(PRODUCER, destination, name, fields, {"producerCount": str(count)})
+    def producer_added(self, client: Client, destination: Destination) -> int:
+        """A producer has come, of a protocol that has producers; return its number."""
+        number = self.next_producer
+        self.next_producer = number + 1
+        for part in _parts(destination):
+            count = self.producers[part.destination_id] = self.producers.get(part.destination_id, 0) + 1
+            self._producer_changed(part, "ProducerInfo", {"producerId": _producer_id(client, number)}, count)
+        return number
+
+    def producer_removed(self, client: Client, destination: Destination, number: int) -> None:
+        """The producer of that number has gone."""
+        for part in _parts(destination):
+            count = self.producers.pop(part.destination_id, 0) - 1
+            if count > 0:
+                self.producers[part.destination_id] = count
+            if count >= 0:  # else the destination has gone, and came again under another number
+                self._producer_changed(part, "RemoveInfo", {"objectId": _producer_id(client, number)}, count)
+
+    def _producer_changed(self, part: Queue | Topic, name: str, fields: Fields, count: int) -> None:
+        if self.listeners and self.is_enabled:
+            fields["destination"] = _named(part)
+            self.advise(PRODUCER, part, name, fields, {"producerCount": str(count)})
 
     def slow_consumer(self, consumer: Consumer) -> None:
         """A consumer was found slow."""
@@ -176,6 +194,7 @@ class Advisories(DestinationWatcher):
         self._destination_changed(destination, _ADDED)
 
     def destination_removed(self, destination: Queue | Topic) -> None:
+        self.producers.pop(destination.destination_id, None)
         self._destination_changed(destination, _REMOVED)
         destinations = self.broker.destinations
         if destinations.advisory_count and not _is_own(destination.name):
@@ -268,6 +287,16 @@ def _is_waited_for(topic: Topic) -> bool:
 
 def _is_own(name: str) -> bool:
     return name.startswith(ADVISORY_PREFIX)
+
+
+def _parts(destination: Destination) -> list[Queue | Topic]:
+    """Return what a producer sends to; advisories tell of none of their own topics."""
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    return [part for part in parts if not _is_own(part.name)]
+
+
+def _producer_id(client: Client, number: int) -> Fields:
+    return {"connectionId": str(client.client_number), "sessionId": 1, "value": number}
 
 
 def _named(destination: Queue | Topic) -> Fields:

@@ -127,6 +127,8 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
         None if frame.source is None else frame.source.outcomes,
     )
     link.node = node
+    if destination is not None:
+        link.producer = connection.broker.advisories.producer_added(connection, destination)
     link.delivery_count = frame.initial_delivery_count or 0
     session.add_link(link)
     connection.confirmations.hold(link)

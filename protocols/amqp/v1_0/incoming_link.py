@@ -53,6 +53,7 @@ class IncomingLink(Link):
 
     destination: where its messages go, None for an anonymous relay, where each message says so itself.
     node: the temporary destination that was made for it, and ends with it.
+    producer: its number among those that advisories tell of; 0 for none.
     credit: what the peer may still send.  withdrawn: so much of it was taken back, which it may not have known yet.
     credit_low: once that is left, more is granted.  is_held: a message of it waits at a gate, so nothing more is.
     limited: the destination, if its address may be full and BLOCK then; None for any other.
@@ -72,6 +73,7 @@ class IncomingLink(Link):
         "message_bytes",
         "is_short",
         "node",
+        "producer",
         "is_held",
         "is_listed",
         "first",
@@ -98,6 +100,7 @@ class IncomingLink(Link):
         super().__init__(session, name, handle, peer_handle)
         self.destination = destination
         self.node: Queue | Topic | None = None
+        self.producer = 0
         self.credit = 0
         self.withdrawn = 0
         self.credit_low = 0
@@ -224,7 +227,11 @@ class IncomingLink(Link):
         self._take_partial()
         self.credit = 0
         self.session.connection.parking.forget(self)
-        self.session.connection.short_links.pop(self, None)
+        connection = self.session.connection
+        connection.short_links.pop(self, None)
+        if self.producer and self.destination is not None:
+            connection.broker.advisories.producer_removed(connection, self.destination, self.producer)
+            self.producer = 0
         if is_closing and self.node is not None:
             self.session.connection.broker.close_temporary(self.node)
 

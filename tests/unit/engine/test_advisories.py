@@ -182,7 +182,7 @@ def test_producers_slow_consumers_and_full_addresses() -> None:
     queue = world.broker.destinations.queue("q")
     advisories = world.broker.advisories
     _told(world, listener)
-    advisories.producer_changed(client, queue, 1, True)
+    advisories.producer_added(client, queue)
     advisories.slow_consumer(consumer)
     advisories.fast_producer(client, queue)
     advisories.full(queue, "max-size-bytes")
