@@ -30,6 +30,7 @@ SUBSCRIPTION: Final = "ActiveMQ.Statistics.Subscription"
 DESTINATION: Final = "ActiveMQ.Statistics.Destination."
 
 QUESTIONS_MAX: Final = 1_000  # under way; one more is refused
+QUESTIONS_PER_CLIENT_MAX: Final = 100  # of them, of one connection
 STEPS_AT_ONCE: Final = 1_024  # destinations or consumers looked at in one turn, for all questions together
 ANSWER_STEPS: Final = 8  # what an answer costs beside the look
 LISTED_AT_ONCE: Final = 64  # so many are listed in the time of one step
@@ -42,16 +43,18 @@ Values = dict[str, str | int]
 class Question:
     """One that is under way.
 
-    client: who asks; each answer is about what it may see, None where everybody may see everything.
+    asker: number of the client that asks, 0 for nobody who is there.
+    client: the same; each answer is about what it may see, None where everybody may see everything.
     wildcard: of destinations, None for one of a name.  headers: of each answer.
     left: what is still to be looked at, the next last; None before the first look.
     totals: of the broker, as far as they are counted.
     """
 
-    __slots__ = ("name", "client", "target", "wildcard", "headers", "left", "totals")
+    __slots__ = ("name", "asker", "client", "target", "wildcard", "headers", "left", "totals")
 
-    def __init__(self, name: str, client: Client | None, target: Queue | Topic, headers: bytes) -> None:
+    def __init__(self, name: str, asker: int, client: Client | None, target: Queue | Topic, headers: bytes) -> None:
         self.name = name
+        self.asker = asker
         self.client = client
         self.target = target
         asked = name.removeprefix(DESTINATION)
@@ -64,14 +67,16 @@ class Question:
 class Statistics(TimerTarget):
     """Answers questions in their order, so many steps a turn: with each it looks at a destination or a consumer.
 
-    asked: questions under way.  steps_left: of this turn.  is_armed: a timer will give new ones.
+    asked: questions under way; counts: how many, by who asks.
+    steps_left: of this turn.  is_armed: a timer will give new ones.
     """
 
-    __slots__ = ("broker", "asked", "steps_left", "is_armed")
+    __slots__ = ("broker", "asked", "counts", "steps_left", "is_armed")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.asked: deque[Question] = deque()
+        self.counts: dict[int, int] = {}
         self.steps_left = STEPS_AT_ONCE
         self.is_armed = False
 
@@ -85,13 +90,20 @@ class Statistics(TimerTarget):
                 f"{QUESTIONS_MAX} questions for statistics wait for their answers, which is the limit; "
                 "one more may be asked once some are answered"
             )
+        if self.counts.get(self.broker.sender, 0) >= QUESTIONS_PER_CLIENT_MAX:
+            raise LimitReached(
+                f"{QUESTIONS_PER_CLIENT_MAX} questions for statistics of this connection wait for their answers, which "
+                "is the limit; one more may be asked once some are answered"
+            )
 
     def answer(self, queue: QuestionQueue, question: Message) -> None:
         """Send what was asked for to the question's reply-to; without one, or if it is gone, nobody wants to know."""
         properties = self.broker.readers.properties(question, 1, False)
         target = reply_target(self.broker, properties.get("JMSReplyTo"))
         # What else came with it is accepted already: one question too many, of a transaction, goes without an answer.
-        if target is None or len(self.asked) >= QUESTIONS_MAX:
+        asker = self.broker.sender
+        count = self.counts.get(asker, 0)
+        if target is None or len(self.asked) >= QUESTIONS_MAX or count >= QUESTIONS_PER_CLIENT_MAX:
             return
         is_open = self.broker.access.is_open
         client = None if is_open else self.broker.clients.get(self.broker.sender)
@@ -102,7 +114,8 @@ class Statistics(TimerTarget):
         if isinstance(correlation_id, str):
             headers["correlation-id"] = correlation_id
         lines = b"".join(annotation(name, value) for name, value in headers.items())
-        self.asked.append(Question(queue.name, client, target, lines))
+        self.asked.append(Question(queue.name, asker, client, target, lines))
+        self.counts[asker] = count + 1
         self._go_on()
 
     def timer_fired(self, key: int) -> None:
@@ -116,7 +129,10 @@ class Statistics(TimerTarget):
     def _go_on(self) -> None:
         while self.asked and self.steps_left > 0:
             if self._is_answered(self.asked[0]):
-                self.asked.popleft()
+                asker = self.asked.popleft().asker
+                left = self.counts.pop(asker) - 1
+                if left:
+                    self.counts[asker] = left
         if not self.is_armed:
             self.is_armed = True
             broker = self.broker

@@ -263,8 +263,12 @@ class StompSession(ProtocolConnection):
     # -- the engine's side
 
     def give_up(self, error: EngineError) -> None:
-        if self.state != ENDING:
-            self._fail(error, None)
+        try:
+            if self.state != ENDING:
+                self._fail(error, None)
+        except DATA_FAULTS as fault:
+            if not self.link.take_fault(fault):
+                raise
 
     def holding(self) -> str:
         return holding_words(*self._held(), 0)
@@ -338,9 +342,14 @@ class StompSession(ProtocolConnection):
                 raise
 
     def release_confirmations(self, offset: int) -> bool:
-        self.confirmations.release(offset, self.out)
-        self._touch()
-        return bool(self.confirmations.owed)
+        try:
+            self.confirmations.release(offset, self.out)
+            self._touch()
+            return bool(self.confirmations.owed)
+        except DATA_FAULTS as fault:
+            if not self.link.take_fault(fault):
+                raise
+            return False
 
     def admit(self) -> None:
         try:
@@ -363,24 +372,36 @@ class StompSession(ProtocolConnection):
         self._touch()
 
     def browse_ended(self, consumer: Consumer) -> None:
-        subscription = consumer.adapter
-        assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-        self.out.append(subscription.end_of_browsing())
-        self._touch()
+        try:
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            self.out.append(subscription.end_of_browsing())
+            self._touch()
+        except DATA_FAULTS as fault:
+            if not self.link.take_fault(fault):
+                raise
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        parked = self.parking.parked
-        frame = next((one for one in parked if _waits_for(one, uri)), parked[0] if parked else None)
-        self._refuse(error, frame)
-        if self.state != OPEN or frame is None:
-            return
-        transaction = self.transactions.committing.pop(frame, None)
-        if transaction is not None:
-            self.broker.abort(transaction)
-        self._take_parked([one for one in self.parking.take_all() if one is not frame])
+        try:
+            parked = self.parking.parked
+            frame = next((one for one in parked if _waits_for(one, uri)), parked[0] if parked else None)
+            self._refuse(error, frame)
+            if self.state != OPEN or frame is None:
+                return
+            transaction = self.transactions.committing.pop(frame, None)
+            if transaction is not None:
+                self.broker.abort(transaction)
+            self._take_parked([one for one in self.parking.take_all() if one is not frame])
+        except DATA_FAULTS as fault:
+            if not self.link.take_fault(fault):
+                raise
 
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        self._fail(error, None)  # STOMP has no frame that ends one subscription
+        try:
+            self._fail(error, None)  # STOMP has no frame that ends one subscription
+        except DATA_FAULTS as fault:
+            if not self.link.take_fault(fault):
+                raise
 
     def describe(self) -> dict[str, str]:
         return {"address": self.link.peer(), "client_id": self.terms.client_id, "login": self.terms.login}

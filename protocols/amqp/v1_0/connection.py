@@ -263,8 +263,12 @@ class AmqpConnection(ProtocolConnection):
     # -- the engine's side
 
     def give_up(self, error: EngineError) -> None:
-        if self.state != ENDING:
-            self._fail(error)
+        try:
+            if self.state != ENDING:
+                self._fail(error)
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
 
     def holding(self) -> str:
         return holding_words(*self._held())
@@ -286,9 +290,14 @@ class AmqpConnection(ProtocolConnection):
         raise AssertionError("consumers of AMQP links settle each delivery")
 
     def release_confirmations(self, offset: int) -> bool:
-        is_owed = self.confirmations.release(offset)
-        self.touch()
-        return is_owed
+        try:
+            is_owed = self.confirmations.release(offset)
+            self.touch()
+            return is_owed
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+            return False
 
     def admit(self) -> None:
         try:
@@ -313,16 +322,24 @@ class AmqpConnection(ProtocolConnection):
         self.touch()
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        self.parking.waited_too_long(uri, error)
-        self.transactions.waited_too_long(uri, error)
+        try:
+            self.parking.waited_too_long(uri, error)
+            self.transactions.waited_too_long(uri, error)
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
 
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        link = consumer.adapter
-        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
-        if with_connection:
-            self._fail(error)
-        else:
-            link.detach(error)
+        try:
+            link = consumer.adapter
+            assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
+            if with_connection:
+                self._fail(error)
+            else:
+                link.detach(error)
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
 
     def connection_defaults(self) -> ConnectionDefaults:
         return self.settings.defaults

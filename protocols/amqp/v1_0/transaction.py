@@ -163,20 +163,15 @@ class Transactions:
 
     def admit(self) -> None:
         """A gate has opened: try the commits again that waited."""
-        waiting = self.waiting
-        self.waiting = []
-        for one in waiting:
-            self._commit(one)
+        for _ in range(len(self.waiting)):  # what waits still is put behind
+            self._commit(self.waiting.pop(0))
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
         """Refuse the commits that waited for room in the destination ``uri``."""
-        waiting = self.waiting
-        self.waiting = []
-        for one in waiting:
+        for one in self.waiting[:]:
             if any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
+                self.waiting.remove(one)
                 self._refuse(one, error)
-            else:
-                self.waiting.append(one)
 
     def close_all(self, owner: CoordinatorLink | None = None) -> None:
         """Roll back what ``owner`` has open, or everything."""

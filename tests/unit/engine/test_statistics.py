@@ -14,7 +14,7 @@ from engine.destination import TEMP_QUEUE
 from engine.errors import AccessDenied, LimitReached
 from engine.questions import MANAGEMENT
 from engine.queue import Queue
-from engine.statistics import ANSWER_STEPS, QUESTIONS_MAX, STEPS_AT_ONCE
+from engine.statistics import ANSWER_STEPS, QUESTIONS_MAX, QUESTIONS_PER_CLIENT_MAX, STEPS_AT_ONCE
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -171,8 +171,12 @@ def test_so_many_questions_wait_and_no_more() -> None:
         broker.destinations.queue(f"many.{number}")
     headers = f"reply-to:/remote-temp-queue/{_escaped(reply.name)}"
     queue = broker.destinations.queue("ActiveMQ.Statistics.Broker")
-    while len(broker.statistics.asked) < QUESTIONS_MAX:
-        broker.send(queue, world.message(queue, b"", headers=headers))
+    askers = [world.client() for _ in range(QUESTIONS_MAX // QUESTIONS_PER_CLIENT_MAX + 1)]
+    for asker in askers[:-1]:
+        broker.sender = asker.client_number
+        while broker.statistics.counts.get(asker.client_number, 0) < QUESTIONS_PER_CLIENT_MAX:
+            broker.send(queue, world.message(queue, b"", headers=headers))
+    broker.sender = askers[-1].client_number
     with pytest.raises(LimitReached, match=f"{QUESTIONS_MAX} questions for statistics wait"):
         broker.send(queue, world.message(queue, b"", headers=headers))
     assert len(broker.statistics.asked) == QUESTIONS_MAX
@@ -183,6 +187,29 @@ def test_so_many_questions_wait_and_no_more() -> None:
     world.leave(client)
     world.advance(1)
     assert len(broker.statistics.asked) == 0 and broker.memory.used_bytes == 0
+    assert broker.statistics.counts == {}
+
+
+def test_one_client_has_its_share_of_them() -> None:
+    world = EngineWorld()
+    broker = world.broker
+    client, other = world.client(), world.client()
+    for number in range(2 * STEPS_AT_ONCE):
+        broker.destinations.queue(f"many.{number}")
+    queue = broker.destinations.queue("ActiveMQ.Statistics.Broker")
+    broker.sender = client.client_number
+    question = world.message(queue, b"", headers="reply-to:/queue/answers")
+    transaction = Transaction(client, "tx", TransactionLimits())
+    transaction.add_send(queue, question)
+    while broker.statistics.counts.get(client.client_number, 0) < QUESTIONS_PER_CLIENT_MAX:
+        broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
+    with pytest.raises(LimitReached, match=f"{QUESTIONS_PER_CLIENT_MAX} questions for statistics of this connection"):
+        broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
+    broker.commit(transaction)
+    assert len(broker.statistics.asked) == QUESTIONS_PER_CLIENT_MAX
+    broker.sender = other.client_number
+    broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
+    assert len(broker.statistics.asked) == QUESTIONS_PER_CLIENT_MAX + 1
 
 
 # -- what the asker may see
