@@ -15,19 +15,25 @@ from engine.destinations import DestinationWatcher
 from engine.errors import LimitReached
 from engine.queue import Queue
 from engine.topic import Topic
+from engine.wildcard import Wildcard
 
 CONNECTIONS: Final = "limits.connections-per-user"
 DESTINATIONS: Final = "limits.destinations-per-user"
 DURABLE_SUBSCRIPTIONS: Final = "limits.durable-subscriptions-per-user"
+DURABLE_WILDCARD_TOPICS: Final = "limits.durable-wildcard-topics"
 
 
 @dataclass(frozen=True, slots=True)
 class UserLimits:
-    """Of one user, or one address.  destinations: made since the start, temporary ones too."""
+    """Of one user, or one address.  destinations: made since the start, temporary ones too.
+
+    durable_wildcard_topics: that one durable subscription to a wildcard may begin with: they are opened in one turn.
+    """
 
     connections: int = UNLIMITED
     destinations: int = UNLIMITED
     durable_subscriptions: int = UNLIMITED
+    durable_wildcard_topics: int = UNLIMITED
 
 
 class Quota:
@@ -74,12 +80,13 @@ class Quota:
 class Quotas(DestinationWatcher):
     """made: who made a destination, by its number; those that were there before the start are nobody's."""
 
-    __slots__ = ("connections", "destinations", "durable_subscriptions", "_made", "_entered")
+    __slots__ = ("connections", "destinations", "durable_subscriptions", "wildcard_topics", "_made", "_entered")
 
     def __init__(self, limits: UserLimits) -> None:
         self.connections = Quota(CONNECTIONS, "connections", limits.connections)
         self.destinations = Quota(DESTINATIONS, "destinations that it made", limits.destinations)
         self.durable_subscriptions = Quota(DURABLE_SUBSCRIPTIONS, "durable subscriptions", limits.durable_subscriptions)
+        self.wildcard_topics = limits.durable_wildcard_topics
         self._made: dict[int, str] = {}
         self._entered: dict[int, str] = {}
 
@@ -94,6 +101,14 @@ class Quotas(DestinationWatcher):
 
     def leave(self, client: Client) -> None:
         self.connections.give_back(self._entered.pop(client.client_number, ""))
+
+    def require_topics(self, wildcard: Wildcard, count: int) -> None:
+        """Raises: LimitReached for a durable subscription that would begin with too many topics."""
+        if 0 <= self.wildcard_topics < count:
+            raise LimitReached(
+                f"{wildcard.uri()} matches {count} topics; a durable subscription may begin with "
+                f"{self.wildcard_topics} ({DURABLE_WILDCARD_TOPICS})"
+            )
 
     def made(self, client: Client, destination: Queue | Topic) -> None:
         """Count a destination that has come by what a client named."""

@@ -245,6 +245,8 @@ class Subscriptions(DestinationWatcher):
         asked = self._asked(client, source, options)
         known = self.named.get(asked.key())
         quota = self.broker.quotas.durable_subscriptions
+        if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
+            self.broker.quotas.require_topics(source, len(self.broker.destinations.matching(source)))
         if known is not None:
             self._make_way(known)
             if not (known.is_shared and asked.is_shared and known.is_like(asked)):

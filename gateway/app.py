@@ -301,6 +301,7 @@ def _user_limits(config: ServerConfig) -> UserLimits:
         else connections,
         share(config.destinations_max) if destinations == UNLIMITED else destinations,
         limits.durable_subscriptions_per_user,
+        limits.durable_wildcard_topics,
     )
 
 

@@ -138,3 +138,22 @@ def test_a_subscription_that_changes_is_still_one() -> None:
     for name in ("w.1", "w.2"):
         world.broker.destinations.topic(name)
     assert world.broker.quotas.durable_subscriptions.count("user 'ann'") == 1
+
+
+def test_a_durable_wildcard_begins_with_so_many_topics() -> None:
+    world = EngineWorld(user_limits=UserLimits(durable_wildcard_topics=2, durable_subscriptions=9))
+    topics = world.broker.destinations
+    for name in ("w.1", "w.2"):
+        topics.topic(name)
+    first, late = enter(world, "ann", client_id="c1"), enter(world, "ann", client_id="c2")
+    subscribe(world, first, "a", Wildcard(TOPIC, "w.>"))
+    topics.topic("w.3")
+    assert len(world.broker.subscriptions.named["c1", "a", True].queues) == 3, "what comes later always joins"
+    subscribe(world, first, "a", Wildcard(TOPIC, "w.>"))
+    text = r"topic://w.[>*] matches 3 topics; .* begin with 2 \(limits.durable-wildcard-topics\)"
+    with pytest.raises(LimitReached, match=text):
+        subscribe(world, late, "a", Wildcard(TOPIC, "w.>"))
+    with pytest.raises(LimitReached, match=text):
+        subscribe(world, first, "a", Wildcard(TOPIC, "w.*"))
+    assert list(world.broker.subscriptions.named) == [("c1", "a", True)]
+    assert world.broker.quotas.durable_subscriptions.count("user 'ann'") == 1
