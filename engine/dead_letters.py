@@ -1,6 +1,6 @@
 """Messages that are given up: where they go, what they tell of their origin, and the move itself.
 
-Source: semantics.md 2.7 (ActiveMQ DeadLetterStrategy) and 3.4 (headers of Artemis); design.md section 4.
+Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/semantics.md, "Dead letters".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who may send now: the gates before the engine, and the connections that wait at them.
 
-Source: design.md section 4, "Address full", "BLOCK throttles every protocol", "BLOCK and transactions".
+Source: docs/semantics.md, "Full addresses".
 """
 
 from __future__ import annotations

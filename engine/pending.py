@@ -1,6 +1,6 @@
 """How many messages may wait for a topic subscription that only memory holds, and which go when it is more.
 
-Source: semantics.md 2.8, ActiveMQ pendingMessageLimitStrategy and messageEvictionStrategy.
+Source: ActiveMQ pendingMessageLimitStrategy and messageEvictionStrategy.
 """
 
 from __future__ import annotations

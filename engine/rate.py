@@ -1,6 +1,6 @@
 """So many in a second: the bucket of one consumer or producer, and who waits for the next second.
 
-Source: HornetQ consumer-max-rate and producer-max-rate (semantics.md 3.5): a token bucket filled once a second.
+Source: HornetQ consumer-max-rate and producer-max-rate: a token bucket filled once a second.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Consumers that are too slow, by ActiveMQ's rules and by HornetQ's, and what becomes of them.
 
-Source: semantics.md 2.8 (slow consumers, abortSlowConsumerStrategy, abortSlowAckConsumerStrategy) and 3.3 (rate
+Source: ActiveMQ (slow consumers, abortSlowConsumerStrategy, abortSlowAckConsumerStrategy) and Artemis (rate
 threshold, with Artemis' condition that there is something to be had).
 """
 

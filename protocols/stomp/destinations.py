@@ -1,4 +1,4 @@
-"""Destinations as STOMP clients of all four brokers write them (wire/stomp.md 11 to 13)."""
+"""Destinations as STOMP clients of all four brokers write them (docs/stomp.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message to the octets of a MESSAGE frame.  Source: ActiveMQ's header translation (wire/stomp.md 11.4)."""
+"""Message to the octets of a MESSAGE frame.  Source: ActiveMQ's header translation (docs/stomp.md)."""
 
 from __future__ import annotations
 

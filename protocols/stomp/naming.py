@@ -1,7 +1,7 @@
 """What the names that one connection uses stand for, its temporary destinations among them.
 
 The client says ``/temp-queue/answers``; everybody else finds ``/remote-temp-queue/`` and the real name, which is
-unique, in the reply-to of its messages (ActiveMQ's way, wire/stomp.md 11.1).
+unique, in the reply-to of its messages (ActiveMQ's way).
 """
 
 from __future__ import annotations

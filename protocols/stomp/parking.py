@@ -1,6 +1,6 @@
 """Frames that wait at a gate: SENDs to an address that takes nothing now, and what must not overtake them.
 
-Source: design.md section 4, "BLOCK throttles every protocol".
+Source: docs/semantics.md, "Full addresses".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every option that semantics.md lists is known by its name: honoured, listed with why not, or refused with why.
+"""Every option of the other brokers' files is known by its name: honoured, listed with why not, or refused with why.
 
 What each does is tested where it is done; ``tests/unit/config/test_options.py`` asks each for its text.
 Left out are options of other systems' insides that stand in no file and no URI of theirs.

@@ -1,4 +1,4 @@
-"""Destinations of every kind, as a STOMP client meets them (wire/stomp.md 11.1, 11.2 and 18; semantics.md 2.2, 2.3)."""
+"""Destinations of every kind, as a STOMP client meets them (docs/stomp.md)."""
 
 from __future__ import annotations
 

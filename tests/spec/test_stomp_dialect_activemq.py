@@ -1,4 +1,4 @@
-"""The dialect ``activemq`` of a STOMP listener: what ActiveMQ does, where we do otherwise (semantics.md 1 and 2.6)."""
+"""The dialect ``activemq`` of a STOMP listener: what ActiveMQ does, where we do otherwise (docs/stomp.md)."""
 
 from __future__ import annotations
 

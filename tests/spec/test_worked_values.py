@@ -1,4 +1,4 @@
-"""Worked values of semantics.md, seen at the engine's door and not only in the formula: ids are its sections."""
+"""Worked values of docs/semantics.md, seen at the engine's door and not only in the formula."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.engine_world import EngineWorld, address
 from tests.support.restart_world import RestartWorld
 from tests.support.stomp_gateway import StompGateway
 
-# 2.5: initial, redeliveryDelay, back-off, multiplier, maximum delay -> ms before the 1st to the 7th redelivery.
+# Redelivery: initial, redeliveryDelay, back-off, multiplier, maximum delay -> ms before the 1st to the 7th redelivery.
 REDELIVERY = [
     (1000, 1000, False, 5.0, -1, [1000, 1000, 1000, 1000, 1000, 1000, 1000]),
     (1000, 1000, True, 5.0, -1, [1000, 5000, 25000, 125000, 625000, 3125000, 15625000]),

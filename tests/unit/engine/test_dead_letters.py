@@ -1,4 +1,4 @@
-"""Where messages go that are given up (semantics.md 2.7): the strategies, and what is not kept."""
+"""Where messages go that are given up (docs/semantics.md): the strategies, and what is not kept."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_consumer_that_waits_for_its_second_may_go() -> None:
     assert world.broker.dispatcher.rates.waiting == []
 
 
-# -- transactions (semantics.md 2.1, usePrefetchExtension)
+# -- transactions (ActiveMQ usePrefetchExtension)
 
 
 @pytest.mark.parametrize(("extends", "more"), [(True, 1), (False, 0)])

@@ -1,4 +1,4 @@
-"""Failed deliveries: NACK, delays and dead letters (semantics.md 1, 2.5 to 2.7)."""
+"""Failed deliveries: NACK, delays and dead letters (docs/semantics.md)."""
 
 from __future__ import annotations
 

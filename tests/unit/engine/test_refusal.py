@@ -1,4 +1,4 @@
-"""What a client may ask for with a negative answer, and policies of a consumer's own (semantics.md 1 and 5.1)."""
+"""What a client may ask for with a negative answer, and policies of a consumer's own (docs/stomp.md, "NACK")."""
 
 from __future__ import annotations
 

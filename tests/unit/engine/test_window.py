@@ -1,4 +1,4 @@
-"""Windows: how much may be in flight, and when a full one opens again (semantics.md 2.1, design.md section 4)."""
+"""Windows: how much may be in flight, and when a full one opens again (docs/semantics.md)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_abort_below_the_limit_leaves_the_window_open() -> None:
     assert (window.in_flight, window.is_full) == (1, False)
 
 
-# -- octets (semantics.md 3.5)
+# -- octets (HornetQ consumer-window-size)
 
 
 def message(size: int, persistent: bool = True) -> Message:

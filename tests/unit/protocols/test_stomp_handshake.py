@@ -1,4 +1,4 @@
-"""CONNECT and CONNECTED: versions, heart-beats, what is echoed (wire/stomp.md 4 and 5)."""
+"""CONNECT and CONNECTED: versions, heart-beats, what is echoed (STOMP 1.2, "Connecting", "Heart-beating")."""
 
 from __future__ import annotations
 

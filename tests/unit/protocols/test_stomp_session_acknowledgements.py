@@ -1,4 +1,4 @@
-"""ACK and NACK: three modes, each version's form, unknown and repeated ones (wire/stomp.md 8)."""
+"""ACK and NACK: three modes, each version's form, unknown and repeated ones (STOMP 1.2, "ACK", "NACK")."""
 
 from __future__ import annotations
 

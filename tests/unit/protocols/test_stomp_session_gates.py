@@ -1,4 +1,4 @@
-"""SENDs that wait at a gate, and what waits behind them (design.md section 4, "BLOCK throttles every protocol")."""
+"""SENDs that wait at a gate, and what waits behind them (docs/semantics.md, "Full addresses")."""
 
 from __future__ import annotations
 

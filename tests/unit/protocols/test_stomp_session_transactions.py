@@ -1,4 +1,4 @@
-"""BEGIN, COMMIT, ABORT over the wire (wire/stomp.md 9)."""
+"""BEGIN, COMMIT, ABORT over the wire (STOMP 1.2, "BEGIN")."""
 
 from __future__ import annotations
 
