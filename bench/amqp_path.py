@@ -39,7 +39,9 @@ class Nobody(Credentials):
         raise AssertionError("no login here")
 
 
-def opened(broker: Broker, settings: AmqpSettings, container: str, is_consumer: bool) -> AmqpConnection:
+def opened(
+    broker: Broker, settings: AmqpSettings, container: str, is_consumer: bool, credit: int = 1_000_000
+) -> AmqpConnection:
     """Return a connection with a session and one link."""
     connection = AmqpConnection(broker, QuietLink(), settings, Nobody(), 0)
     source, target = Source("q"), Target("q")
@@ -48,7 +50,7 @@ def opened(broker: Broker, settings: AmqpSettings, container: str, is_consumer: 
     octets += encode_frame(0, Begin(None, 0, WINDOW, WINDOW))
     octets += encode_frame(0, Attach("l", 0, is_consumer, None, None, source, target, initial_delivery_count=0))
     if is_consumer:
-        octets += encode_frame(0, Flow(0, WINDOW, 0, WINDOW, 0, 0, 1_000_000))
+        octets += encode_frame(0, Flow(0, WINDOW, 0, WINDOW, 0, 0, credit))
     connection.receive_data(octets, 0)
     return connection
 

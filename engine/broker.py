@@ -55,7 +55,7 @@ from engine.slow_consumers import SlowConsumers
 from engine.spill_space import SpillSpace
 from engine.spilling import Spiller
 from engine.statistics import Statistics
-from engine.steps import Steps
+from engine.steps import TURN_STEPS, Steps
 from engine.store_events import StoreEvents
 from engine.subscribing import Subscribing
 from engine.subscriptions import Subscriptions
@@ -561,7 +561,8 @@ class Broker:
             self._unlogged_turns += 1
             if self._is_settling_due or self._unlogged_turns >= UNLOGGED_TURNS:
                 self.flush_settlements()
-        self.steps.end_turn()
+        if self.steps.left != TURN_STEPS:
+            self.steps.end_turn()
         store = self.store
         offset = store.append_offset()
         if offset - store.written_offset() > UNWRITTEN_BYTES:

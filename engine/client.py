@@ -25,7 +25,8 @@ class Client(ABC):
     holder: for whom ``Quotas`` counts what it makes, "" for nobody in particular.
     groups: that its user is in, as the configuration says; permissions go by them.
     resting: consumers that would take their turns if it were not for ``is_output_full``.
-    held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.
+    held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.  is_holding: that may be something else
+    by now, so it is counted at the end of the turn; whoever begins to hold something says so.
     is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
     """
 
@@ -39,6 +40,7 @@ class Client(ABC):
         "groups",
         "held_bytes",
         "holder",
+        "is_holding",
     )
 
     def __init__(self) -> None:
@@ -51,6 +53,7 @@ class Client(ABC):
         self.groups: frozenset[str] = frozenset()
         self.held_bytes = 0
         self.holder = ""
+        self.is_holding = False
 
     @abstractmethod
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:

@@ -118,7 +118,7 @@ class ClearDecoder:
 
     def partial_number(self) -> int:
         """Return a number of its own for the frame that has begun and not ended, NO_FRAME for none."""
-        return self.begun_count if self.has_partial() else NO_FRAME
+        return self.begun_count if _HEAD <= self._state <= _OPEN_BODY else NO_FRAME
 
     def buffered_bytes(self) -> int:
         """Return how many octets are held that are not yet a frame."""

@@ -132,6 +132,7 @@ class Sending:
         parking = self.parking
         committing = self.transactions.committing.get(frame)
         parking.add(frame, destination, 0 if committing is None else committing.size_bytes)
+        self.client.is_holding = True
         if gate != gates.OPEN:
             self.broker.flow.park(self.client, gate, held_part(destination))
         if self.subscriptions.by_key or self.subscriptions.by_ack:

@@ -167,14 +167,11 @@ class StompSession(ProtocolConnection):
                 out.append(confirmed)
         if confirmations.owed:
             self.broker.store_events.await_confirmation(self)
-        if self.state != ENDING and (
-            self.held_bytes
-            or self.heartbeat.partial_number != NO_FRAME
-            or self.transactions.open
-            or self.transactions.committing
-            or self.parking.parked
-        ):
-            self.broker.holdings.count(self, sum(self._held()))
+        if self.is_holding and self.state != ENDING:
+            held_bytes = sum(self._held())
+            is_partial = self.heartbeat.partial_number != NO_FRAME
+            self.is_holding = held_bytes > 0 or is_partial or bool(self.transactions.open)
+            self.broker.holdings.count(self, held_bytes)
         if self.ending.error:
             out.append(self.ending.take_error(self.now_ms, not confirmations.owed))
         if not out:
@@ -445,8 +442,12 @@ class StompSession(ProtocolConnection):
                 break
             except PenstockError as error:
                 self._refuse(error, frame)
-        if not decoder.is_drained or self.heartbeat.partial_number != NO_FRAME:
-            self.heartbeat.frame_seen(decoder.partial_number(), self.now_ms)
+        heartbeat = self.heartbeat
+        if not decoder.is_drained or heartbeat.partial_number != NO_FRAME:
+            number = decoder.partial_number()
+            if number != heartbeat.partial_number:
+                heartbeat.frame_seen(number, self.now_ms)
+                self.is_holding = True
         if not self.is_touched:
             self.is_touched = True
             self.link.touch()
@@ -539,6 +540,7 @@ class StompSession(ProtocolConnection):
     def _disconnect(self, frame: Frame) -> None:
         if self.parking.parked:
             self.parking.add_disconnect(frame, self.now_ms + self.settings.disconnect_time_ms)
+            self.is_holding = True
             return
         self.confirmations.confirm(frame)
         self._leave(frame, is_lost=False)

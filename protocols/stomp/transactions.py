@@ -31,6 +31,7 @@ class Transactions:
         if len(self.open) + len(self.committing) >= most:
             raise TransactionError(f"{most} transactions are open on this connection, which is the limit")
         self.open[name] = Transaction(self.client, name, self.limits)
+        self.client.is_holding = True
 
     def named(self, name: str) -> Transaction:
         """Return the open transaction ``name``.  Raises: TransactionError."""

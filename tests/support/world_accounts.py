@@ -28,6 +28,7 @@ class Accounts:
             )
         self._durable_seen = durable
         self._check_limits()
+        self._check_holdings()
         if self.world.broker.memory.used_bytes < 0:
             raise Violation(f"memory budget is at {self.world.broker.memory.used_bytes} octets")
         pairs = [
@@ -47,6 +48,17 @@ class Accounts:
             in_flight = sum(1 for place in view.places.values() if place.holder is not None and not place.is_held)
             if queue.in_flight_count != in_flight:
                 raise Violation(f"{view.uri()} counts {queue.in_flight_count} in flight, there are {in_flight}")
+
+    def _check_holdings(self) -> None:
+        """What each client says that it holds is what was counted, though only who may hold something else is asked."""
+        holdings = self.world.broker.holdings
+        clients = self.world.broker.clients.values()
+        for client in clients:
+            held = sum(int(part.rpartition(" ")[2]) for part in client.holding().split(", ") if part)
+            if held != client.held_bytes:
+                raise Violation(f"client {client.client_number} holds {client.holding()}, not {client.held_bytes}")
+        if holdings.used_bytes != sum(client.held_bytes for client in clients):
+            raise Violation(f"holdings are {holdings.used_bytes} octets, not the sum of those of all clients")
 
     def _check_limits(self) -> None:
         """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""

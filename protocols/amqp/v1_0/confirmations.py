@@ -24,15 +24,26 @@ if TYPE_CHECKING:
     from protocols.amqp.v1_0.session import AmqpSession
 
 
+def waits(message: Message) -> bool:
+    """Say whether the outcome of ``message``, which has been taken, waits until this turn is durable.
+
+    A persistent one does, however it was taken: a composite destination and a virtual topic log copies of it.  One
+    that is not persistent does where it was logged all the same, as what is scheduled is.
+    """
+    return message.flags & PERSISTENT != 0 or message.log_offset >= 0
+
+
 class Owed:
-    """Octets that may leave once the log is durable up to ``offset``; then ``held`` may send."""
+    """Octets that may leave once the log is durable up to ``offset``; behind an answer ``held`` may send then.
 
-    __slots__ = ("offset", "octets", "is_answer", "held")
+    held: None where it is no answer.
+    """
 
-    def __init__(self, offset: int, octets: bytes, is_answer: bool, held: list[AmqpSession | Link]) -> None:
+    __slots__ = ("offset", "octets", "held")
+
+    def __init__(self, offset: int, octets: bytes, held: list[AmqpSession | Link] | None) -> None:
         self.offset = offset
         self.octets = octets
-        self.is_answer = is_answer
         self.held = held
 
 
@@ -54,15 +65,6 @@ class Confirmations:
         self.is_answering = False
         self.answers_count = 0
         self.answer_offset = 0
-
-    @staticmethod
-    def waits(message: Message) -> bool:
-        """Say whether the outcome of ``message``, which has been taken, waits until this turn is durable.
-
-        A persistent one does, however it was taken: a composite destination and a virtual topic log copies of it.  One
-        that is not persistent does where it was logged all the same, as what is scheduled is.
-        """
-        return bool(message.flags & PERSISTENT) or message.log_offset >= 0
 
     def stand_for_all(self) -> None:
         """Let what ``send`` is given from here on wait until everything before it is durable: it is an answer."""
@@ -93,11 +95,11 @@ class Confirmations:
             if not owed and offset <= confirmed_offset:
                 self.out.append(outcomes)
             else:
-                owed.append(Owed(offset, outcomes, False, []))
+                owed.append(Owed(offset, outcomes, None))
         if self.is_answering or self.behind:
             if self.is_answering:
                 self.answer_offset = offset
-            owed.append(Owed(self.answer_offset, b"".join(self.behind), True, self.held))
+            owed.append(Owed(self.answer_offset, b"".join(self.behind), self.held))
             self.is_answering = False
             self.answers_count += 1
             self.behind.clear()
@@ -110,9 +112,10 @@ class Confirmations:
         while owed and owed[0].offset <= offset:
             one = owed.popleft()
             self.out.append(one.octets)
-            self.answers_count -= one.is_answer
-            for held in one.held:
-                held.release()
+            if one.held is not None:
+                self.answers_count -= 1
+                for held in one.held:
+                    held.release()
         if self.behind and not self.is_barred():
             self.out += self.behind
             self.behind.clear()

@@ -174,16 +174,17 @@ class AmqpConnection(ProtocolConnection):
             confirmations.end_turn(outcomes, offset, confirmed_offset)
             if confirmations.owed:
                 self.broker.store_events.await_confirmation(self)
-        if self.state != ENDING and (
-            self.held_bytes or self.partial_bytes or self.transactions.open or self.parking.parked or self.name_bytes
-        ):
-            self.broker.holdings.count(self, sum(self._held()))
-        if self.last_words and not confirmations.owed:
-            out.append(self.last_words)
-            self.last_words = b""
-        elif self.last_words and self.now_ms >= self.ending_deadline_ms:
-            out.append(self.late_words)
-            self.last_words = b""
+        if self.is_holding and self.state != ENDING:
+            held_bytes = sum(self._held())
+            self.is_holding = held_bytes > self.name_bytes or bool(self.transactions.open)
+            self.broker.holdings.count(self, held_bytes)
+        if self.last_words:
+            if not confirmations.owed:
+                out.append(self.last_words)
+                self.last_words = b""
+            elif self.now_ms >= self.ending_deadline_ms:
+                out.append(self.late_words)
+                self.last_words = b""
         if not out:
             return b""
         octets = b"".join(out)
@@ -255,6 +256,11 @@ class AmqpConnection(ProtocolConnection):
             self._fail(Forced("the gateway is shutting down"))
         elif self.state != ENDING:
             self.end(b"", is_lost=False)
+
+    def count_name(self, size_bytes: int) -> None:
+        """Take note of a link that has come, or, with a size below 0, gone."""
+        self.name_bytes += size_bytes
+        self.is_holding = True
 
     def _held(self) -> tuple[int, int, int, int]:
         """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""
@@ -427,7 +433,9 @@ class AmqpConnection(ProtocolConnection):
                 is_session_over = True
         except PenstockError as error:
             self._fail(error)
-        self.idle.frame_seen(decoder.partial_number(), self.now_ms)
+        number = decoder.partial_number()
+        if number != self.idle.partial_number:
+            self.idle.frame_seen(number, self.now_ms)
         if not self.is_touched:
             self.touch()
         return is_session_over

@@ -22,6 +22,7 @@ from engine.topic import Topic
 from engine.wall_time import later_ms
 from protocols.amqp.v1_0.addresses import JMS_DESTINATION_KINDS, target_of
 from protocols.amqp.v1_0.checking import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST
+from protocols.amqp.v1_0.confirmations import waits
 from protocols.amqp.v1_0.errors import (
     DecodeError,
     InvalidField,
@@ -140,9 +141,10 @@ class IncomingLink(Link):
             raise InvalidField("the first transfer of a delivery lacks its delivery-id or delivery-tag")
         if len(delivery_tag) > DELIVERY_TAG_MOST:
             raise InvalidField(f"a delivery-tag of {len(delivery_tag)} octets; allowed is up to {DELIVERY_TAG_MOST}")
-        if self.is_unsettled and transfer.settled:
+        settled = transfer.settled is True
+        if settled and self.is_unsettled:
             raise InvalidField("a transfer is settled on a link whose snd-settle-mode is unsettled")
-        if transfer.rcv_settle_mode is not None and not transfer.settled:
+        if transfer.rcv_settle_mode is not None and not settled:
             self._take_mode(delivery_id, transfer.rcv_settle_mode)
         if len(payload) > self.size_most:
             raise MessageSizeExceeded(f"a message of {len(payload)} octets; max-message-size is {self.size_most}")
@@ -166,7 +168,7 @@ class IncomingLink(Link):
         except (DecodeError, EngineError, LinkError) as error:
             self._refuse(transfer, delivery_id, error)
             return
-        is_settled = self.is_presettled or bool(transfer.settled)
+        is_settled = settled or self.is_presettled
         state = transfer.state
         if state is not None and isinstance(state, TransactionalState):
             connection.transactions.send(self, delivery_id, is_settled, state, destination, message)
@@ -195,8 +197,8 @@ class IncomingLink(Link):
         """Accept a delivery, once it is durable if it asks for that."""
         session = self.session
         if self.is_second and self._settles_second(delivery_id):
-            session.confirm_state(delivery_id, ACCEPTED, False, session.connection.confirmations.waits(message))
-        elif session.connection.confirmations.waits(message):
+            session.confirm_state(delivery_id, ACCEPTED, False, waits(message))
+        elif waits(message):
             session.accepted_logged.append(delivery_id)
         else:
             session.accepted_now.append(delivery_id)
@@ -325,6 +327,7 @@ class IncomingLink(Link):
         self.partial += payload
         connection = self.session.connection
         connection.partial_bytes += len(payload)
+        connection.is_holding = True
         settings = connection.settings
         if len(self.partial) > settings.body_bytes:
             raise MessageSizeExceeded(f"a message of more than {settings.body_bytes} octets (max-message-size)")

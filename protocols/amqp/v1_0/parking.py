@@ -148,5 +148,6 @@ class Parking:
 
     def _add(self, one: Parked) -> None:
         self.parked.append(one)
+        self.connection.is_holding = True
         self.parked_bytes += one.message.size + PARKED_OVERHEAD_BYTES
         self.addresses.update(target.uri() for target in reached(one.destination))

@@ -202,7 +202,7 @@ class AmqpSession:
 
     def add_link(self, link: Link) -> None:
         self.links[link.peer_handle] = link
-        self.connection.name_bytes += link.name_bytes()
+        self.connection.count_name(link.name_bytes())
         self.handles[link.handle] = link
 
     def detach(self, frame: Detach) -> None:
@@ -211,7 +211,7 @@ class AmqpSession:
         if link is None:
             raise self._unattached("a detach for", frame.handle)
         self.handles.pop(link.handle, None)
-        self.connection.name_bytes -= link.name_bytes()
+        self.connection.count_name(-link.name_bytes())
         if link.is_detaching:
             return
         answer = Detach(link.handle, True if frame.closed else None)
@@ -225,7 +225,7 @@ class AmqpSession:
         """Let go of all links; return the consumers that they had, which the caller closes."""
         consumers: list[Consumer] = []
         for link in self.links.values():
-            self.connection.name_bytes -= link.name_bytes()
+            self.connection.count_name(-link.name_bytes())
             if isinstance(link, OutgoingLink) and link.consumer is not None:
                 consumers.append(link.consumer)
             if not link.is_detaching:

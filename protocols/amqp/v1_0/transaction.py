@@ -91,6 +91,7 @@ class Transactions:
         name = self._next.to_bytes(8, "big")
         self._next += 1
         self.open[name] = Open(Transaction(self.connection, name.hex(), limits), owner)
+        self.connection.is_holding = True
         return name
 
     def find(self, name: bytes) -> Open:

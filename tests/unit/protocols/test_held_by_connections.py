@@ -115,6 +115,29 @@ def test_links_hold_their_names() -> None:
     assert gateway.broker.holdings.used_bytes == 0
 
 
+def test_nobody_is_counted_again_who_holds_nothing_but_links() -> None:
+    gateway = bounded()
+    stomp = gateway.connect()
+    stomp.publish("/queue/q", b"x")
+    amqp = gateway.amqp_session()
+    amqp.attach_sender("q")
+    amqp.transfer(text("x"))
+    assert [client.is_holding for client in gateway.broker.clients.values()] == [False, False]
+    amqp.transfer(text("x")[:-1], more=True)
+    assert [client.is_holding for client in gateway.broker.clients.values()] == [False, True]
+    amqp.send(Transfer(0, None, None, None), text("x")[-1:])
+    assert [client.is_holding for client in gateway.broker.clients.values()] == [False, False]
+
+
+def test_an_empty_transaction_is_counted_once_it_is_not() -> None:
+    gateway = bounded()
+    peer = gateway.connect()
+    peer.send("BEGIN", transaction="t")
+    assert gateway.broker.holdings.used_bytes == 0
+    peer.publish("/queue/q", b"x" * MIB, transaction="t")
+    assert gateway.broker.holdings.used_bytes > MIB
+
+
 def test_whoever_holds_little_stays() -> None:
     gateway = bounded(MIB)
     peers = [in_transaction(gateway, MIB // 2) for _ in range(4)]
