@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from config.matching import AddressEntry
 from engine import gates
 from engine.broker import Broker
 from engine.composite import Composite, CompositeSource, Destination, Source
@@ -93,7 +94,12 @@ class Taker:
 
 
 class FeatureWorld(RestartWorld):
-    """places: of queues by name, of the durable subscription by its own: uid -> what is there, or was."""
+    """places: of queues by name, of the durable subscription by its own: uid -> what is there, or was.
+
+    more_addresses: of a kind of world that goes on from this one.
+    """
+
+    more_addresses: tuple[AddressEntry, ...] = ()
 
     def __init__(self, seed: int, broker_class: type[Broker] = Broker) -> None:
         self.broker_class = broker_class
@@ -114,6 +120,7 @@ class FeatureWorld(RestartWorld):
             address("dropping", full__address_full_policy="DROP", full__max_size_messages=5),
             address("passing", queue__auto_delete=True, queue__auto_delete_delay_ms=60),
             address("t.two", full__address_full_policy="BLOCK", full__max_size_messages=9),
+            *self.more_addresses,
             memory_limit_bytes=Random(seed).choice((60_000, 1 << 28)),
         )
         self.chance = Random(seed)
@@ -226,7 +233,7 @@ class FeatureWorld(RestartWorld):
     def _accepted(self, names: list[str], sent: Sent) -> None:
         for name in names:
             one = Sent(*[getattr(sent, field) for field in Sent.__slots__])
-            one.may_go = name == "dropping"
+            one.may_go = sent.may_go or name == "dropping"
             self.places.setdefault(name, {})[sent.uid] = one
 
     def _commit(self) -> None:
@@ -321,7 +328,7 @@ class FeatureWorld(RestartWorld):
             delivery = self.chance.choice(taker.held[:3])
             is_ack = taker.is_reader or self.chance.random() < 0.7
             refusal = self.chance.choice(REFUSALS)
-            if delivery.lane.queue.name in VIRTUAL_QUEUES:
+            if self._must_requeue(delivery):
                 refusal = REQUEUE
             for one in self.broker.covered(delivery):
                 taker.held.remove(one)
@@ -335,6 +342,10 @@ class FeatureWorld(RestartWorld):
                     self.broker.refuse(one, refusal)
             holding = [taker for taker in self.takers if taker.held]
 
+    def _must_requeue(self, delivery: Delivery) -> bool:
+        """Say whether a dead letter would not tell where it comes from."""
+        return delivery.lane.queue.name in VIRTUAL_QUEUES
+
     def _leave(self) -> None:
         if self.takers:
             taker = self.takers.pop(self.chance.randrange(len(self.takers)))
@@ -342,6 +353,10 @@ class FeatureWorld(RestartWorld):
                 self._released(delivery)
             self._note(f"{taker.client.name} leaves")
             self.broker.disconnect(taker.client, self.chance.random() < 0.5)
+            self._gone(taker.client)
+
+    def _gone(self, client: FakeClient) -> None:
+        """A connection has ended, and everything that ends with it."""
 
     def _pause(self) -> None:
         if self.takers:
@@ -503,6 +518,7 @@ class FeatureWorld(RestartWorld):
             for delivery in taker.held:
                 self._released(delivery)
             self.leave(taker.client)
+            self._gone(taker.client)
             self._look()
         for _ in range(2):  # one that a refusal delays is back for the second scan
             expired_ms = self.broker.wall_ms
@@ -524,6 +540,7 @@ class FeatureWorld(RestartWorld):
             for delivery in taker.held:
                 self._released(delivery)
             self.leave(taker.client)
+            self._gone(taker.client)
             self._look()  # what it had goes to those who are still there
         for name in [name for name in self.broker.destinations.queues if name not in (DEAD, EXPIRED, ANSWERS)]:
             client = self.client(f"drains {name}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from config.matching import AddressEntry, AddressMatcher
 from engine.broker import NO_LIMITS, Broker
 from engine.flow import GlobalLimits
@@ -40,7 +42,12 @@ class RestartWorld(EngineWorld):
             self.memory_limit_bytes,
             seed=7,
             limits=self.limits,
+            **self.broker_options(),
         )
+
+    def broker_options(self) -> dict[str, Any]:
+        """Return what else the broker is made with, anew at each start."""
+        return {}
 
     def turn(self) -> int:
         while True:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from config.matching import AddressEntry, AddressMatcher
-from engine.broker import Broker
+from typing import Any
+
+from config.matching import AddressEntry
 from engine.spilling import Spiller
 from engine.store.spill_files import SpillFiles
 from tests.support.faulty_files import FaultyFiles
@@ -19,20 +20,10 @@ class SpillWorld(RestartWorld):
         self.holds_workers = False
         super().__init__(*addresses, memory_limit_bytes=memory_limit_bytes)
 
-    def _start(self) -> None:
-        super()._start()
+    def broker_options(self) -> dict[str, Any]:
         self.spill_workers = ManualWorkers()
         self.space = SpillFiles(self.files, "data", self.spill_workers)
-        self.broker = Broker(
-            self.memory_store,
-            self.clock,
-            self.timers,
-            AddressMatcher(self.addresses),
-            self.memory_limit_bytes,
-            seed=7,
-            limits=self.limits,
-            spill_space=self.space,
-        )
+        return {"spill_space": self.space}
 
     @property
     def spiller(self) -> Spiller:
