@@ -6,7 +6,7 @@ No document type, no entities of one's own, nothing fetched (defusedxml).
 from __future__ import annotations
 
 from typing import Final
-from xml.etree.ElementTree import Element, ParseError
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 DOCUMENT_BYTES_MAX: Final = 64 * 1024  # of a body that XPATH looks at
 NODES_MAX: Final = 2_000  # of elements, attributes and texts in it
@@ -35,15 +35,31 @@ class Node:
         self.attributes: list[Node] = []
 
 
+class Builder(TreeBuilder):
+    """Stops the parser once there are too many nodes: reading on would only cost.  Raises: ValueError."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
+        self.count += 1 + len(attrs)
+        if self.count > NODES_MAX:
+            raise ValueError(f"more than {NODES_MAX} elements and attributes")
+        return super().start(tag, attrs)
+
+
 def read_document(body: bytes) -> Node | None:
     """Return the root of a body that is XML within the limits, None for any other."""
     if not body or len(body) > DOCUMENT_BYTES_MAX:
         return None
     from defusedxml.common import DefusedXmlException
-    from defusedxml.ElementTree import fromstring
+    from defusedxml.ElementTree import DefusedXMLParser
 
     try:
-        element = fromstring(body, forbid_dtd=True)
+        parser = DefusedXMLParser(target=Builder(), forbid_dtd=True)
+        parser.feed(body)
+        element = parser.close()
     except (ParseError, DefusedXmlException, ValueError, LookupError):  # also an encoding that nobody knows
         return None
     return _tree(element)

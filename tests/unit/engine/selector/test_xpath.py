@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidSelector
-from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, NODES_MAX, read_document
+from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, NODES_MAX, Builder, read_document
 from engine.selector.xpath.parser import XPATH_LENGTH_MAX, XPATH_NESTING_MAX, XPath
 from engine.selector.xpath.values import XPATH_STEPS_MAX, Budget, Focus, StepsUsedUp
 
@@ -199,3 +199,13 @@ def test_nothing_but_a_refusal_leaves(expression: str) -> None:
     except InvalidSelector:
         return
     assert xpath.matches(read_document(ORDER)) in (True, False)
+
+
+def test_a_body_with_too_many_nodes_is_read_no_further() -> None:
+    builder = Builder()
+    for number in range(NODES_MAX // 2):
+        builder.start("a", {"n": str(number)})
+    with pytest.raises(ValueError, match=f"more than {NODES_MAX} elements and attributes"):
+        builder.start("a", {})
+    assert read_document(b"<r>" + b"<a/>" * (NODES_MAX - 2) + b"</r>") is not None
+    assert read_document(b"<r>" + b"<a/>" * NODES_MAX + b"</r>") is None
