@@ -115,10 +115,9 @@ class Subscriptions(DestinationWatcher):
 
     def delete(self, client_id: str, name: str, is_durable: bool = True) -> None:
         """End a named subscription and let go of what waits for it.  Raises: UnknownSubscription, SubscriptionInUse."""
-        subscription = self.named.get((client_id, name, is_durable))
+        subscription = self._known((client_id, name, is_durable))
         if subscription is None:
             raise UnknownSubscription(f"there is no subscription {name[:200]!r} of client id {client_id[:200]!r}")
-        self._make_way(subscription)
         if subscription.consumers:
             raise SubscriptionInUse(
                 f"subscription {subscription.full_name()[:200]!r} has {subscription.consumers} consumers; it can be "
@@ -232,23 +231,24 @@ class Subscriptions(DestinationWatcher):
 
     # -- the steps
 
-    def _make_way(self, subscription: Subscription) -> None:
-        """Let those leave now that are about to."""
-        if subscription.consumers:
+    def _known(self, key: tuple[str, str, bool]) -> Subscription | None:
+        """Return a named subscription once those have left it that are about to; it may end with the last of them."""
+        subscription = self.named.get(key)
+        if subscription is not None and subscription.consumers:
             departures = self.broker.departures
             for queue in list(subscription.queues.values()):
                 departures.make_way(queue)
             if subscription.carrier is not None:
                 departures.make_way(subscription.carrier)
+        return self.named.get(key)
 
     def _join_named(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
         asked = self._asked(client, source, options)
-        known = self.named.get(asked.key())
+        known = self._known(asked.key())
         quota = self.broker.quotas.durable_subscriptions
         if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
             self.broker.quotas.require_topics(source, len(self.broker.destinations.matching(source)))
         if known is not None:
-            self._make_way(known)
             if not (known.is_shared and asked.is_shared and known.is_like(asked)):
                 known.require_owner(client.user)
             if known.is_shared != asked.is_shared:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.departures import CLOSE_STEPS
 from engine.destination import TEMP_QUEUE
@@ -125,3 +127,21 @@ def test_a_client_that_is_gone_leaves_once() -> None:
     assert len(world.broker.steps.chores) == 1
     world.advance(0)
     assert client.consumers == {}
+
+
+@pytest.mark.parametrize("selector", ["", "a = 'b'"], ids=["as it was", "with another selector"])
+def test_a_shared_subscription_that_the_last_is_leaving_begins_anew(selector: str) -> None:
+    world = EngineWorld()
+    client = crowd(world)
+    topic = world.broker.destinations.topic("t")
+    world.consumer(client, topic, AUTO, subscription="s", is_shared=True)
+    world.broker.disconnect(client, is_lost=True)
+    other = world.client("other")
+    world.consumer(other, topic, AUTO, subscription="s", is_shared=True, selector=selector)
+    world.advance(0)
+    world.send(b"x", to=topic, headers="a:b\n")
+    assert other.bodies() == [b"x"]
+    third = world.client("third")
+    world.consumer(third, topic, AUTO, subscription="s", is_shared=True, selector=selector)
+    world.send(b"y", to=topic, headers="a:b\n")
+    assert [*other.bodies(), *third.bodies()] == [b"y"]
