@@ -105,6 +105,7 @@ class Siblings:
                 holder.furthest_tag = furthest
                 holders[holder.consumer_id] = holder
             holder.ledger[tag] = delivery
+        ledger.clear()  # the others keep it, and some of them close only when somebody else has these deliveries
         self.lead.ledger = {}
         return list(holders.values())
 

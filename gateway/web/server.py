@@ -20,6 +20,7 @@ from gateway.web.http_connection import (
     REQUEST_TIME_S,
     HttpConnection,
 )
+from gateway.web.request_log import RequestLog
 from gateway.web.retry import RetrySource
 from gateway.web.schedule import ScheduleSource
 from gateway.web.sockets import SocketRoute
@@ -58,7 +59,8 @@ class HttpServer:
         counters = counters or GatewayCounters()
         admission = Admission(HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX, counters)
         application = create_app(source, why, retries, store, security, endpoint.host, sockets, schedule, upkeep)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S)
+        logger = RequestLog(counters)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIME_S, logger=logger)
         await runner.setup()
         try:
             listening = await listening_socket(endpoint)

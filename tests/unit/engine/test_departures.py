@@ -6,9 +6,10 @@ import pytest
 
 from engine.consumer import AUTO, INDIVIDUAL
 from engine.departures import CLOSE_STEPS
-from engine.destination import TEMP_QUEUE
+from engine.destination import QUEUE, TEMP_QUEUE
 from engine.options import SubscribeOptions
 from engine.steps import TURN_STEPS
+from engine.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -145,3 +146,27 @@ def test_a_shared_subscription_that_the_last_is_leaving_begins_anew(selector: st
     world.consumer(third, topic, AUTO, subscription="s", is_shared=True, selector=selector)
     world.send(b"y", to=topic, headers="a:b\n")
     assert [*other.bodies(), *third.bodies()] == [b"y"]
+
+
+def test_who_leaves_late_takes_nothing_that_another_has_by_then() -> None:
+    world = EngineWorld()
+    names = ["w.1", "w.2", "w.3"]
+    for name in names:
+        world.broker.destinations.queue(name)
+    client = world.client()
+    consumer = world.consumer(client, Wildcard(QUEUE, "w.*"), INDIVIDUAL)
+    world.send(b"x", to="w.1")
+    assert client.bodies() == [b"x"]
+    other = world.client("other")
+    world.consumer(other, "w.1", INDIVIDUAL)
+    world.broker.steps.left = 0  # others have used what this turn may do
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.broker.end_turn()
+    world.broker.begin_turn()
+    (held,) = other.take()
+    world.advance(0)
+    assert client.consumers == {}
+    assert [world.stats(name).depth for name in names] == [1, 0, 0]
+    assert [world.stats(name).in_flight for name in names] == [1, 0, 0]
+    world.acknowledge(held)
+    assert world.stats("w.1").depth == 0
