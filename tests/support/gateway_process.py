@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -44,6 +45,7 @@ class GatewayProcess:
         self.stomp_host = ""
         self.stomp_port = 0
         self.http_url = ""
+        self.http_login = ("", "")  # of a user and the password, where the gateway has users
         self.pid = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -143,8 +145,12 @@ class GatewayProcess:
 
     def get(self, path: str) -> tuple[int, str]:
         """Return status and text of an HTTP GET."""
+        request = urllib.request.Request(self.http_url + path)
+        if self.http_login[0]:
+            credentials = base64.b64encode(":".join(self.http_login).encode()).decode()
+            request.add_header("Authorization", f"Basic {credentials}")
         try:
-            with urllib.request.urlopen(self.http_url + path, timeout=HTTP_LIMIT_S) as response:
+            with urllib.request.urlopen(request, timeout=HTTP_LIMIT_S) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
