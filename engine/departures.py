@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine.topic import Topic
 
 CLOSE_STEPS: Final = 10  # of one consumer, or of one temporary destination
+SEAT_STEPS: Final = 15  # more of a consumer whose selector has found messages
 HELD_A_STEP: Final = 4  # messages that a consumer gives back
 
 
@@ -54,6 +55,8 @@ class Departure(Chore):
             consumer = self.consumers.popleft()
             if not consumer.is_closed:
                 steps.left -= CLOSE_STEPS + len(consumer.ledger) // HELD_A_STEP
+                if consumer.seat is not None:
+                    steps.left -= SEAT_STEPS
                 self.broker.unsubscribe(consumer, self.is_lost)
         while self.temporaries:
             if steps.left <= least:

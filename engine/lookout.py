@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 SCAN_MESSAGES: Final = 2_000  # looked at in memory for all selectors of a queue in one turn; the rest in the next
 SCAN_LEAST: Final = 16  # the same where other queues have used up the steps of the turn
+TOGETHER_LEAST: Final = 4  # views that go on at one place, for which a message is looked at once and not by each
+PAGE_STEPS: Final = 2_048  # of a page that is read ahead
+PAGE_LEAST: Final = 4  # its messages, however many selectors are asked one by one
+VIEWS_A_STEP: Final = 4  # that are asked how far they have looked
+EVALUATIONS_A_STEP: Final = 2  # selectors that are asked one by one about a message that has been read already
+READING_STEPS: Final = 2  # of a message whose properties are read for all selectors
 END: Final = 1 << 62  # above every position
 _ENTRY_MASK: Final = (1 << SERIAL_BITS) - 1
 
@@ -141,9 +147,11 @@ class Lookout:
         self.scan_from[priority] = next_offset
         taking: dict[int, int] = {}
         is_short = lane.memory.is_short()
+        self._look_together(lane)
         for view in self.by_number.values():
             if view.behind & lane.bit:
-                self._scan_memory(view, lane)
+                if view.cursor(priority) < low:
+                    self._scan_memory(view, lane)
                 if (
                     view.behind & lane.bit
                     and low <= view.cursor(priority) < high
@@ -206,6 +214,8 @@ class Lookout:
 
     def feed_idle(self) -> None:
         """Look for something for those who found nothing."""
+        for lane in self.queue.used_lanes:
+            self._look_together(lane)
         for view in list(self.by_number.values()):
             if (view.behind or view.spill_behind) and view.idle:
                 self.feed(view)
@@ -319,8 +329,59 @@ class Lookout:
                 return
             self._scan_memory(view, lane)
 
+    def _look_together(self, lane: Lane) -> None:
+        """Look at what is ready in memory once for all views that go on at one place, as those of new consumers do.
+
+        Only where that costs less than each looking by itself: here each message is held against all selectors.
+        """
+        ready = lane.ready
+        if not ready or self.budget <= 0:
+            return
+        priority = lane.priority
+        by_start: dict[int, list[View]] = {}
+        for view in self.by_number.values():
+            if view.behind & lane.bit:
+                by_start.setdefault(max(view.cursor(priority), ready[0].position), []).append(view)
+        start = max(by_start, key=lambda one: len(by_start[one]), default=0)
+        steps = self.steps_of_message()
+        if not by_start or len(by_start[start]) < max(TOGETHER_LEAST, steps) or start > ready[-1].position:
+            return
+        looking = {view.number: view for view in by_start[start]}
+        looked_count = 0
+        end = ready[-1].position + 1
+        for delivery in islice(ready, bisect_left(ready, start, key=position_of), None):
+            if self.budget <= 0:
+                end = delivery.position
+                break
+            if delivery.state != READY:
+                continue
+            self.budget -= steps
+            looked_count += 1
+            for view in self.views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
+                if view.number not in looking:
+                    continue
+                if view.is_full(priority):
+                    del looking[view.number]
+                    view.looked_count += looked_count - 1
+                    view.cursors[priority] = delivery.position
+                else:
+                    self.put(view, delivery)
+        for view in looking.values():
+            view.looked_count += looked_count
+            view.cursors[priority] = end
+
+    def steps_of_message(self) -> int:
+        """Return what it costs to hold one message against all selectors."""
+        return READING_STEPS + self.table.cost // EVALUATIONS_A_STEP
+
+    def page_messages(self) -> int:
+        """Return how many messages a page may have that all views look at in one turn."""
+        return max(PAGE_LEAST, (PAGE_STEPS - len(self.by_number) // VIEWS_A_STEP) // self.steps_of_message())
+
     def _scan_memory(self, view: View, lane: Lane) -> None:
         """Look at what is in memory of a lane, from the view's cursor on."""
+        if self.budget <= 0:
+            return
         priority = lane.priority
         cursor = view.cursor(priority)
         ready = lane.ready

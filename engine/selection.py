@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.queue import Queue
 
 GROUPS_NAMED: Final = 5  # in words about groups
+ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
 
 
 class Selection:
@@ -34,10 +35,11 @@ class Selection:
     turns: whose turn it is.  lookout: which messages are for which selector.
     is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the time for it is over.
     blocking: deliveries that wait for their redelivery, and everything behind them with them.
+    orphan_count: messages read ahead that waited for selectors which have gone since, and perhaps for others.
     originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
     """
 
-    __slots__ = ("queue", "turns", "lookout", "is_open", "groups", "now_ms", "blocking", "originals")
+    __slots__ = ("queue", "turns", "lookout", "is_open", "groups", "now_ms", "blocking", "orphan_count", "originals")
 
     def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int) -> None:
         self.queue = queue
@@ -47,6 +49,7 @@ class Selection:
         self.groups = Groups(queue.settings.queue.group_buckets)
         self.now_ms = now_ms
         self.blocking: list[Delivery] = []
+        self.orphan_count = 0
         self.originals: dict[int, Message] = {}
 
     # -- consumers come and go
@@ -68,7 +71,8 @@ class Selection:
         if self.queue.settings.queue.group_rebalance:
             for group in list(self.groups.by_key.values()):
                 self.release(group)
-        self.turns.choose_active()
+        if consumer.is_exclusive or self.queue.settings.queue.exclusive_consumer:
+            self.turns.choose_active()
 
     def remove(self, consumer: Consumer) -> None:
         """Take the seat of a consumer that has closed; its groups are free."""
@@ -81,7 +85,8 @@ class Selection:
             self._drop(view)
         for group in self.groups.owned_by(consumer):
             group.owner = None
-        self.turns.choose_active()
+        if consumer is self.turns.active or consumer is self.turns.heir:
+            self.turns.choose_active()
         offered = seat.owned.take_all()
         if self.lookout.exclusions is not None:
             offered += self.lookout.exclusions.forget(consumer)
@@ -102,23 +107,29 @@ class Selection:
     def _drop(self, view: View) -> None:
         """Forget a view without consumers, and what was read ahead for nobody else."""
         self.lookout.drop(view)
-        for delivery in view.waiting.by_order.values():
-            if delivery.lane.ahead and not self._is_wanted(delivery):
-                delivery.lane.forget_ahead(delivery)
+        self.orphan_count += sum(1 for one in view.waiting.by_order.values() if one.lane.ahead)
+        ahead_count = sum(len(lane.ahead) for lane in self.queue.used_lanes)
+        # All at once, and seldom: to ask of each message by itself who else waits for it costs a look at every view.
+        if ORPHAN_PART * self.orphan_count >= ahead_count > 0:
+            self.forget_orphans()
 
-    def _is_wanted(self, delivery: Delivery) -> bool:
-        """Say whether a delivery waits for somebody."""
-        order = order_of(delivery)
-        group = self.groups.of(delivery)
-        return (
-            (group is not None and order in group.parked.by_order)
-            or any(order in view.waiting.by_order for view in self.lookout.by_number.values())
-            or any(
-                order in consumer.seat.owned.by_order
-                for consumer in self.queue.consumers.values()
-                if consumer.seat is not None
-            )
-        )
+    def forget_orphans(self) -> None:
+        """Forget what was read ahead and waits for nobody any more, if there may be such."""
+        if self.orphan_count == 0:
+            return
+        self.orphan_count = 0
+        wanted: set[int] = set()
+        for view in self.lookout.by_number.values():
+            wanted.update(view.waiting.by_order)
+        for consumer in self.queue.consumers.values():
+            if consumer.seat is not None:
+                wanted.update(consumer.seat.owned.by_order)
+        for group in self.groups.by_key.values():
+            wanted.update(group.parked.by_order)
+        for lane in self.queue.used_lanes:
+            for delivery in list(lane.ahead.values()):
+                if order_of(delivery) not in wanted:
+                    lane.forget_ahead(delivery)
 
     # -- turns
 

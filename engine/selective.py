@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SCAN_BYTES: Final = 1024 * 1024  # of one page that is read ahead
 SHORT_SCAN_BYTES: Final = 64 * 1024  # the same while memory is short
-SCAN_EVALUATIONS: Final = 16 * 1024  # selectors times messages of one such page, about
 SCAN_READER: Final = -1  # the store's answers to pages read ahead come to this reader
 
 
@@ -222,13 +221,15 @@ class SelectiveDispatcher(TimerTarget):
             return  # a subscription reads in order: its consumers have one selector between them
         lane.settle_ahead()
         if lane.is_ahead_full():
+            selection.forget_orphans()
+        if lane.is_ahead_full():
             self._wait_for_memory(queue)
             return
         first = selection.lookout.scan_start(lane)
         if first < 0:
             return
         lane.is_scanning = True
-        count = max(16, min(PAGE_MESSAGES, SCAN_EVALUATIONS // len(selection.lookout.by_number)))
+        count = min(PAGE_MESSAGES, selection.lookout.page_messages())
         store = self.broker.store
         store.write()  # only what has been written can be read
         size_bytes = SHORT_SCAN_BYTES if self.broker.memory.is_short() else SCAN_BYTES
@@ -263,6 +264,7 @@ class SelectiveDispatcher(TimerTarget):
         selection = queue.selection
         if selection is None:
             return
+        self.broker.steps.left -= len(messages) * selection.lookout.steps_of_message()
         for message in messages:
             if message.expires_ms:
                 queue.has_expiring = True

@@ -7,24 +7,29 @@ one by one, so that what counts is how many match, not how many there are.
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
-from engine.selector.syntax import And, Comparison, Identifier, In, Literal, Node
+from engine.selector.syntax import And, BodyTest, Comparison, Identifier, In, Literal, Node, Not, Or
+
+BODY_COST: Final = 16  # of an expression over the body, in comparisons of a property
 
 
 class SelectorTable:
     """Selectors by number.
 
     by_value: property name -> its value -> (number, selector, whether the value alone decides).
-    others: those that must be asked one by one.
+    others: those that must be asked one by one.  cost: of asking all of them about a message.
     """
 
-    __slots__ = ("by_value", "others", "selectors")
+    __slots__ = ("by_value", "others", "selectors", "cost")
 
     def __init__(self) -> None:
         self.by_value: dict[str, dict[str, dict[int, tuple[Selector, bool]]]] = {}
         self.others: dict[int, Selector] = {}
         self.selectors: dict[int, Selector] = {}
+        self.cost = 0
 
     def __len__(self) -> int:
         return len(self.selectors)
@@ -35,6 +40,7 @@ class SelectorTable:
         key = _key(selector.expression)
         if key is None:
             self.others[number] = selector
+            self.cost += _cost(selector.expression)
             return
         name, texts, is_whole = key
         values = self.by_value.setdefault(name, {})
@@ -46,6 +52,7 @@ class SelectorTable:
         key = _key(selector.expression)
         if key is None:
             del self.others[number]
+            self.cost -= _cost(selector.expression)
             return
         name, texts, _ = key
         values = self.by_value[name]
@@ -92,3 +99,15 @@ def _key(node: Node) -> tuple[str, tuple[str, ...], bool] | None:
                 if key is not None:
                     return key[0], key[1], False
     return None
+
+
+def _cost(node: Node) -> int:
+    """Return about how many comparisons of a property it costs to ask for ``node``."""
+    match node:
+        case And(operands) | Or(operands):
+            return sum(_cost(operand) for operand in operands)
+        case Not(operand):
+            return _cost(operand)
+        case BodyTest():
+            return BODY_COST
+    return 1

@@ -22,6 +22,7 @@ from protocols.amqp.v1_0.states import Accepted, Released
 from protocols.amqp.v1_0.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.engine_world import EngineWorld, address
+from tests.support.fakes import FakeClient
 
 Input = Callable[[], object]
 
@@ -128,6 +129,36 @@ def _(count: int) -> Input:
         world.turn()
 
     return come_and_go
+
+
+@scenario("many selectors look for their messages on disk: found by value")
+def _(count: int) -> Input:
+    _, run, _ = _selectors(count // 2, "n = '{}'", 3 * count)
+    return run
+
+
+@scenario("many selectors look for their messages on disk: asked one by one")
+def _(count: int) -> Input:
+    _, run, _ = _selectors(count // 4, "n LIKE '{}'", 3 * count // 4)
+    return run
+
+
+@scenario("a connection is lost: selectors that found messages ahead")
+def _(count: int) -> Input:
+    world, run, client = _selectors(count // 2, "n = '{}'", 3 * count)
+    run()
+    return lambda: world.lose(client)
+
+
+def _selectors(count: int, selector: str, message_count: int) -> tuple[EngineWorld, Input, FakeClient]:
+    """Return a world, what has the selectors of one client begin, and the client."""
+    world = EngineWorld()
+    for number in range(message_count):
+        world.send(b"x" * 100, headers=f"n:{number * count // message_count}")
+    client = world.client()
+    for number in range(count):
+        world.consumer(client, "q", INDIVIDUAL, 1, selector=selector.format(number))
+    return world, lambda: world.advance(0), client
 
 
 @scenario("a consumer comes to a queue with many groups")

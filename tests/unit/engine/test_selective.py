@@ -6,9 +6,15 @@ import pytest
 
 from engine import gates
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.delivery import READY
 from engine.errors import InvalidSelector
 from engine.lane import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
 from engine.lookout import SCAN_MESSAGES
+from engine.message import STOMP, Message
+from engine.selector.evaluate import compile_selector
+from engine.selector.properties import Properties, StompProperties
+from engine.selector.readers import PropertyReader
+from engine.selector.table import SelectorTable
 from engine.stored import Attempts, LaneState
 from engine.transaction import Transaction, TransactionLimits
 from engine.view import VIEW_MESSAGES
@@ -414,3 +420,70 @@ def test_the_gate_says_that_nothing_matched() -> None:
     send_colours(world, "red")
     world.acknowledge(*client.take())
     assert consumer.describe_gate() == "selector: 1,205 looked at, 1 matched"
+
+
+def test_what_was_read_ahead_for_nobody_is_forgotten_without_a_look_at_all_for_each() -> None:
+    """It is kept until a part of it is for nobody, and gone at the latest with the last who wanted any of it."""
+    selector_count = 40
+    world = EngineWorld()
+    for number in range(4_000):
+        world.send(b"x" * 100, headers=f"n:{number * selector_count // 4_000}")
+    clients = []
+    for number in range(selector_count):
+        client = world.client()
+        client.is_output_full = False
+        world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n = '{number}'")
+        clients.append(client)
+    for _ in range(30):
+        world.advance(0)
+    lane = world.broker.destinations.queue("q").lane(4)
+    before = sum(1 for one in lane.ahead.values() if one.state == READY)
+    assert before > selector_count
+    for client in clients[: selector_count // 2]:
+        world.leave(client)
+    left = sum(1 for one in lane.ahead.values() if one.state == READY)
+    assert left < before
+    assert left >= before // 2 - selector_count
+    for client in clients[selector_count // 2 :]:
+        world.leave(client)
+    assert not [one for one in lane.ahead.values() if one.state == READY and not one.is_redelivered]
+
+
+def test_new_consumers_with_selectors_of_their_own_have_each_message_read_a_few_times_and_not_once_for_each() -> None:
+    selector_count = 50
+    message_count = 3_000
+    world = EngineWorld()
+    for number in range(message_count):
+        world.send(b"x" * 100, headers=f"n:{number * selector_count // message_count}")
+    reader = CountingReader()
+    world.broker.readers.register(STOMP, reader)
+    client = world.client()
+    for number in range(selector_count):
+        world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n = '{number}'")
+    world.advance(0)
+    assert len(client.take()) == selector_count
+    assert reader.read_count < 3 * message_count
+
+
+def test_the_cost_of_asking_is_that_of_the_selectors_without_a_value() -> None:
+    table = SelectorTable()
+    table.add(1, compile_selector("colour = 'red' AND n > 3"))
+    assert table.cost == 0
+    table.add(2, compile_selector("n > 3 OR NOT n LIKE 'a%'"))
+    assert table.cost == 2
+    table.add(3, compile_selector("XPATH '//a'"))
+    assert table.cost > 10
+    table.remove(3)
+    table.remove(2)
+    assert table.cost == 0
+
+
+class CountingReader(PropertyReader):
+    """Header lines with one blank-free value each; counts how often it is asked for."""
+
+    def __init__(self) -> None:
+        self.read_count = 0
+
+    def read(self, message: Message, delivery_count: int, is_redelivered: bool) -> Properties:
+        self.read_count += 1
+        return StompProperties(message, delivery_count, is_redelivered, "", "")
