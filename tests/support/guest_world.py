@@ -417,6 +417,9 @@ class GuestWorld(FeatureWorld):
                 self._end_guest(guest)
         super()._finish()
 
+    def _is_unscheduled(self) -> bool:
+        return super()._is_unscheduled() and not any(guest.parked for guest in self.guests)
+
     def _check_zero(self) -> None:
         self.advance(2 * WAIT_MS)
         for guest in list(self.guests):
