@@ -1,8 +1,8 @@
 """What was being fired when a defect stopped the gateway: the next start does not run into the same defect again.
 
 A firing changes the engine, so a defect in it stops the process; and what is due is due again at the next start.
-``schedule.faults`` in the store's directory says which scheduled messages are not to be fired any more (``barred``,
-with the reason), and which of several it may have been (``doubtful``): those are fired one by one.
+``schedule-faults.json`` in the store's directory says which scheduled messages are not to be fired any more
+(``barred``, with the reason), and which of several it may have been (``doubtful``): those are fired one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.store.files import Files
 if TYPE_CHECKING:
     from engine.schedule.scheduler import Scheduler
 
-NAME: Final = "schedule.faults"
+NAME: Final = "schedule-faults.json"
 FORMAT: Final = 1
 SIZE_MOST: Final = 1024 * 1024  # octets that are read of it
 
