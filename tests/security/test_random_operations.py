@@ -1,0 +1,110 @@
+"""Clients of both protocols and of HTTP do anything at all; whoever is honest beside them notices nothing of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Final
+
+import pytest
+
+from tests.support.aftermath import MIB, Drain, check_faults, check_nothing_held, kept_numbers, memory_bytes, metrics
+from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.honest_clients import AmqpTrips, StompTrips
+from tests.support.hostile_config import HONEST, hostile_config
+from tests.support.hostile_crowd import Crowd
+from tests.support.long_run import LongRun
+
+SEEDS: Final = (1,)
+OPERATIONS: Final = 3_000  # of a life
+LONG_OPERATIONS: Final = 15_000
+LIVES_MOST: Final = 3
+TRIPS: Final = 5  # that each honest client completes while a crowd is there
+# What an allocator keeps, and the buffers of sockets that were there: by the limits of the gateway it is less.
+MEMORY_SLACK_BYTES: Final = 96 * MIB
+# The queues are empty by then; a topic's durable subscriptions, whose names nobody knows any more, may keep a little.
+MEMORY_LEFT_BYTES: Final = 4 * MIB
+
+
+class RandomRun:
+    """One store with one or more lives; each begins with honest clients and a new crowd."""
+
+    def __init__(self, start_gateway: StartGateway, seed: int, operations: int, lives_most: int) -> None:
+        self._draw = random.Random(seed)
+        self._operations = operations
+        self._lives = self._draw.randrange(1, lives_most + 1)
+        dialect = self._draw.choice(("penstock", "activemq"))
+        self.gateway: GatewayProcess = start_gateway(hostile_config(dialect))
+        self.gateway.http_login = HONEST
+        self._confirmed: set[int] = set()
+        self._number = 0
+
+    def run(self) -> None:
+        for life in range(self._lives):
+            is_last = life == self._lives - 1
+            self._live(is_killed=not is_last and self._draw.randrange(4) != 0)
+            if not is_last:
+                self.gateway.restart()
+        self._end()
+
+    def _live(self, is_killed: bool) -> None:
+        gateway = self.gateway
+        before_bytes = memory_bytes(gateway)
+        trips = StompTrips(gateway, self._confirmed, self._number)
+        amqp_trips = AmqpTrips(gateway)
+        crowd = Crowd(gateway, self._draw)
+        for number in range(self._operations):
+            crowd.step()
+            if number % 200 == 0:
+                assert gateway.is_running, f"the gateway has ended; its log: {gateway.log.read_text()[-6_000:]}"
+        for one in (trips, amqp_trips):
+            one.more(TRIPS)
+        if is_killed:
+            gateway.kill9()
+            crowd.cut()
+        else:
+            crowd.leave()
+        for one in (trips, amqp_trips):
+            one.stop(is_killed)
+        self._number = trips.number
+        if not is_killed:
+            self._check_life(before_bytes)
+
+    def _check_life(self, before_bytes: int) -> None:
+        gateway = self.gateway
+        check_nothing_held(gateway)
+        check_faults(gateway)
+        Drain(gateway).run()
+        check_nothing_held(gateway)
+        left_bytes = metrics(gateway)["penstock_memory_bytes"]
+        assert left_bytes <= MEMORY_LEFT_BYTES, f"{left_bytes:.0f} bytes of messages are in memory of empty queues"
+        grown_bytes = memory_bytes(gateway) - before_bytes
+        assert grown_bytes <= MEMORY_SLACK_BYTES, f"the process has grown by {grown_bytes / MIB:.0f} MiB"
+
+    def _end(self) -> None:
+        gateway = self.gateway
+        kept = kept_numbers(gateway)
+        assert len(kept) == len(set(kept)), "a message that was kept is there twice"
+        lost = self._confirmed - set(kept)
+        assert not lost, f"confirmed and not there: {sorted(lost)[:20]}"
+        check_faults(gateway)
+        assert gateway.terminate() == 0
+        gateway.check_store()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_clients_do_others_go_on(seed: int, start_gateway: StartGateway) -> None:
+    RandomRun(start_gateway, seed, OPERATIONS, 1).run()
+
+
+def test_more_seeds_with_kills(long_run: LongRun, start_gateway: StartGateway) -> None:
+    def run(seed: int) -> None:
+        began = time.monotonic()
+        one = RandomRun(start_gateway, seed, LONG_OPERATIONS, LIVES_MOST)
+        try:
+            one.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}; its log is {one.gateway.log}") from error
+        print(f"seed {seed}: {time.monotonic() - began:.0f} s")
+
+    long_run.take(run)
