@@ -88,7 +88,7 @@ class GuestWorld(FeatureWorld):
         self.files = FaultyFiles()
         self.guests: list[Guest] = []
         self.temporaries: dict[int, list[str]] = {}
-        self.open: list[tuple[Transaction, list[tuple[str, Sent]]]] = []
+        self.open: list[tuple[Transaction, list[tuple[str, Sent, int]]]] = []
         self.owned: set[str] = set()  # client ids that have their durable subscription
         self.counts: dict[str, int] = {}
         self.draws = Random(seed * 31 + 7)
@@ -189,7 +189,7 @@ class GuestWorld(FeatureWorld):
             self.open.append((Transaction(FakeClient(), "o", TransactionLimits()), []))
         transaction, sends = draws.choice(self.open)
         self.broker.send_in(transaction, destination, message)
-        sends.append((name, sent))
+        sends.append((name, sent, delay_ms))
         self._count(f"sends to a temporary queue in a transaction, in {delay_ms}")
 
     def _end_transaction(self) -> None:
@@ -201,10 +201,11 @@ class GuestWorld(FeatureWorld):
             return
         self.broker.commit(transaction)
         there = {name for names in self.temporaries.values() for name in names}
-        for name, sent in sends:
+        for name, sent, delay_ms in sends:
+            sent.due_ms = self.broker.wall_ms + delay_ms if delay_ms else 0  # counted from the COMMIT on
             if name in there:
                 self._accepted([name], sent)
-        self._count("commits" if all(name in there for name, _ in sends) else "commits to what has gone")
+        self._count("commits" if all(name in there for name, _, _ in sends) else "commits to what has gone")
 
     def _wait(self) -> None:
         """Send to an address that blocks, for a while; who is refused waits."""
@@ -344,6 +345,11 @@ class GuestWorld(FeatureWorld):
         for transaction, _ in self.open:
             self.broker.abort(transaction)
         self.open = []
+        self.turn()
+        while self.broker.steps.is_waiting():  # what earlier turns have left is seen before the end
+            self._look()
+            self.advance(0)
+        self._look()
         super()._crash()
         for guest in list(self.guests):
             self._gone(guest)
