@@ -19,6 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Final
 
@@ -41,19 +42,19 @@ CONNECT: Final = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
 SUBSCRIBE: Final = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client-individual\nactivemq.prefetchSize:1\n\n\0"
 
 
-class Pair:
+class Pair(ABC):
     """A producer, a consumer that may hold one message, and what they say."""
 
     producer: ProtocolConnection
     consumer: ProtocolConnection
 
+    @abstractmethod
     def sends(self, messages: int, size: int) -> list[bytes]:
         """Return the octets of so many messages."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, delivered: bytes) -> bytes:
         """Return what settles the message in ``delivered`` and asks for the next."""
-        raise NotImplementedError
 
 
 class StompPair(Pair):
