@@ -18,6 +18,7 @@ from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.waiting import wait_until
 
 LIMIT_S = 30.0
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
 FULL_BYTES = 64 * 1024  # files may not grow past it: room for the text of the log, none for the message
 
 
@@ -94,7 +95,7 @@ def test_a_stop_while_the_disk_is_full_says_that_it_was_not_clean(
     assert gateway.terminate() == exit_codes.OK
 
 
-BROKEN = """
+BROKEN_SESSION = """
 import sys
 from protocols.stomp.session import StompSession
 
@@ -108,26 +109,64 @@ gateway.listener.StompSession = Broken
 from gateway.__main__ import main
 sys.exit(main())
 """
+BROKEN_ENGINE = """
+import sys
+from engine.broker import Broker
+
+class Broken(Broker):
+    def accept(self, destination, message):
+        assert b"BREAK" not in message.body, "planted"
+        super().accept(destination, message)
+
+import gateway.app
+gateway.app.Broker = Broken
+from gateway.__main__ import main
+sys.exit(main())
+"""
 
 
-def test_a_fault_of_ours_stops_the_process_and_the_next_start_recovers(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+def started(code: str, data: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a gateway with a planted defect; return it with its port."""
     arguments = ["run", "--json", "--data", str(data), "--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
     process = subprocess.Popen(
-        [sys.executable, "-c", BROKEN, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     line = process.stdout.readline().decode()
-    port = int(line.split("tcp://127.0.0.1:")[1].split('"')[0])
+    return process, int(line.split("tcp://127.0.0.1:")[1].split('"')[0])
+
+
+def test_a_fault_of_ours_in_the_engine_stops_the_process_and_the_next_start_recovers(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    process, port = started(BROKEN_ENGINE, data)
     with socket.create_connection(("127.0.0.1", port), LIMIT_S) as peer:
-        peer.sendall(b"BREAK")
+        peer.sendall(CONNECT + b"SEND\ndestination:/queue/a\npersistent:true\n\nBREAK\0")
         _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == exit_codes.FAILED
-    assert b"a fault in its session while receiving" in said and b"AssertionError: planted" in said
+    assert b"the engine failed; stopping" in said and b"AssertionError: planted" in said
     gateway = GatewayProcess(data, [], tmp_path / "log")
     gateway.start()
     assert "store: not closed cleanly" in log_of(gateway)
     gateway.dispose()
+
+
+def test_a_fault_of_ours_in_a_session_ends_its_connection_and_nothing_else(tmp_path: Path) -> None:
+    process, port = started(BROKEN_SESSION, tmp_path / "data")
+    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as other:
+        other.sendall(CONNECT)
+        assert other.recv(1_000).startswith(b"CONNECTED")
+        with socket.create_connection(("127.0.0.1", port), LIMIT_S) as peer:
+            peer.sendall(b"BREAK")
+            answer = b""
+            while octets := peer.recv(1_000):
+                answer += octets
+            assert answer.startswith(b"ERROR")
+        other.sendall(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
+        assert other.recv(1_000).lstrip().startswith(b"RECEIPT")
+    process.terminate()
+    _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == exit_codes.OK
+    assert b"a defect of ours while receiving" in said and b"AssertionError: planted" in said
 
 
 def test_descriptors(tmp_path: Path) -> None:
