@@ -1,0 +1,42 @@
+"""How many sockets may be open, of all and of one address."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.admission import Admission, share
+from gateway.counters import GatewayCounters
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1, 1), (3, 3), (9, 9), (10, 9), (100, 90), (10_000, 9_000)])
+def test_one_has_nine_tenths_unless_there_are_few(most: int, expected: int) -> None:
+    assert share(most) == expected
+
+
+def test_a_place_is_given_back_once() -> None:
+    admission = Admission(2, 2, GatewayCounters())
+    first = admission.admit("10.0.0.1")
+    second = admission.admit("10.0.0.2")
+    assert first is not None and second is not None
+    first.leave()
+    first.leave()
+    assert admission.open_count == 1
+    second.leave()
+    assert admission.open_count == 0
+
+
+def test_a_refused_place_takes_none() -> None:
+    counters = GatewayCounters()
+    admission = Admission(1, 1, counters)
+    first = admission.admit("10.0.0.1")
+    refused = admission.admit("10.0.0.2")
+    assert first is not None and refused is not None
+    assert refused.refusal == "1 connections are open, which is the limit"
+    refused.leave()
+    first.leave()
+    assert (admission.open_count, counters.refused) == (0, 1)
+    of_address = Admission(2, 1, counters)
+    of_address.admit("10.0.0.1")
+    second = of_address.admit("10.0.0.1")
+    assert second is not None
+    assert second.refusal == "1 connections of 10.0.0.1 are open, which is the limit for one address"
