@@ -1,0 +1,45 @@
+"""A gateway with tight limits, and honest clients beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.aftermath import check_faults, check_nothing_held, metrics
+from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.honest_clients import AmqpTrips, StompTrips
+from tests.support.hostile_config import HONEST, hostile_config
+
+TRIPS = 3
+
+
+@pytest.fixture(scope="session")
+def attacked(is_long: bool, start_session_gateway: StartGateway) -> GatewayProcess:
+    """One gateway for all scenarios: none may leave anything behind.  Without the long form they are skipped."""
+    if not is_long:
+        pytest.skip("the long form has a scenario for each attack")
+    gateway = start_session_gateway(hostile_config())
+    gateway.http_login = HONEST
+    return gateway
+
+
+@pytest.fixture
+def trips(attacked: GatewayProcess) -> Iterator[list[StompTrips | AmqpTrips]]:
+    """Honest clients of both protocols; once the test is over they have gone on, and nothing is left of the others."""
+    pid = attacked.pid
+    before = metrics(attacked)
+    both: list[StompTrips | AmqpTrips] = [StompTrips(attacked, set(), 0), AmqpTrips(attacked)]
+    yield both
+    for one in both:
+        one.more(TRIPS)
+        one.stop()
+    assert attacked.is_running and attacked.pid == pid
+    check_nothing_held(attacked)
+    check_faults(attacked)
+    after = metrics(attacked)
+    kept_queue = 'penstock_destination_depth{destination="honest.kept",kind="queue"}'
+    kept_count = after[kept_queue] - before.get(kept_queue, 0)
+    grown_bytes = after["penstock_memory_bytes"] - before["penstock_memory_bytes"]
+    # What the honest have sent to be kept is there, and nothing else.
+    assert 0 <= grown_bytes <= kept_count * 1_024, f"{grown_bytes:.0f} bytes more in memory"
