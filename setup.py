@@ -24,10 +24,12 @@ ROOMS_BUT = {
         slow_consumers stats subscribing subscriptions upkeep views virtual_topics wildcard
     """,
     "protocols": "broker_headers consumer_defaults detect map_message",
-    "protocols/stomp": """
-        connect_options destinations error_frames errors handshake limits refusals rewriting scheduling settings
-        subscribe_options subscribing transformations versions
+    "protocols/stomp/codec": "frame_limits versions",
+    "protocols/stomp/mapping": """
+        connect_options destination_header dialects error_frame nack_options reply_to schedule_headers subscribe_options
+        transformations
     """,
+    "protocols/stomp/session": "handshake settings subscribe_command",
     "protocols/amqp/v1_0": """
         addresses attaching checking composite composite_codec contents conversion coordination errors fitting
         frames jms_ids keys maps mapping opening performatives properties sasl_frames settings states subscribing

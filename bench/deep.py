@@ -17,7 +17,7 @@ from bench.plain_stomp import PlainStomp
 from bench.processes import Gateway, load, memory_mib
 from bench.scenarios import BASE, PERSISTENT
 from bench.store_report import Rows, verdict
-from protocols.stomp import frames
+from protocols.stomp.codec import frames
 
 RATE: Final = 1_000  # live messages a second
 P50_MS: Final = 5.0  # of live traffic beside: what nobody notices who waits for an answer

@@ -20,7 +20,7 @@ from bench.processes import Broken, Gateway, memory_mib
 from engine.store.query import Bounds, FoundMessage, StoreQuery
 from engine.store.reader import StoreReader
 from gateway.message_keys import MESSAGE_KEYS
-from protocols.stomp import frames
+from protocols.stomp.codec import frames
 
 QUEUE: Final = "fill"
 BODY_BYTES: Final = 256

@@ -16,8 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.in_process import QuietLink, close_after, measure, open_broker, open_store, reads_of, spent_us
-from protocols.stomp.session import StompSession
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.stomp_session import StompSession
 
 ACK_ID = re.compile(rb"\nack:(\d+)\n")
 

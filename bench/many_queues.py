@@ -11,7 +11,7 @@ from typing import Any, Final
 from bench.measure import Say
 from bench.plain_stomp import PlainStomp
 from bench.processes import Broken, Gateway, memory_mib
-from protocols.stomp import frames
+from protocols.stomp.codec import frames
 
 AT_ONCE: Final = 100  # queues whose frames are written before anything is read
 BODY: Final = b"x" * 256

@@ -34,8 +34,8 @@ from protocols.amqp.v1_0.encoder import TransferHead, encode_frame
 from protocols.amqp.v1_0.performatives import Flow
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
-from protocols.stomp.session import StompSession
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.stomp_session import StompSession
 
 A_WRITE: Final = 200  # turns between writes
 CONNECT: Final = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"

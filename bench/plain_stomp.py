@@ -6,10 +6,10 @@ import socket
 from typing import Final
 
 from bench.processes import Broken
-from protocols.stomp import frames
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.frames import Frame
-from protocols.stomp.versions import VERSION_1_2
+from protocols.stomp.codec import frames
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.frames import Frame
+from protocols.stomp.codec.versions import VERSION_1_2
 
 READ_BYTES: Final = 1 << 18
 LIMIT_S: Final = 120.0

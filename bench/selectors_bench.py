@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.in_process import QuietLink, open_broker, open_store
 from engine.inspection import inspect
-from protocols.stomp.session import StompSession
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.stomp_session import StompSession
 
 A_TURN: Final = 200  # messages
 

@@ -23,13 +23,13 @@ from protocols.amqp.v1_0.conversion import StompForm
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
 from protocols.detect import STOMP
-from protocols.stomp.dialects import DIALECTS
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import ERROR
-from protocols.stomp.limits import Limits
-from protocols.stomp.session import StompSession
-from protocols.stomp.settings import SessionSettings
-from protocols.stomp.versions import VERSION_1_2
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.codec.frames import ERROR
+from protocols.stomp.codec.versions import VERSION_1_2
+from protocols.stomp.mapping.dialects import DIALECTS
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.stomp_session import StompSession
 
 log: Final = logging.getLogger("penstock.listener")
 
@@ -185,7 +185,7 @@ def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings
         groups=config.groups,
         default_persistent=stomp.default_persistent,
         is_strict=stomp.strict_headers,
-        frame_limits=Limits(limits.header_count, limits.header_line_bytes, body_bytes=limits.body_bytes),
+        frame_limits=FrameLimits(limits.header_count, limits.header_line_bytes, body_bytes=limits.body_bytes),
         subscription_count=limits.subscriptions,
         transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
         frame_time_ms=limits.frame_time_ms,

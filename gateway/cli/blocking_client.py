@@ -10,10 +10,10 @@ import socket
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import CONNECT, CONNECTED, ERROR, NAMES, RECEIPT, SEND, Frame
-from protocols.stomp.versions import VERSION_1_2
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import CONNECT, CONNECTED, ERROR, NAMES, RECEIPT, SEND, Frame
+from protocols.stomp.codec.versions import VERSION_1_2
 
 READ_BYTES: Final = 256 * 1024
 BATCH_BYTES: Final = 64 * 1024

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from gateway.cli.blocking_client import BlockingClient, expect
-from protocols.stomp.frames import ACK, DISCONNECT, MESSAGE, NACK, RECEIPT, SUBSCRIBE, Frame
+from protocols.stomp.codec.frames import ACK, DISCONNECT, MESSAGE, NACK, RECEIPT, SUBSCRIBE, Frame
 
 UNREADABLE: Final = b"unreadable"
 REPORT_EVERY: Final = 250

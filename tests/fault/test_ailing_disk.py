@@ -13,7 +13,7 @@ import pytest
 
 from gateway.cli import exit_codes
 from gateway.cli.blocking_client import BlockingClient
-from protocols.stomp.frames import ACK, BEGIN, COMMIT, SEND
+from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.ailing_gateway import HANGS, heal, write_faults
 from tests.support.gateway_process import ROOT, GatewayFailed, GatewayProcess, StartGateway

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from protocols.stomp.frames import SEND
+from protocols.stomp.codec.frames import SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import ROOT, StartGateway
 from tests.support.traffic import Consumer, Ledger, Producer, join

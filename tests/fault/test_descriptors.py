@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 from gateway.cli.blocking_client import BlockingClient
-from protocols.stomp.frames import RECEIPT, SEND
+from protocols.stomp.codec.frames import RECEIPT, SEND
 from tests.support.configurations import small_segments
 from tests.support.few_files_gateway import FILES_MAX
 from tests.support.gateway_process import StartGateway

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost
-from protocols.stomp.frames import ACK, MESSAGE, RECEIPT, SUBSCRIBE
+from protocols.stomp.codec.frames import ACK, MESSAGE, RECEIPT, SUBSCRIBE
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.waiting import wait_until

@@ -12,7 +12,7 @@ from proton.reactor import Container
 from proton.utils import BlockingConnection
 
 from engine.wall_time import TIME_MOST_MS
-from protocols.stomp.frames import SEND
+from protocols.stomp.codec.frames import SEND
 from tests.support import raw_stomp
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.waiting import wait_until

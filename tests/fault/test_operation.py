@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gateway.cli import exit_codes
 from gateway.cli.blocking_client import BlockingClient
-from protocols.stomp.frames import SEND
+from protocols.stomp.codec.frames import SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 from tests.support.waiting import wait_until
@@ -97,7 +97,7 @@ def test_a_stop_while_the_disk_is_full_says_that_it_was_not_clean(
 
 BROKEN_SESSION = """
 import sys
-from protocols.stomp.session import StompSession
+from protocols.stomp.session.stomp_session import StompSession
 
 class Broken(StompSession):
     def receive_data(self, octets, now_ms):

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from gateway.cli.blocking_client import ConnectionLost
-from protocols.stomp.frames import RECEIPT, SEND
+from protocols.stomp.codec.frames import RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.cli import exit_codes
-from protocols.stomp.frames import SEND
+from protocols.stomp.codec.frames import SEND
 from tests.support import configurations, raw_stomp
 from tests.support.ailing_gateway import HANGS, heal, write_faults
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway

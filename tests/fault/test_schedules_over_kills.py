@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from gateway.cli.blocking_client import ConnectionLost
-from protocols.stomp.frames import ACK, RECEIPT, SEND
+from protocols.stomp.codec.frames import ACK, RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost, expect
-from protocols.stomp.frames import ACK, BEGIN, COMMIT, RECEIPT, SEND
+from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.waiting import wait_until

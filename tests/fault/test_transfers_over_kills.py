@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.cli.blocking_client import ConnectionLost
-from protocols.stomp.frames import ACK, BEGIN, COMMIT, MESSAGE, RECEIPT, SEND
+from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, MESSAGE, RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.waiting import wait_until

@@ -11,7 +11,7 @@ import pytest
 from engine.message import Message
 from protocols.amqp.v1_0.conversion import StompForm
 from protocols.amqp.v1_0.properties import AmqpPropertyReader
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.long_run import LongRun
 from tests.support.typed_world import Finding, TypedWorld
 from tests.support.world_seeds import asked_or

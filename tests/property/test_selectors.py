@@ -31,7 +31,7 @@ from engine.selector.syntax import (
     Signed,
     write,
 )
-from protocols.stomp.escapes import read_block
+from protocols.stomp.codec.escapes import read_block
 from tests.support.selector_properties import (
     ConvertedProperties,
     TypedProperties,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.encoder import encode
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.escapes import block_for, escape, read_block, unescape
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.codec.frames import BODIED, COMMANDS, CONTROL_HEADERS, MESSAGE, SEND, VERSIONLESS, Frame
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import FrameError
-from protocols.stomp.escapes import block_for, escape, read_block, unescape
-from protocols.stomp.frames import BODIED, COMMANDS, CONTROL_HEADERS, MESSAGE, SEND, VERSIONLESS, Frame
-from protocols.stomp.limits import Limits
-from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.stomp_octets import Outcome, Seen, decode, decoder_of, seen
 
 VERSIONS = st.sampled_from([VERSION_1_0, VERSION_1_1, VERSION_1_2])
-LIMITS = Limits(header_count=6, header_line_bytes=64, command_bytes=16, body_bytes=60)
+LIMITS = FrameLimits(header_count=6, header_line_bytes=64, command_bytes=16, body_bytes=60)
 
 TEXT = st.text(st.one_of(st.sampled_from("ab:\\\n\r ntrc"), st.characters(exclude_categories=["Cs"])), max_size=12).map(
     lambda text: text.replace("\0", "")

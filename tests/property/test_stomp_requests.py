@@ -12,10 +12,10 @@ from config.destination_options import CONSUMER
 from config.model import NO_DEFAULTS
 from engine.consumer import CLIENT
 from engine.errors import EngineError
-from protocols.stomp.connect_options import connection_defaults
-from protocols.stomp.destinations import address_in
-from protocols.stomp.refusals import refusal_in
-from protocols.stomp.subscribe_options import DURABLE_NAMES, SHARED_NAMES, Asked, subscribe_options
+from protocols.stomp.mapping.connect_options import connection_defaults
+from protocols.stomp.mapping.destination_header import address_in
+from protocols.stomp.mapping.nack_options import refusal_in
+from protocols.stomp.mapping.subscribe_options import DURABLE_NAMES, SHARED_NAMES, Asked, subscribe_options
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disp
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Described, Symbol, ULong
-from protocols.stomp.frames import MESSAGE, SEND
+from protocols.stomp.codec.frames import MESSAGE, SEND
 from tests.support import typed_amqp
 from tests.support.aftermath import MIB, memory_bytes, metrics
 from tests.support.gateway_process import GatewayProcess

@@ -12,7 +12,7 @@ from protocols.amqp.v1_0.sasl_frames import SaslInit
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.values import UInt
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities
 from tests.support.stomp_gateway import Peer
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import COMMANDS, CONNECT, CONNECTED, MESSAGE, RECEIPT, SEND
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import COMMANDS, CONNECT, CONNECTED, MESSAGE, RECEIPT, SEND
 from tests.support.stomp_octets import Seen, decode, decoder_of
 
 Q = {"destination": "/queue/a"}

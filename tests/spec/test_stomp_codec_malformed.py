@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.stomp.decoder import Decoder
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.errors import FrameError
-from protocols.stomp.limits import Limits
 from tests.support.stomp_octets import decode, decoder_of
 
-LIMITS = Limits(header_count=3, header_line_bytes=64, command_bytes=16, body_bytes=100)
+LIMITS = FrameLimits(header_count=3, header_line_bytes=64, command_bytes=16, body_bytes=100)
 MALFORMED = "malformed-frame"
 TOO_LARGE = "frame-too-large"
 

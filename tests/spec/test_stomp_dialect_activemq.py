@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.dialects import ACTIVEMQ, DIALECTS
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.escapes import read_block
+from protocols.stomp.codec.versions import VERSIONS as VERSIONS_BY_NAME
 from protocols.stomp.errors import FrameError
-from protocols.stomp.escapes import read_block
-from protocols.stomp.settings import SessionSettings
-from protocols.stomp.versions import VERSIONS as VERSIONS_BY_NAME
+from protocols.stomp.mapping.dialects import ACTIVEMQ, DIALECTS
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine_world import address
 from tests.support.stomp_gateway import Peer, StompGateway
 

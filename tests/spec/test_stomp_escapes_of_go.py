@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.stomp.dialects import DIALECTS
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.mapping.dialects import DIALECTS
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.stomp_gateway import Peer, Received, StompGateway
 
 ESCAPES = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})

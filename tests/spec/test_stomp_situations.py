@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from engine.inspection import inspect
-from protocols.stomp.limits import Limits
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import START_WALL_MS
 from tests.support.stomp_gateway import Peer, StompGateway
 
@@ -54,7 +54,7 @@ def test_a_content_length_that_is_none(length: str) -> None:
 
 
 def test_a_content_length_beyond_the_limit_is_refused_before_the_body() -> None:
-    peer = StompGateway(settings=SessionSettings(frame_limits=Limits(body_bytes=1_000))).connect()
+    peer = StompGateway(settings=SessionSettings(frame_limits=FrameLimits(body_bytes=1_000))).connect()
     peer.send_octets(b"SEND\ndestination:/queue/q\ncontent-length:1001\n\n")
     assert peer.error()["condition"] == "frame-too-large"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.blocking_client import BlockingClient
-from protocols.stomp.frames import ACK, MESSAGE, SEND, SUBSCRIBE
+from protocols.stomp.codec.frames import ACK, MESSAGE, SEND, SUBSCRIBE
 from tests.support import raw_stomp
 from tests.support.gateway_process import GatewayProcess
 from tests.support.honest_clients import KEPT, LIMIT_S, honest_stomp

@@ -21,7 +21,7 @@ from protocols.amqp.v1_0.states import Accepted
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.types import encode
 from protocols.amqp.v1_0.values import Symbol
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import FakeLink
 from tests.support.socket_peer import SocketPeer
 from tests.support.stomp_gateway import StompGateway

@@ -15,7 +15,7 @@ from protocols.amqp.v1_0.performatives import Attach, Begin, Disposition, Flow, 
 from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslOutcome
 from protocols.amqp.v1_0.states import Accepted
 from protocols.amqp.v1_0.termini import Source, Target
-from protocols.stomp.frames import ACK, MESSAGE, NAMES, RECEIPT, SEND, Frame
+from protocols.stomp.codec.frames import ACK, MESSAGE, NAMES, RECEIPT, SEND, Frame
 from tests.support import raw_stomp
 from tests.support.amqp_gateway import text
 from tests.support.gateway_process import GatewayProcess

@@ -16,10 +16,10 @@ from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.performatives import Begin, Open
 from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslOutcome
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import COMMANDS, ERROR, RECEIPT, Frame
-from protocols.stomp.versions import VERSION_1_2
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import COMMANDS, ERROR, RECEIPT, Frame
+from protocols.stomp.codec.versions import VERSION_1_2
 from tests.support.gateway_process import GatewayProcess
 from tests.support.hostile_config import HOSTILE, HOSTILE_ADDRESS
 

@@ -6,10 +6,10 @@ import random
 from collections import deque
 from typing import Final
 
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import COMMANDS, CONNECTED, ERROR, MESSAGE, Frame
-from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import COMMANDS, CONNECTED, ERROR, MESSAGE, Frame
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support import typed_stomp
 from tests.support.hostile_config import HOSTILE, KINDS
 

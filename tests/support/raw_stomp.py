@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost, StompLink
-from protocols.stomp.frames import ACK, ERROR, MESSAGE, NAMES, SUBSCRIBE, Frame
+from protocols.stomp.codec.frames import ACK, ERROR, MESSAGE, NAMES, SUBSCRIBE, Frame
 from tests.support.gateway_process import GatewayProcess
 
 LIMIT_S: Final = 20.0

@@ -13,13 +13,13 @@ from engine.inspection import inspect
 from engine.ports import READ_LANE, SYNC_LANE
 from engine.quotas import UserLimits
 from engine.stats import DestinationStats
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import COMMANDS, NAMES
-from protocols.stomp.limits import Limits
-from protocols.stomp.session import StompSession
-from protocols.stomp.settings import SessionSettings
-from protocols.stomp.versions import VERSIONS
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.codec.frames import COMMANDS, NAMES
+from protocols.stomp.codec.versions import VERSIONS
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.stomp_session import StompSession
 from tests.support.fakes import FakeLink, HeldWorkers, VirtualClock, VirtualTimers, destination_stats
 from tests.support.memory_store import MemoryStore
 from tests.support.socket_peer import SocketPeer
@@ -179,7 +179,7 @@ class Peer(SocketPeer):
     def subscribe(self, destination: str, ack: str = "client-individual", id: str = "s", **headers: str) -> None:
         self.send("SUBSCRIBE", destination=destination, ack=ack, id=id, **headers)
 
-    def takes(self, most: Limits) -> None:
+    def takes(self, most: FrameLimits) -> None:
         """Let frames of up to such limits come."""
         self._decoder.limits = most
 
@@ -218,5 +218,5 @@ class Peer(SocketPeer):
         return frame
 
 
-def limits(**values: int) -> Limits:
-    return Limits(**values)
+def limits(**values: int) -> FrameLimits:
+    return FrameLimits(**values)

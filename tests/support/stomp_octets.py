@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protocols.stomp.decoder import Decoder
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.codec.frames import NAMES, Frame
 from protocols.stomp.errors import FrameError
-from protocols.stomp.frames import NAMES, Frame
-from protocols.stomp.limits import Limits
 
 
 class Seen(NamedTuple):
@@ -66,7 +66,7 @@ def decode(decoder: Decoder, octets: bytes, size: int = 0, *, is_slow: bool = Fa
     return Outcome(frames, None)
 
 
-def decoder_of(version: int, limits: Limits | None = None) -> Decoder:
+def decoder_of(version: int, limits: FrameLimits | None = None) -> Decoder:
     decoder = Decoder(limits)
     decoder.version = version
     return decoder

@@ -6,7 +6,7 @@ import threading
 from typing import Final
 
 from gateway.cli.blocking_client import ConnectionLost, Refused
-from protocols.stomp.frames import ERROR, MESSAGE, RECEIPT
+from protocols.stomp.codec.frames import ERROR, MESSAGE, RECEIPT
 from tests.support import raw_stomp
 from tests.support.gateway_process import GatewayProcess
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import COMMANDS
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import COMMANDS
 from tests.support.typed_values import BODIES, HEADER_TEXTS, JSON_MAPS, PROPERTY_TYPES, XML_MAPS
 
 SEND_NAMES: Final = (

@@ -19,8 +19,8 @@ from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.amqp.v1_0.states import Accepted, Released
 from protocols.amqp.v1_0.termini import Source, Target
 from protocols.amqp.v1_0.values import Described, Symbol, UInt
-from protocols.stomp.limits import Limits
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.session.settings import SessionSettings
 from tests.support import typed_amqp, typed_stomp
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.amqp_stream import frame
@@ -113,7 +113,7 @@ class TypedWorld:
                 if not is_first:
                     peer.subscribe("/queue/kept", "client-individual", "4")
                 peer.takes(
-                    Limits(header_line_bytes=1 << 30)
+                    FrameLimits(header_line_bytes=1 << 30)
                 )  # what one protocol may say in one value is a long line here
                 self.stomp.append(peer)
         self.amqp: list[AmqpPeer] = []

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TOPIC
 from protocols.amqp.v1_0.conversion import StompForm
-from protocols.stomp import frames
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import Frame
-from protocols.stomp.session import StompSession
-from protocols.stomp.settings import SessionSettings
-from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
+from protocols.stomp.codec import frames
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import Frame
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.stomp_session import StompSession
 from tests.support.world_bodies import Violation, read_body
 from tests.support.world_clients import Held, PeerSubscription, PeerTransaction, Receipt
 from tests.support.world_link import Parked, SocketPeer

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost, Refused
-from protocols.stomp.decoder import Decoder
-from protocols.stomp.encoder import encode
-from protocols.stomp.frames import CONNECT, CONNECTED, ERROR, RECEIPT, SEND, SUBSCRIBE, Frame
-from protocols.stomp.versions import VERSION_1_2
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import CONNECT, CONNECTED, ERROR, RECEIPT, SEND, SUBSCRIBE, Frame
+from protocols.stomp.codec.versions import VERSION_1_2
 
 LIMIT_S = 10.0
 

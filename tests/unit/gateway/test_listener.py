@@ -21,7 +21,7 @@ from gateway.engine_loop import EngineLoop, LoopTimers
 from gateway.listener import Listener, session_settings
 from gateway.security import Security
 from gateway.workers import ThreadWorkers
-from protocols.stomp.dialects import DIALECTS
+from protocols.stomp.mapping.dialects import DIALECTS
 from tests.support.memory_store import MemoryStore
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:x\n%b\n\0"

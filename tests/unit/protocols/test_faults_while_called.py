@@ -11,7 +11,7 @@ from protocols.amqp.v1_0.connection import AmqpConnection
 from protocols.amqp.v1_0.opening import OPEN
 from protocols.amqp.v1_0.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
-from protocols.stomp.session import StompSession
+from protocols.stomp.session.stomp_session import StompSession
 from tests.support.amqp_gateway import NoUsers
 from tests.support.fakes import FakeLink
 from tests.support.stomp_gateway import StompGateway

@@ -6,12 +6,12 @@ import tracemalloc
 
 import pytest
 
-from protocols.stomp.decoder import Decoder
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.escapes import block_for, escape, read_block
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.codec.frames import SEND, Frame
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import FrameError, FrameTooLarge
-from protocols.stomp.escapes import block_for, escape, read_block
-from protocols.stomp.frames import SEND, Frame
-from protocols.stomp.limits import Limits
-from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from tests.support.stomp_octets import decoder_of
 
 
@@ -115,33 +115,33 @@ def test_long_heads_are_not_kept() -> None:
 
 
 def test_limits_before_login() -> None:
-    before = Limits().before_login()
+    before = FrameLimits().before_login()
     assert (before.header_count, before.body_bytes) == (100, 65536)
-    small = Limits(header_count=5, body_bytes=10).before_login()
+    small = FrameLimits(header_count=5, body_bytes=10).before_login()
     assert (small.header_count, small.body_bytes) == (5, 10)
 
 
 @pytest.mark.parametrize("name", ["header_count", "header_line_bytes", "command_bytes"])
 def test_limits_that_no_frame_could_keep(name: str) -> None:
     with pytest.raises(AssertionError, match=f"{name} is 1, at least"):
-        Limits(**{name: 1})
+        FrameLimits(**{name: 1})
 
 
 def test_limits_may_be_raised_at_login() -> None:
-    decoder = Decoder(Limits(body_bytes=10))
-    decoder.limits = Limits(body_bytes=20)
+    decoder = Decoder(FrameLimits(body_bytes=10))
+    decoder.limits = FrameLimits(body_bytes=20)
     decoder.receive_data(send(b"content-length:20\n", b"x" * 20))
     assert len(next_of(decoder).body) == 20
 
 
 @pytest.mark.parametrize("headers", [b"", b"content-length:20\n"])
 def test_limits_that_fall_hold_for_known_heads(headers: bytes) -> None:
-    decoder = Decoder(Limits(body_bytes=20))
+    decoder = Decoder(FrameLimits(body_bytes=20))
     decoder.receive_data(send(headers, b"x" * 20) * 4)
     next_of(decoder)
     next_of(decoder)
     next_of(decoder)
-    decoder.limits = Limits(body_bytes=19)
+    decoder.limits = FrameLimits(body_bytes=19)
     with pytest.raises(FrameTooLarge):
         decoder.next_frame()
 
@@ -151,14 +151,14 @@ def test_a_known_head_is_measured_again_by_new_limits() -> None:
     decoder.receive_data(send(b"a:1\nb:2\n") * 3)
     for _ in range(3):
         next_of(decoder)
-    decoder.limits = Limits(header_count=2)
+    decoder.limits = FrameLimits(header_count=2)
     decoder.receive_data(send(b"a:1\nb:2\n"))
     with pytest.raises(FrameTooLarge, match="more than 2 headers"):
         decoder.next_frame()
 
 
 def test_a_body_too_long_for_a_known_head() -> None:
-    decoder = Decoder(Limits(body_bytes=20))
+    decoder = Decoder(FrameLimits(body_bytes=20))
     decoder.receive_data(send(b"", b"x") * 3 + send(b"", b"x" * 21))
     for _ in range(3):
         next_of(decoder)
@@ -177,7 +177,7 @@ def test_a_body_longer_than_its_content_length_behind_good_ones(count: int) -> N
 
 
 def test_a_content_length_is_refused_before_the_body_comes() -> None:
-    decoder = Decoder(Limits(body_bytes=20))
+    decoder = Decoder(FrameLimits(body_bytes=20))
     decoder.receive_data(b"SEND\ncontent-length:21\n\n")
     with pytest.raises(FrameTooLarge, match="is 21, the limit is 20"):
         decoder.next_frame()

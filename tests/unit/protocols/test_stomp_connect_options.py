@@ -8,7 +8,7 @@ import pytest
 
 from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.errors import InvalidOption
-from protocols.stomp.connect_options import WARNINGS_MOST, connection_defaults
+from protocols.stomp.mapping.connect_options import WARNINGS_MOST, connection_defaults
 
 LISTENER = ConnectionDefaults(
     MappingProxyType({"prefetch.queue_prefetch": 7, "prefetch.topic_prefetch": 9}), client_id="of the listener"

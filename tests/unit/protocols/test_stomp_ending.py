@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocols.stomp.ending import Ending
+from protocols.stomp.session.ending import Ending
 
 
 def test_nothing_ends_by_itself() -> None:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from protocols.stomp.frames import ACK, BODIED, COMMANDS, CONNECT, CONNECTED, ERROR, MESSAGE, NAMES, SEND, Frame, Head
+from protocols.stomp.codec.frames import (
+    ACK,
+    BODIED,
+    COMMANDS,
+    CONNECT,
+    CONNECTED,
+    ERROR,
+    MESSAGE,
+    NAMES,
+    SEND,
+    Frame,
+    Head,
+)
 
 
 def test_commands_and_names_are_the_same_table() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.stomp.codec.frames import CONNECT, Frame, Head
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
-from protocols.stomp.frames import CONNECT, Frame, Head
-from protocols.stomp.handshake import connected_headers, negotiate
-from protocols.stomp.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
+from protocols.stomp.session.handshake import connected_headers, negotiate
 
 
 @pytest.mark.parametrize(

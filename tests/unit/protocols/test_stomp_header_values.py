@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import InvalidOption
-from protocols.stomp.header_values import boolean, number
+from protocols.stomp.mapping.header_values import boolean, number
 
 
 def test_switches_and_numbers() -> None:

@@ -9,7 +9,7 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.questions import MANAGEMENT
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.stomp_gateway import StompGateway
 
 EVERYBODY = frozenset({"ann", "eve"})

@@ -9,13 +9,13 @@ from engine.errors import InvalidDestination, InvalidOption
 from engine.message import KEYED, PERSISTENT, PLAIN, TEXT
 from engine.schedule.delayed import Delayed
 from engine.schedule.plan import Plan
-from protocols.stomp.decoder import Decoder
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.frames import Frame, Head
+from protocols.stomp.codec.versions import VERSION_1_2
 from protocols.stomp.errors import InvalidHeader
-from protocols.stomp.frames import Frame, Head
-from protocols.stomp.naming import Naming
-from protocols.stomp.send_target import SCHEDULED_KEPT, SendTarget, send_target
-from protocols.stomp.subscriptions import Subscriptions
-from protocols.stomp.versions import VERSION_1_2
+from protocols.stomp.mapping.destination_resolver import DestinationResolver
+from protocols.stomp.mapping.send_target import SCHEDULED_KEPT, SendTarget, send_target
+from protocols.stomp.session.unsettled import Unsettled
 from tests.support.engine_world import EngineWorld
 
 
@@ -29,9 +29,9 @@ def head(headers: str) -> Head:
     return frame.head
 
 
-def naming(world: EngineWorld | None = None) -> Naming:
+def naming(world: EngineWorld | None = None) -> DestinationResolver:
     world = world or EngineWorld()
-    return Naming(world.broker, world.client(), Subscriptions(10, "", ""))
+    return DestinationResolver(world.broker, world.client(), Unsettled(10, "", ""))
 
 
 def sent(headers: str, *, default_persistent: bool = False) -> SendTarget:

@@ -9,8 +9,8 @@ import pytest
 from config.model import ConnectionDefaults
 from engine.inspection import inspect
 from engine.transaction import TransactionLimits
-from protocols.stomp.limits import Limits
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.stomp_gateway import StompGateway
 
 CONNECT_1_2 = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0"
@@ -130,7 +130,7 @@ def test_before_connect_little_is_taken() -> None:
 
 
 def test_the_settings_name_the_server_and_the_limits() -> None:
-    gateway = StompGateway(settings=SessionSettings(server="Turbine", frame_limits=Limits(body_bytes=10)))
+    gateway = StompGateway(settings=SessionSettings(server="Turbine", frame_limits=FrameLimits(body_bytes=10)))
     peer = gateway.open()
     peer.send_octets(CONNECT_1_2)
     assert peer.take()[0]["server"] == "Turbine"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.inspection import inspect
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine_world import address
 from tests.support.fakes import START_WALL_MS
 from tests.support.stomp_gateway import StompGateway

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.stomp_gateway import Peer, StompGateway
 
 

@@ -12,7 +12,7 @@ from config.model import NO_DEFAULTS, ConnectionDefaults
 from engine.consumer import CLIENT
 from engine.errors import InvalidOption
 from engine.options import ReplayStart, SubscribeOptions
-from protocols.stomp.subscribe_options import Asked, durable_name, subscribe_options
+from protocols.stomp.mapping.subscribe_options import Asked, durable_name, subscribe_options
 
 
 def asked(

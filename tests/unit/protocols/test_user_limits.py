@@ -10,8 +10,8 @@ from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.performatives import Close, Open
 from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslOutcome
 from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.stomp.dialects import DIALECTS
-from protocols.stomp.settings import SessionSettings
+from protocols.stomp.mapping.dialects import DIALECTS
+from protocols.stomp.session.settings import SessionSettings
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer
 from tests.support.stomp_gateway import Peer, StompGateway
 

@@ -1,0 +1,35 @@
+"""What one frame may hold: beyond it the decoder refuses before it buffers."""
+
+from __future__ import annotations
+
+
+class FrameLimits:
+    """What one frame may hold.  Defaults are ActiveMQ's.
+
+    header_line_bytes: name, colon and value of one header, as on the wire, without the line end; 64 or more.
+    header_count, command_bytes: 2 and 16 or more.
+    """
+
+    __slots__ = ("header_count", "header_line_bytes", "command_bytes", "body_bytes")
+
+    def __init__(
+        self,
+        header_count: int = 1000,
+        header_line_bytes: int = 10240,
+        command_bytes: int = 1024,
+        body_bytes: int = 100 * 1024 * 1024,
+    ) -> None:
+        # Below these the fast ways would have to measure what no sane limit forbids.
+        assert header_line_bytes >= 64, f"header_line_bytes is {header_line_bytes}, at least 64"
+        assert header_count >= 2, f"header_count is {header_count}, at least 2"
+        assert command_bytes >= 16, f"command_bytes is {command_bytes}, at least 16"
+        self.header_count = header_count
+        self.header_line_bytes = header_line_bytes
+        self.command_bytes = command_bytes
+        self.body_bytes = body_bytes
+
+    def before_login(self) -> FrameLimits:
+        """Return what a peer may send before we know it: RabbitMQ's 100 headers and 64 KiB, if that is less."""
+        return FrameLimits(
+            min(self.header_count, 100), self.header_line_bytes, self.command_bytes, min(self.body_bytes, 64 * 1024)
+        )

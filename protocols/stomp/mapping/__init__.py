@@ -1,0 +1,1 @@
+"""What frames and their headers say, in the engine's words, and back."""

@@ -1,0 +1,73 @@
+"""What the names that one connection uses stand for, its temporary destinations among them.
+
+The client says ``/temp-queue/answers``; everybody else finds ``/remote-temp-queue/`` and the real name, which is
+unique, in the reply-to of its messages (ActiveMQ's way).
+"""
+
+from __future__ import annotations
+
+from engine.annotations import annotation
+from engine.broker import Broker
+from engine.client import Client
+from engine.composite import Composite, CompositeSource, Destination, Source, Target
+from engine.wildcard import Wildcard
+from protocols.stomp.mapping.destination_header import Address, Named, alias_for, header_for, named_in
+from protocols.stomp.session.unsettled import Unsettled
+
+
+class DestinationResolver:
+    """temporaries: made at their first mention in a SEND, a SUBSCRIBE or a reply-to; they end with the connection.
+
+    subscriptions: of the connection.  aliases: what others call them -> what the client calls them, as in headers.
+    scheduled: what heads of SENDs stand for that schedule, by all that they say but the times (SendTarget).
+    """
+
+    __slots__ = ("broker", "client", "subscriptions", "temporaries", "aliases", "scheduled")
+
+    def __init__(self, broker: Broker, client: Client, subscriptions: Unsettled) -> None:
+        self.broker = broker
+        self.client = client
+        self.subscriptions = subscriptions
+        self.aliases: dict[str, str] = {}
+        self.temporaries: dict[Named, Target] = {}
+        self.scheduled: dict[object, object] = {}
+
+    def target(self, address: Address) -> Destination:
+        """Return what a SEND goes to.  Raises: EngineError."""
+        found: list[Target] = []
+        for part in address.parts:
+            if part.is_alias:
+                found.append(self._temporary(part))
+            else:
+                found.append(self.broker.target(self.client, part.kind, part.name))
+        return found[0] if len(found) == 1 else Composite(found)
+
+    def source(self, address: Address) -> Source:
+        """Return what a SUBSCRIBE takes from.  Raises: EngineError."""
+        if len(address.parts) == 1:
+            return self._source(address.parts[0])
+        return CompositeSource([self._source(part) for part in address.parts])
+
+    def with_reply_to(self, block: bytes, text: str) -> bytes:
+        """Return a block of header lines whose reply-to, ``text``, others can use.  Raises: LimitReached."""
+        named = named_in(text)
+        if named is None or not named.is_alias:
+            return block
+        destination = self._temporary(named)
+        old = b"\n" + annotation("reply-to", text)
+        new = b"\n" + annotation("reply-to", header_for(destination.kind, destination.name))
+        return (b"\n" + block).replace(old, new, 1)[1:]
+
+    def _source(self, part: Named) -> Target | Wildcard:
+        if part.is_alias:
+            return self._temporary(part)
+        return self.broker.source(self.client, part.kind, part.name)
+
+    def _temporary(self, part: Named) -> Target:
+        found = self.temporaries.get(part)
+        if found is None:
+            found = self.broker.open_temporary(self.client, part.kind)
+            self.temporaries[part] = found
+            self.aliases[header_for(found.kind, found.name)] = alias_for(part)
+            self.subscriptions.look_at_each_message()
+        return found

@@ -1,0 +1,24 @@
+"""An error as the ERROR frame that tells the client of it."""
+
+from __future__ import annotations
+
+from engine.errors import PenstockError
+from protocols.stomp.codec import frames
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import Frame
+from protocols.stomp.codec.versions import VERSIONS
+from protocols.stomp.errors import UnsupportedVersion, message_for
+
+
+def error_frame(error: PenstockError, frame: Frame | None, version: int) -> bytes:
+    """Return the octets of ERROR; ``frame`` is the one that failed, None if it is none of the peer's."""
+    headers = [("message", message_for(error)), ("condition", error.condition), ("content-type", "text/plain")]
+    if isinstance(error, UnsupportedVersion):
+        headers.append(("version", ",".join(VERSIONS)))
+    body = str(error).encode()
+    headers.append(("content-length", str(len(body))))
+    octets = encode(frames.ERROR, headers, body, version)
+    if frame is not None and frame.receipt is not None:
+        # The receipt as it stood on the wire is escaped already.
+        octets = octets.replace(b"\n", b"\nreceipt-id:" + frame.receipt + b"\n", 1)
+    return octets

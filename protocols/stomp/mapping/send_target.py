@@ -1,0 +1,205 @@
+"""What a SEND asks for: frame to the parts of a Message.  Source: ActiveMQ's headers (docs/stomp.md)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.annotations import annotation
+from engine.composite import Composite, Destination, Target
+from engine.errors import InvalidOption
+from engine.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
+from engine.schedule.asking import PROPERTIES
+from engine.schedule.delayed import Delayed, delayed
+from engine.schedule.plan import Plan
+from engine.wall_time import TIME_MOST_MS, later_ms
+from protocols.stomp.codec.frames import SEND, Head
+from protocols.stomp.errors import InvalidHeader
+from protocols.stomp.mapping.destination_header import address_in
+from protocols.stomp.mapping.destination_resolver import DestinationResolver
+from protocols.stomp.mapping.dialects import PENSTOCK, Dialect
+from protocols.stomp.mapping.header_values import boolean, clamped, number
+from protocols.stomp.mapping.schedule_headers import plan_in, without_schedule
+from protocols.stomp.mapping.transformations import BYTES_TRANSFORMATION, looks_at_body, transformation_error
+
+EXPIRATION_MOST_MS: Final = 2**53
+SCHEDULED_KEPT: Final = 64  # targets of one connection that schedules; few differ in more than their times
+
+
+class SendTarget:
+    """What all SENDs with the same head have in common; made once a head, see ``Head.mapped``.
+
+    paced: the destination that looks at how fast messages come, of several the first; None for none.
+    """
+
+    __slots__ = (
+        "destination",
+        "destination_id",
+        "paced",
+        "flags",
+        "priority",
+        "expires_ms",
+        "tag_hash",
+        "group_hash",
+        "block",
+        "transaction",
+        "is_persistent",
+    )
+
+    def __init__(
+        self,
+        destination: Destination,
+        flags: int,
+        priority: int,
+        expires_ms: int,
+        tag_hash: int,
+        group_hash: int,
+        block: bytes,
+        transaction: str | None,
+    ) -> None:
+        self.destination = destination
+        self.destination_id = destination.destination_id
+        self.paced = _paced(destination)
+        self.flags = flags
+        self.priority = priority
+        self.expires_ms = expires_ms
+        self.tag_hash = tag_hash
+        self.group_hash = group_hash
+        self.block = block
+        self.transaction = transaction
+        self.is_persistent = bool(flags & PERSISTENT) or isinstance(destination, Delayed)  # the schedule is logged
+
+    def later(self, plan: Plan) -> SendTarget:
+        """Return the same when ``plan`` says so.  Raises: InvalidDestination."""
+        return SendTarget(
+            delayed(self.destination, plan),
+            self.flags,
+            self.priority,
+            self.expires_ms,
+            self.tag_hash,
+            self.group_hash,
+            self.block,
+            self.transaction,
+        )
+
+
+def send_target(
+    head: Head, naming: DestinationResolver, default_persistent: bool, dialect: Dialect = PENSTOCK, body: bytes = b""
+) -> SendTarget:
+    """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
+
+    body: looked at only where its transformation has to be.  Raises: InvalidHeader, EngineError.
+    """
+    headers = head.headers
+    if "destination" not in headers:
+        raise InvalidHeader("SEND needs a header destination")
+    plan = plan_in(headers, naming.broker.scheduler.limits, naming.broker.wall_ms)
+    target = (
+        _asked_for(head, naming, default_persistent, dialect, body)
+        if plan is None
+        else _later(head, plan, naming, default_persistent, dialect, body)
+    )
+    if not _is_its_own(headers):
+        head.mapped = target
+    return target
+
+
+def _later(
+    head: Head, plan: Plan, naming: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
+) -> SendTarget:
+    """Return what is asked for when ``plan`` says so.
+
+    Each such head may name another time, and nothing else that is new: the rest is made once.
+    """
+    rest = {name: text for name, text in head.headers.items() if name not in PROPERTIES}
+    key = (head.content_length >= 0, *rest.items())
+    known = naming.scheduled.get(key)
+    if not isinstance(known, SendTarget):
+        plain = Head(SEND, rest, head.content_length, without_schedule(head.block))
+        known = _asked_for(plain, naming, default_persistent, dialect, body)
+        if not _is_its_own(rest):
+            if len(naming.scheduled) >= SCHEDULED_KEPT:
+                naming.scheduled.clear()
+            naming.scheduled[key] = known
+    return known.later(plan)
+
+
+def _is_its_own(headers: dict[str, str]) -> bool:
+    """Say whether the next SEND with this head asks for something else.
+
+    That is an expiration some time after now (RabbitMQ), and a transformation that its body may not allow.
+    """
+    return "expiration" in headers or looks_at_body(headers)
+
+
+def _asked_for(
+    head: Head, naming: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
+) -> SendTarget:
+    """Return what a head asks for, whatever it says of a schedule.  Raises: InvalidHeader, EngineError."""
+    headers = head.headers
+    address = address_in(headers["destination"], headers.get("destination-type"))
+    block = head.block
+    timestamp = headers.get("timestamp")
+    is_plain = head.is_plain
+    if timestamp is not None:
+        # JMSTimestamp as the sender says it; ours is only for those who say nothing.
+        line = annotation("timestamp", timestamp)
+        is_plain = is_plain and b"\\" not in line
+        block += line
+    error = transformation_error(headers, head.content_length >= 0, body)
+    if error:
+        line = annotation("transformation-error", error)
+        is_plain = is_plain and b"\\" not in line
+        block += line
+    persistent = headers.get("persistent")
+    flags = PLAIN if is_plain else 0
+    if default_persistent if persistent is None else boolean("persistent", persistent):
+        flags |= PERSISTENT
+    if _is_text(head):
+        flags |= TEXT
+    if "correlation-id" in headers or "keys" in headers:
+        flags |= KEYED
+    priority, expires_ms = _priority_and_expiration(headers, dialect)
+    if "expiration" in headers and not expires_ms:
+        lives_ms = number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
+        expires_ms = later_ms(naming.broker.wall_ms, lives_ms)
+    # Made last: nothing else can be wrong.
+    destination = naming.target(address)
+    reply_to = headers.get("reply-to")
+    if reply_to is not None:
+        block = naming.with_reply_to(block, reply_to)
+        if b"\\" in block:
+            flags &= ~PLAIN
+    tag_hash = text_hash(headers.get("type"))
+    group_hash = text_hash(headers.get("JMSXGroupID"))
+    return SendTarget(destination, flags, priority, expires_ms, tag_hash, group_hash, block, headers.get("transaction"))
+
+
+def _priority_and_expiration(headers: dict[str, str], dialect: Dialect) -> tuple[int, int]:
+    priority = headers.get("priority", str(DEFAULT_PRIORITY))
+    expires = headers.get("expires", "0")
+    if dialect.is_clamped:
+        return clamped("priority", priority, 0, 9, 32), clamped("expires", expires, 0, TIME_MOST_MS, 64)
+    return number("priority", priority, 0, 9), number("expires", expires, 0, TIME_MOST_MS)
+
+
+def _paced(destination: Destination) -> Target | None:
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    return next((part for part in parts if part.intake is not None), None)
+
+
+def text_hash(text: str | None) -> int:
+    """Return what consume-queue entries hold of a JMSType or a JMSXGroupID; 0 for none."""
+    return crc32c(text.encode()) if text else 0
+
+
+def _is_text(head: Head) -> bool:
+    """ActiveMQ's rule: without a content-length it is text, unless amq-msg-type says otherwise."""
+    kind = head.headers.get("amq-msg-type")
+    if kind is None:
+        return head.content_length < 0 and head.headers.get("transformation") != BYTES_TRANSFORMATION
+    word = kind.strip().lower()
+    if word not in ("text", "bytes"):
+        raise InvalidOption(f"amq-msg-type is {kind[:80]!r}; allowed are text and bytes")
+    return word == "text"

@@ -1,0 +1,1 @@
+"""One connection: frames in, operations on the engine, octets out."""

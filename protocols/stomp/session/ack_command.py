@@ -1,0 +1,111 @@
+"""ACK and NACK: which deliveries they mean, what becomes of them, and what is confirmed when."""
+
+from __future__ import annotations
+
+from engine.broker import Broker
+from engine.consumer import CLIENT, INDIVIDUAL, Consumer
+from engine.delivery import IN_FLIGHT, Delivery
+from engine.refusal import AS_THE_ADDRESS_SAYS
+from protocols.stomp.codec import frames
+from protocols.stomp.codec.frames import Frame
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2
+from protocols.stomp.errors import InvalidHeader
+from protocols.stomp.mapping.dialects import Dialect
+from protocols.stomp.mapping.nack_options import refusal_in
+from protocols.stomp.session.receipts import Receipts
+from protocols.stomp.session.subscription import Subscription
+from protocols.stomp.session.transactions import Transactions
+from protocols.stomp.session.unsettled import Unsettled
+
+
+class AckCommand:
+    """version: of the connection, once it is open.  unsettled: deliveries by the ``ack`` header of 1.2."""
+
+    __slots__ = ("broker", "subscriptions", "unsettled", "transactions", "confirmations", "dialect", "version")
+
+    def __init__(
+        self,
+        broker: Broker,
+        subscriptions: Unsettled,
+        transactions: Transactions,
+        confirmations: Receipts,
+        dialect: Dialect,
+    ) -> None:
+        self.broker = broker
+        self.subscriptions = subscriptions
+        self.unsettled = subscriptions.by_ack
+        self.transactions = transactions
+        self.confirmations = confirmations
+        self.dialect = dialect
+        self.version = VERSION_1_0
+
+    def take(self, frame: Frame) -> None:
+        """Take an ACK or NACK, in each version's form.  Raises: InvalidHeader, EngineError."""
+        key = frame.id
+        name: str | None = None
+        if key is not None and self.version == VERSION_1_2:
+            delivery = self.unsettled.get(key)
+        else:
+            delivery = None
+            name = frame.head.headers.get("transaction")
+        if delivery is None:
+            delivery = self.subscriptions.find(frame, self.version, self.dialect.is_ack_exact)
+            if delivery is None:
+                self.confirmations.confirm(frame)
+                return
+        consumer = delivery.consumer
+        assert consumer is not None, "an unsettled delivery is with a consumer"
+        is_single = consumer.ack_mode == INDIVIDUAL or len(consumer.ledger) == 1
+        if is_single and name is None and frame.command == frames.ACK:
+            if delivery.state != IN_FLIGHT:
+                raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            del subscription.unsettled[delivery.key]
+            if frame.receipt is None:
+                if consumer.queue.is_logged:
+                    self.confirmations.has_unlogged = True
+                self.broker.acknowledge_unconfirmed(delivery)
+                return
+            self.broker.acknowledge(delivery)
+        else:
+            self._settle(frame, name, consumer, delivery)
+            if name is not None:
+                self.confirmations.confirm(frame)  # accepted into the transaction: nothing to wait for
+                return
+        if consumer.queue.is_logged:
+            self.confirmations.has_logged = True
+        receipt = frame.receipt
+        if receipt is not None:
+            self.confirmations.receipts.append(receipt)
+
+    def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
+        """The general form: cumulative modes, NACK, transactions."""
+        is_ack = frame.command == frames.ACK
+        dialect = self.dialect
+        if delivery.state != IN_FLIGHT:
+            is_cumulative = is_ack and consumer.ack_mode == CLIENT
+            if is_cumulative and name is not None and self.transactions.named(name).has_accepted(delivery):
+                return  # the ACK of a later message, in the same transaction, covers this one
+            raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
+        covered = [delivery] if dialect.is_nack_single and not is_ack else self.broker.covered(delivery)
+        feed = consumer.queue.feed
+        if not is_ack and feed is not None and feed.is_browser:
+            if feed.is_of_kept:
+                raise InvalidHeader("NACK names a message of a queue that keeps its messages (non-destructive)")
+            shower = "browser" if feed.replay is None else "replay"
+            raise InvalidHeader(f"NACK names a message of a {shower}; a {shower} only looks, and may ACK or leave it")
+        if name is not None:
+            transaction = self.transactions.named(name)
+            if is_ack:
+                transaction.add_accepted(covered)
+            else:
+                transaction.add_refused(covered, refusal_in(frame.head.headers, dialect.nack))
+            return
+        refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers, dialect.nack)
+        self.subscriptions.forget(covered)
+        for one in covered:
+            if is_ack:
+                self.broker.acknowledge(one)
+            else:
+                self.broker.refuse(one, refusal)

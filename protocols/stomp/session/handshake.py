@@ -1,0 +1,84 @@
+"""CONNECT and CONNECTED: version, heart-beats, who is there.  Source: STOMP 1.2, "Connecting" and "Heart-beating"."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from protocols.stomp.codec.frames import Frame
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_NAMES, VERSIONS
+from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+
+HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for more often gets this
+HEART_BEAT_MOST_MS: Final = 2**31 - 1
+
+
+class Terms:
+    """What one connection agreed on.
+
+    receive_ms: the client sends something at least this often; send_ms: we do; 0 for no heart-beats.
+    """
+
+    __slots__ = ("version", "receive_ms", "send_ms", "login", "passcode", "client_id")
+
+    def __init__(self) -> None:
+        self.version = VERSION_1_0
+        self.receive_ms = 0
+        self.send_ms = 0
+        self.login = ""
+        self.passcode = ""
+        self.client_id = ""
+
+
+def negotiate(headers: dict[str, str]) -> Terms:
+    """Return the terms that CONNECT's headers lead to.  Raises: UnsupportedVersion, InvalidHeader."""
+    terms = Terms()
+    terms.version = _version(headers.get("accept-version"))
+    can_send_ms, wants_ms = _heart_beat(headers.get("heart-beat", "0,0"))
+    # We agree to what the client wants, as ActiveMQ does.
+    terms.receive_ms = max(can_send_ms, HEART_BEAT_LEAST_MS) if can_send_ms else 0
+    terms.send_ms = max(wants_ms, HEART_BEAT_LEAST_MS) if wants_ms else 0
+    terms.login = headers.get("login", "")
+    terms.passcode = headers.get("passcode", "")
+    terms.client_id = headers.get("client-id", "")
+    return terms
+
+
+def connected_headers(terms: Terms, server: str, session: str, request: Frame) -> list[tuple[str, str]]:
+    """Return the headers of CONNECTED, the answer to ``request``.
+
+    session: a number of the connection; a client that has an id finds that there, as with ActiveMQ.
+    """
+    headers = [
+        ("version", VERSION_NAMES[terms.version]),
+        ("session", terms.client_id or session),
+        ("server", server),
+        ("heart-beat", f"{terms.send_ms},{terms.receive_ms}"),
+    ]
+    receipt = None if request.receipt is None else request.receipt.decode()
+    request_id = request.head.headers.get("request-id", receipt)
+    if request_id is not None:
+        headers.append(("response-id", request_id))
+        headers.append(("receipt-id", receipt or request_id))
+    return headers
+
+
+def _version(accepted: str | None) -> int:
+    if accepted is None:
+        return VERSION_1_0
+    common = [VERSIONS[name.strip()] for name in accepted.split(",") if name.strip() in VERSIONS]
+    if not common:
+        raise UnsupportedVersion(f"accept-version is {accepted[:80]!r}; supported are {', '.join(VERSIONS)}")
+    return max(common)
+
+
+def _heart_beat(text: str) -> tuple[int, int]:
+    first, comma, second = text.partition(",")
+    parts = (first.strip(), second.strip())
+    if comma and all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
+        intervals = (int(parts[0]), int(parts[1]))
+        if max(intervals) <= HEART_BEAT_MOST_MS:
+            return intervals
+    raise InvalidHeader(
+        f"heart-beat is {text[:80]!r}; allowed are two whole numbers of milliseconds up to {HEART_BEAT_MOST_MS}, "
+        "as in 10000,10000"
+    )

@@ -1,0 +1,69 @@
+"""The transactions that one connection has open, by the names it gave them."""
+
+from __future__ import annotations
+
+from engine.broker import Broker
+from engine.client import Client
+from engine.errors import TransactionError
+from engine.transaction import Transaction, TransactionLimits
+from protocols.stomp.codec import frames
+from protocols.stomp.codec.frames import Frame
+from protocols.stomp.errors import InvalidHeader
+
+
+class Transactions:
+    """committing: those whose COMMIT waits at a gate, by its frame; the client may use their names again."""
+
+    __slots__ = ("client", "limits", "open", "committing")
+
+    def __init__(self, client: Client, limits: TransactionLimits) -> None:
+        self.client = client
+        self.limits = limits
+        self.open: dict[str, Transaction] = {}
+        self.committing: dict[Frame, Transaction] = {}
+
+    def begin(self, frame: Frame) -> None:
+        """Raises: InvalidHeader, TransactionError."""
+        name = _name_in(frame)
+        if name in self.open:
+            raise TransactionError(f"transaction {name[:200]!r} is open already")
+        most = self.limits.open_count
+        if len(self.open) + len(self.committing) >= most:
+            raise TransactionError(f"{most} transactions are open on this connection, which is the limit")
+        self.open[name] = Transaction(self.client, name, self.limits)
+        self.client.is_holding = True
+
+    def named(self, name: str) -> Transaction:
+        """Return the open transaction ``name``.  Raises: TransactionError."""
+        transaction = self.open.get(name)
+        if transaction is None:
+            raise TransactionError(f"transaction {name[:200]!r} is not open on this connection")
+        return transaction
+
+    def take(self, frame: Frame) -> Transaction:
+        """Return the transaction that a COMMIT or ABORT ends; it is open no more.
+
+        Raises: InvalidHeader, TransactionError.
+        """
+        transaction = self.committing.pop(frame, None)
+        if transaction is None:
+            transaction = self.named(_name_in(frame))
+            del self.open[transaction.name]
+        return transaction
+
+    def size_bytes(self) -> int:
+        """Return what the messages of all of them take."""
+        return sum(one.held_bytes() for one in [*self.open.values(), *self.committing.values()])
+
+    def abort_all(self, broker: Broker) -> None:
+        for transaction in [*self.open.values(), *self.committing.values()]:
+            broker.abort(transaction)
+        self.open.clear()
+        self.committing.clear()
+
+
+def _name_in(frame: Frame) -> str:
+    name = frame.head.headers.get("transaction")
+    if name is None:
+        raise InvalidHeader(f"{frames.NAMES[frame.command].decode()} needs a header transaction")
+    return name
