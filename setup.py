@@ -30,11 +30,15 @@ ROOMS_BUT = {
         transformations
     """,
     "protocols/stomp/session": "handshake settings subscribe_command",
-    "protocols/amqp/v1_0": """
-        addresses attaching checking composite composite_codec contents conversion coordination errors fitting
-        frames jms_ids keys maps mapping opening performatives properties sasl_frames settings states subscribing
-        termini types values
+    "protocols/amqp/v1_0/wire": """
+        composite composite_codec delivery_states errors frame_size frames performatives sasl_frames termini
+        transaction_types types values
     """,
+    "protocols/amqp/v1_0/mapping": """
+        addresses contents conversion jms_ids map_body message_keys outgoing_message selector_properties
+        subscribe_options
+    """,
+    "protocols/amqp/v1_0/endpoints": "attach attach_fields handshake settings",
 }
 # Of this one, which has more that no message passes, it is what is named.
 STORE = """

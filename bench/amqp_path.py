@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.in_process import QuietLink, close_after, measure, open_broker, open_store, reads_of, spent_us
 from engine.broker import Broker
 from protocols.amqp.sasl import Credentials, ScramVerifier
-from protocols.amqp.v1_0.connection import AmqpConnection
-from protocols.amqp.v1_0.encoder import TransferHead, encode_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Flow, Open
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.encoder import TransferHead, encode_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Flow, Open
+from protocols.amqp.v1_0.wire.termini import Source, Target
 
 DURABLE = bytes.fromhex("005370c0020141")
 DATA = b"\x00\x53\x75\xb0"

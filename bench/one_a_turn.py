@@ -30,9 +30,9 @@ from bench.hot_path import acknowledgements
 from bench.in_process import QuietLink, close_after, open_broker, open_store
 from engine.broker import Broker
 from engine.store.file_store import FileStore
-from protocols.amqp.v1_0.encoder import TransferHead, encode_frame
-from protocols.amqp.v1_0.performatives import Flow
-from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.encoder import TransferHead, encode_frame
+from protocols.amqp.v1_0.wire.performatives import Flow
 from protocols.connection import ProtocolConnection
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession

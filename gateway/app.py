@@ -49,7 +49,7 @@ from gateway.security import Security
 from gateway.time_zone import zone_of
 from gateway.web.source import StatsSource
 from gateway.workers import ThreadWorkers
-from protocols.amqp.v1_0.properties import AmqpPropertyReader
+from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 
 if TYPE_CHECKING:
     from gateway.web.server import HttpServer

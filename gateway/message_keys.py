@@ -6,6 +6,6 @@ from typing import Final
 
 from engine.keys import Keys
 from engine.message import AMQP_1_0
-from protocols.amqp.v1_0.keys import AmqpKeys
+from protocols.amqp.v1_0.mapping.message_keys import AmqpKeys
 
 MESSAGE_KEYS: Final = Keys({AMQP_1_0: AmqpKeys()})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.decoder import Decoder
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Flow, Open, Transfer
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.decoder import Decoder
+from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import text
 from tests.support.gateway_process import GatewayProcess
 

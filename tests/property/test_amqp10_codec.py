@@ -7,20 +7,20 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.decoder import Decoder
-from protocols.amqp.v1_0.encoder import (
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.decoder import Decoder
+from protocols.amqp.v1_0.wire.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.encoder import (
     TransferHead,
     encode_accepted,
     encode_frame,
     encode_link_flow,
     encode_session_flow,
 )
-from protocols.amqp.v1_0.errors import AmqpError, DecodeError
-from protocols.amqp.v1_0.frames import AMQP_LAYER, HEARTBEAT_OCTETS, protocol_header
-from protocols.amqp.v1_0.performatives import TRANSFER, Disposition, Flow, Transfer
-from protocols.amqp.v1_0.states import Accepted
-from protocols.amqp.v1_0.types import decode, encode
+from protocols.amqp.v1_0.wire.errors import AmqpError, DecodeError
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, protocol_header
+from protocols.amqp.v1_0.wire.performatives import TRANSFER, Disposition, Flow, Transfer
+from protocols.amqp.v1_0.wire.types import decode, encode
 from tests.support.amqp_octets import decode_stream, shape
 from tests.support.amqp_strategies import DISPOSITIONS, FLOWS, PERFORMATIVES, TRANSFERS, UINTS, VALUES
 

@@ -8,15 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.inspection import inspect
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.composite_codec import encode_composite
-from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Modified, Rejected, Released, State, TransactionalState
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.values import Described, Symbol, UInt, ULong
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released, State, TransactionalState
+from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt, ULong
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, text
 from tests.support.engine_world import address
 

@@ -13,11 +13,11 @@ from typing import Final
 
 import pytest
 
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.states import Accepted
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 LINK: Final = 0  # the handle that every state with a link has attached

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from protocols.amqp.sasl import PLAIN
-from protocols.amqp.v1_0.encoder import encode_sasl_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Detach, Open
-from protocols.amqp.v1_0.sasl_frames import SaslInit
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.values import UInt
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.encoder import encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Open
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.values import UInt
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities
 from tests.support.stomp_gateway import Peer

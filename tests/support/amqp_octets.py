@@ -6,11 +6,11 @@ import uuid
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.decoder import Decoder
-from protocols.amqp.v1_0.errors import AmqpError
-from protocols.amqp.v1_0.performatives import Disposition, Transfer
-from protocols.amqp.v1_0.values import (
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.decoder import Decoder
+from protocols.amqp.v1_0.wire.errors import AmqpError
+from protocols.amqp.v1_0.wire.performatives import Disposition, Transfer
+from protocols.amqp.v1_0.wire.values import (
     Array,
     Byte,
     Char,

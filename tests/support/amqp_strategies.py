@@ -6,12 +6,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.composite import Composite, Error
-from protocols.amqp.v1_0.coordination import Coordinator
-from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.states import Accepted, Declared, Modified, Received, Rejected, Released, TransactionalState
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.values import (
+from protocols.amqp.v1_0.wire.composite import Composite, Error
+from protocols.amqp.v1_0.wire.delivery_states import (
+    Accepted,
+    Declared,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+    TransactionalState,
+)
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.transaction_types import Coordinator
+from protocols.amqp.v1_0.wire.values import (
     Array,
     Byte,
     Char,

@@ -6,12 +6,12 @@ import struct
 from typing import Final
 
 from engine.inspection import inspect
-from protocols.amqp.v1_0.coordination import Coordinator
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Flow, Open
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Flow, Open
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from tests.support.amqp_gateway import AmqpGateway
 from tests.support.stomp_octets import pieces
 

@@ -7,14 +7,14 @@ import threading
 from typing import Final, TypeVar
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.decoder import Decoder
-from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Disposition, Flow, Open, Transfer
-from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslOutcome
-from protocols.amqp.v1_0.states import Accepted
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.decoder import Decoder
+from protocols.amqp.v1_0.wire.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Disposition, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.stomp.codec.frames import ACK, MESSAGE, NAMES, RECEIPT, SEND, Frame
 from tests.support import raw_stomp
 from tests.support.amqp_gateway import text

@@ -10,7 +10,7 @@ import time
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from protocols.amqp.v1_0.errors import AmqpError
+from protocols.amqp.v1_0.wire.errors import AmqpError
 from protocols.stomp.errors import FrameError
 from tests.support import random_http
 from tests.support.gateway_process import GatewayProcess

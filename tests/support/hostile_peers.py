@@ -10,12 +10,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.cli.blocking_client import ConnectionLost
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.decoder import Decoder as AmqpDecoder
-from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Begin, Open
-from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslOutcome
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.decoder import Decoder as AmqpDecoder
+from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Begin, Open
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import COMMANDS, ERROR, RECEIPT, Frame

@@ -16,10 +16,10 @@ from engine.options import FIRST, ReplayStart
 from engine.refusal import Refusal
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
-from protocols.amqp.v1_0.performatives import Attach, Detach, End, Flow
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Released
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, End, Flow
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient

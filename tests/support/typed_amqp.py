@@ -5,16 +5,23 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from protocols.amqp.v1_0 import sections as at
-from protocols.amqp.v1_0.composite import Composite, Error
-from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslResponse
-from protocols.amqp.v1_0.states import Accepted, Modified, Received, Rejected, Released, TransactionalState
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.types import encode
-from protocols.amqp.v1_0.values import Byte, Described, Symbol, Timestamp, UByte, UInt, ULong
+from protocols.amqp.v1_0.wire import sections as at
+from protocols.amqp.v1_0.wire.composite import Composite, Error
+from protocols.amqp.v1_0.wire.delivery_states import (
+    Accepted,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+    TransactionalState,
+)
+from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslResponse
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.values import Byte, Described, Symbol, Timestamp, UByte, UInt, ULong
 from tests.support.amqp_composites import described_of
 from tests.support.amqp_stream import composite
 from tests.support.typed_values import NUMBERS, TEXTS, odd_key, odd_octets, odd_value

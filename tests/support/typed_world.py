@@ -12,13 +12,13 @@ from typing import Final
 
 from engine.message import AMQP_1_0
 from engine.selector.readers import PropertyReader
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Disposition, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Released
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.values import Described, Symbol, UInt
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
 from tests.support import typed_amqp, typed_stomp

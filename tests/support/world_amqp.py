@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.consumer import INDIVIDUAL
 from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.options import ReplayStart
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.composite_codec import encode_composite
-from protocols.amqp.v1_0.connection import AmqpConnection
-from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.decoder import Decoder
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Declared, Modified, Rejected, Released, State, TransactionalState
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.types import decode, encode
-from protocols.amqp.v1_0.values import Described, Symbol, Timestamp, UByte, UInt, ULong
+from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.decoder import Decoder
+from protocols.amqp.v1_0.wire.delivery_states import (
+    Accepted,
+    Declared,
+    Modified,
+    Rejected,
+    Released,
+    State,
+    TransactionalState,
+)
+from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
+from protocols.amqp.v1_0.wire.types import decode, encode
+from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UByte, UInt, ULong
 from tests.support.amqp_gateway import NoUsers
 from tests.support.world_bodies import Violation, data_section, read_body
 from tests.support.world_clients import Held, PeerSubscription, PeerTransaction, durable_name

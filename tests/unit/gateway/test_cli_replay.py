@@ -12,8 +12,8 @@ from engine.store.query import FoundMessage
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.cli.replay_source import ReplaySource
-from protocols.amqp.v1_0.types import encode
-from protocols.amqp.v1_0.values import UInt
+from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.values import UInt
 
 
 def found(

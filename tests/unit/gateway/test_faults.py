@@ -11,7 +11,7 @@ from engine.queue import Queue
 from engine.schedule.ticket import read_ticket
 from engine.selector.parser import parse
 from gateway.faults import PURE, is_engine_whole
-from protocols.amqp.v1_0.jms_ids import id_text
+from protocols.amqp.v1_0.mapping.jms_ids import id_text
 from tests.support.engine_world import EngineWorld
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.decoder import Decoder
-from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.errors import DecodeError, FramingError
-from protocols.amqp.v1_0.frames import (
+from protocols.amqp.v1_0.wire.decoder import Decoder
+from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.errors import DecodeError, FramingError
+from protocols.amqp.v1_0.wire.frames import (
     AMQP_LAYER,
     HEARTBEAT,
     HEARTBEAT_OCTETS,
@@ -15,8 +15,8 @@ from protocols.amqp.v1_0.frames import (
     ProtocolHeader,
     protocol_header,
 )
-from protocols.amqp.v1_0.performatives import Close, Open, Transfer
-from protocols.amqp.v1_0.sasl_frames import SaslOutcome
+from protocols.amqp.v1_0.wire.performatives import Close, Open, Transfer
+from protocols.amqp.v1_0.wire.sasl_frames import SaslOutcome
 
 
 def reader(layer: int = AMQP_LAYER, max_frame_size: int = 512) -> Decoder:

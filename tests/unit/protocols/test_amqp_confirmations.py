@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from engine.ports import SYNC_LANE
-from protocols.amqp.v1_0.frames import Heartbeat
-from protocols.amqp.v1_0.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.values import Symbol, UInt
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.frames import Heartbeat
+from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.values import Symbol, UInt
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.encoder import encode_frame, encode_sasl_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Begin, Close, Detach, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.values import Symbol
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Begin, Close, Detach, End, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from protocols.amqp.v1_0.wire.values import Symbol
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said, text
 from tests.unit.protocols.test_amqp_sasl import CLIENT_FINAL, CLIENT_FIRST, SERVER_FINAL, OneUser
 

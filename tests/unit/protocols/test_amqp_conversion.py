@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0 import sections as at
-from protocols.amqp.v1_0.jms_ids import id_text, id_value
-from protocols.amqp.v1_0.performatives import Disposition
-from protocols.amqp.v1_0.states import Accepted, Released
-from protocols.amqp.v1_0.types import decode, described_list, encode
-from protocols.amqp.v1_0.values import (
+from protocols.amqp.v1_0.mapping.jms_ids import id_text, id_value
+from protocols.amqp.v1_0.wire import sections as at
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.performatives import Disposition
+from protocols.amqp.v1_0.wire.types import decode, described_list, encode
+from protocols.amqp.v1_0.wire.values import (
     Array,
     Byte,
     Char,

@@ -8,8 +8,8 @@ from config.destination_options import parse_destination
 from config.model import NO_DEFAULTS
 from config.sources.uri import parse_endpoint
 from engine.options import SubscribeOptions
-from protocols.amqp.v1_0.subscribing import subscription
-from protocols.amqp.v1_0.termini import Source
+from protocols.amqp.v1_0.mapping.subscribe_options import subscription
+from protocols.amqp.v1_0.wire.termini import Source
 
 
 def asked(address: str, query: str = "", is_topic: bool = False) -> SubscribeOptions:

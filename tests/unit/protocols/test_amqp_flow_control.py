@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine import gates
-from protocols.amqp.v1_0.performatives import Attach, Disposition, Flow
-from protocols.amqp.v1_0.states import Accepted, Rejected
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
+from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Flow
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.engine_world import address
 

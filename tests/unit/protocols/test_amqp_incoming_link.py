@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.performatives import Attach, Detach, Disposition, Flow, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Rejected
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, text
 from tests.support.engine_world import address
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.performatives import Attach, Close, Detach, Disposition, Transfer
-from protocols.amqp.v1_0.states import Accepted, Declared, TransactionalState
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.values import Symbol, UInt
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, TransactionalState
+from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.values import Symbol, UInt
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, capabilities, said, text
 
 

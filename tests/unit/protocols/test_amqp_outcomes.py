@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.composite import Error
-from protocols.amqp.v1_0.performatives import Close, Detach, Disposition, End
-from protocols.amqp.v1_0.states import Accepted, Modified, Received, Rejected, Released
-from protocols.amqp.v1_0.termini import Source
-from protocols.amqp.v1_0.values import Symbol
+from protocols.amqp.v1_0.wire.composite import Error
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Received, Rejected, Released
+from protocols.amqp.v1_0.wire.performatives import Close, Detach, Disposition, End
+from protocols.amqp.v1_0.wire.termini import Source
+from protocols.amqp.v1_0.wire.values import Symbol
 from tests.support.amqp_gateway import queue_of, text
 
 

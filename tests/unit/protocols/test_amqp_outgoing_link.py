@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocols.amqp.v1_0.performatives import Attach, Detach, Flow, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Released
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Flow, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import DURABLE, AmqpGateway, queue_of, text
 from tests.support.engine_world import address
 

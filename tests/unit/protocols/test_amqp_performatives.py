@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.composite import Error
-from protocols.amqp.v1_0.composite_codec import (
+from protocols.amqp.v1_0.wire.composite import Error
+from protocols.amqp.v1_0.wire.composite_codec import (
     FRAME_CODES,
     composite_of,
     encode_composite,
     read_composite,
 )
-from protocols.amqp.v1_0.errors import DecodeError
-from protocols.amqp.v1_0.performatives import Attach, Disposition, Open, Transfer
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.types import encode
-from protocols.amqp.v1_0.values import Array, Described, Symbol, UInt, ULong
+from protocols.amqp.v1_0.wire.errors import DecodeError
+from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Open, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, UInt, ULong
 from tests.support.amqp_composites import described_of
 
 

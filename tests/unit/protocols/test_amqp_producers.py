@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.performatives import Detach, End
+from protocols.amqp.v1_0.wire.performatives import Detach, End
 from tests.support.amqp_gateway import AmqpGateway
 from tests.support.stomp_gateway import Peer
 

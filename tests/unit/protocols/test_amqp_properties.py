@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.message import AMQP_1_0, Message
-from protocols.amqp.v1_0.properties import AmqpPropertyReader
-from protocols.amqp.v1_0.types import described_list, encode
-from protocols.amqp.v1_0.values import Byte, Symbol, Value
+from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
+from protocols.amqp.v1_0.wire.types import described_list, encode
+from protocols.amqp.v1_0.wire.values import Byte, Symbol, Value
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.sections import Scanner, with_application_properties
-from protocols.amqp.v1_0.types import decode, described_list, encode
-from protocols.amqp.v1_0.values import Symbol, UByte, UInt
+from protocols.amqp.v1_0.wire.sections import Scanner, with_application_properties
+from protocols.amqp.v1_0.wire.types import decode, described_list, encode
+from protocols.amqp.v1_0.wire.values import Symbol, UByte, UInt
 from tests.support.attributes import attributes
 
 DURABLE = bytes.fromhex("005370c0020141")

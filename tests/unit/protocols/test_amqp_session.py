@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.encoder import encode_frame
-from protocols.amqp.v1_0.performatives import Attach, Detach, Disposition, End, Flow, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted
-from protocols.amqp.v1_0.termini import Source, Target
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.delivery_states import Accepted
+from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, queue_of, text
 
 

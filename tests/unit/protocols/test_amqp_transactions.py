@@ -9,12 +9,12 @@ import pytest
 from config.matching import AddressEntry
 from config.sources.uri import parse_endpoint
 from engine.transaction import TransactionLimits
-from protocols.amqp.v1_0.composite import Composite
-from protocols.amqp.v1_0.composite_codec import encode_composite
-from protocols.amqp.v1_0.coordination import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.performatives import Detach, Disposition, End, Transfer
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Declared, Rejected, Released, TransactionalState
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.composite_codec import encode_composite
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Rejected, Released, TransactionalState
+from protocols.amqp.v1_0.wire.performatives import Detach, Disposition, End, Transfer
+from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.engine_world import address
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.amqp.v1_0.errors import DecodeError
-from protocols.amqp.v1_0.types import ITEMS_MAX, NESTING_MAX, decode, encode
-from protocols.amqp.v1_0.values import Array, Byte, Described, Symbol, UByte, UInt, ULong
+from protocols.amqp.v1_0.wire.errors import DecodeError
+from protocols.amqp.v1_0.wire.types import ITEMS_MAX, NESTING_MAX, decode, encode
+from protocols.amqp.v1_0.wire.values import Array, Byte, Described, Symbol, UByte, UInt, ULong
 
 
 def refused(octets: bytes) -> str:

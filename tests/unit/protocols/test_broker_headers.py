@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0 import sections as at
-from protocols.amqp.v1_0.performatives import Disposition
-from protocols.amqp.v1_0.settings import AmqpSettings
-from protocols.amqp.v1_0.states import Accepted, Rejected
-from protocols.amqp.v1_0.types import encode
-from protocols.amqp.v1_0.values import Byte, Symbol
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire import sections as at
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
+from protocols.amqp.v1_0.wire.performatives import Disposition
+from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.values import Byte, Symbol
 from protocols.broker_headers import BROKER_HEADERS
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer
 from tests.unit.protocols.test_amqp_conversion import from_queue, message, to_amqp, to_stomp

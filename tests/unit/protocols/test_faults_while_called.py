@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from engine.errors import AddressFull
-from protocols.amqp.v1_0.connection import AmqpConnection
-from protocols.amqp.v1_0.opening import OPEN
-from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
+from protocols.amqp.v1_0.endpoints.handshake import OPEN
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.connection import ProtocolConnection
 from protocols.stomp.session.stomp_session import StompSession
 from tests.support.amqp_gateway import NoUsers

@@ -6,8 +6,8 @@ import pytest
 
 from engine.inspection import inspect
 from engine.views import view_producer
-from protocols.amqp.v1_0.performatives import Close, Transfer
-from protocols.amqp.v1_0.states import TransactionalState
+from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
+from protocols.amqp.v1_0.wire.performatives import Close, Transfer
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.stomp_gateway import Peer
 from tests.unit.protocols.test_amqp_transactions import declare

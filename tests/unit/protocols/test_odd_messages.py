@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.performatives import Attach, Detach, Disposition
-from protocols.amqp.v1_0.states import Accepted, Released
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.types import encode
-from protocols.amqp.v1_0.values import Described, Symbol, ULong
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
 from tests.support.amqp_gateway import DURABLE, AmqpGateway
 from tests.support.typed_amqp import erring_sessions
 

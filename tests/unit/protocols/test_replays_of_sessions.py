@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.amqp.v1_0.performatives import Attach, Detach, Transfer
-from protocols.amqp.v1_0.states import Rejected
-from protocols.amqp.v1_0.termini import Source, Target
-from protocols.amqp.v1_0.values import Described, Symbol, Timestamp, ULong
+from protocols.amqp.v1_0.wire.delivery_states import Rejected
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, ULong
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, said, text
 from tests.support.stomp_gateway import StompGateway
 

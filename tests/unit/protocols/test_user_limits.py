@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from engine.quotas import CONNECTIONS, UserLimits
-from protocols.amqp.v1_0.encoder import encode_sasl_frame
-from protocols.amqp.v1_0.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.performatives import Close, Open
-from protocols.amqp.v1_0.sasl_frames import SaslInit, SaslOutcome
-from protocols.amqp.v1_0.settings import AmqpSettings
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.wire.encoder import encode_sasl_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Close, Open
+from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
 from protocols.stomp.mapping.dialects import DIALECTS
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer

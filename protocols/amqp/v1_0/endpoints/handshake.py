@@ -1,0 +1,195 @@
+"""What comes before a connection is open: protocol headers, the SASL layer, open.
+
+AWAITING_HEADER --SASL--> LOGGING_IN --> AWAITING_HEADER --AMQP--> AWAITING_OPEN --open--> OPEN --close--> ENDING
+                --AMQP, where nobody must log in--------------/
+
+Sources: AMQP 1.0 part 2, 2.2 and 2.4; part 5, 5.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import ClientIdInUse, LimitReached, PenstockError
+from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Proof, Step, Success
+from protocols.amqp.v1_0.mapping.delayed_delivery import DELAYED_DELIVERY
+from protocols.amqp.v1_0.wire.composite import Composite, Error
+from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.errors import FramingError, symbol_for
+from protocols.amqp.v1_0.wire.frame_size import fitted_frame
+from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
+from protocols.amqp.v1_0.wire.performatives import Close, Open
+from protocols.amqp.v1_0.wire.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
+from protocols.amqp.v1_0.wire.values import Symbol, Value
+from protocols.connection import host_of
+
+if TYPE_CHECKING:
+    from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
+
+# States of a connection.
+AWAITING_HEADER: Final = 0
+LOGGING_IN: Final = 1
+CHECKING: Final = 2  # a password, elsewhere
+AWAITING_OPEN: Final = 3
+OPEN: Final = 4
+ENDING: Final = 5  # nothing more is read; what is owed still leaves
+
+FRAME_SIZE_UNLIMITED: Final = 0xFFFFFFFF
+FRAME_SIZE_LEAST: Final = 512
+CHANNEL_MAX: Final = 65_535
+
+SERVER_NAME_MOST: Final = 120  # octets of it in our open, which must fit into the smallest frame (2.4.1)
+
+OUTCOME_OK: Final = 0
+OUTCOME_AUTH: Final = 1
+
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", DELAYED_DELIVERY, "SHARED-SUBS")
+SOLE_CONNECTION: Final = "sole-connection-for-container"
+
+
+class Opening:
+    """has_logged_in: the SASL layer has come to a good end.  is_sole: no other connection may have its container-id.
+
+    proof_octets: the server's own proof (SCRAM), for when the client's has been taken.
+    """
+
+    __slots__ = ("connection", "login", "has_logged_in", "is_sole", "proof_octets")
+
+    def __init__(self, connection: AmqpConnection) -> None:
+        self.connection = connection
+        self.login: Login | None = None
+        self.has_logged_in = False
+        self.is_sole = False
+        self.proof_octets: bytes | None = None
+
+    def header(self, header: ProtocolHeader) -> None:
+        connection = self.connection
+        needs_sasl = connection.settings.needs_login and not self.has_logged_in
+        wanted = SASL_LAYER if needs_sasl else AMQP_LAYER
+        is_fine = header.is_supported() and (header.layer == wanted or (header.layer == SASL_LAYER and not needs_sasl))
+        if not is_fine or (header.layer == SASL_LAYER and self.has_logged_in):
+            # Say what would be taken, and close (transport 2.2).
+            connection.end(protocol_header(wanted), is_lost=False)
+            return
+        connection.out.append(protocol_header(header.layer))
+        if header.layer == AMQP_LAYER:
+            connection.state = AWAITING_OPEN
+            return
+        connection.state = LOGGING_IN
+        mechanisms = (*connection.credentials.scram_mechanisms(), PLAIN) if needs_sasl else (PLAIN, ANONYMOUS)
+        identity = connection.socket.identity()
+        if identity:
+            mechanisms = (EXTERNAL, *mechanisms)
+        self.login = Login(mechanisms, connection.credentials, identity)
+        connection.out.append(encode_sasl_frame(SaslMechanisms(list(mechanisms))))
+
+    def sasl(self, frame: Composite) -> None:
+        """Raises: IllegalState."""
+        login = self.login
+        assert login is not None, "SASL frames come after its header"
+        if isinstance(frame, SaslInit) and not login.mechanism:
+            self._take_step(login.start(frame.mechanism, frame.initial_response))
+        elif isinstance(frame, SaslResponse) and login.mechanism:
+            self._take_step(login.respond(frame.response))
+        else:
+            self.connection.unexpected(frame)
+
+    def checked(self, is_allowed: bool) -> None:
+        """Take the answer whether login and passcode are those of a user."""
+        connection = self.connection
+        connection.state = LOGGING_IN
+        if is_allowed:
+            self._logged_in(Success(connection.login_name, self.proof_octets))
+        else:
+            self._login_failed("login and passcode are not those of a user")
+
+    def open(self, frame: Open) -> None:
+        """Raises: FramingError, NotAllowed."""
+        connection = self.connection
+        if connection.decoder.channel:  # 2.4.1
+            raise FramingError(f"open came on channel {connection.decoder.channel}; allowed is 0")
+        size = FRAME_SIZE_UNLIMITED if frame.max_frame_size is None else frame.max_frame_size
+        if size < FRAME_SIZE_LEAST:
+            raise FramingError(f"max-frame-size is {size}; allowed is {FRAME_SIZE_LEAST} and above")
+        connection.peer_frame_size = min(size, connection.settings.max_frame_size)
+        connection.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
+        connection.idle.agree(frame.idle_time_out)
+        self.is_sole = SOLE_CONNECTION in (frame.desired_capabilities or ())
+        try:
+            connection.broker.quotas.enter(connection, connection.user, host_of(connection.socket.peer()))
+        except LimitReached as error:
+            self.refuse(error)
+            return
+        try:
+            connection.broker.client_ids.take(connection, frame.container_id, self.is_sole)
+        except ClientIdInUse as error:
+            # A client reads in open that it will not come to anything, and waits for the close (Qpid JMS).
+            self.refuse(error, {Symbol("invalid-field"): Symbol("container-id")})
+            return
+        connection.container_id = frame.container_id
+        connection.out.append(encode_frame(0, self._answer()))
+        connection.state = OPEN
+        connection.socket.look_soon()
+
+    def refuse(self, error: PenstockError, info: dict[Value, Value] | None = None) -> None:
+        """Open and close at once: before open there is nothing that could carry an error."""
+        answer = self._answer()
+        answer.properties = {Symbol("amqp:connection-establishment-failed"): True}
+        frame_most = self.connection.peer_frame_size
+        close = fitted_frame(0, Close(Error(symbol_for(error), str(error), info)), frame_most)
+        self.connection.end(fitted_frame(0, answer, frame_most) + close, is_lost=False)
+
+    # -- the steps
+
+    def _take_step(self, step: Step) -> None:
+        connection = self.connection
+        if isinstance(step, Challenge):
+            connection.out.append(encode_sasl_frame(SaslChallenge(step.octets)))
+        elif isinstance(step, Check):
+            connection.login_name = step.login
+            if not connection.settings.needs_login:
+                self._logged_in(Success(step.login))
+                return
+            connection.state = CHECKING
+            connection.socket.pause_reading()
+            connection.socket.authenticate(step.login, step.passcode)
+        elif isinstance(step, Proof):
+            connection.login_name = step.login
+            self.proof_octets = step.octets
+            connection.state = CHECKING
+            connection.socket.pause_reading()
+            connection.socket.login_proved(step.login, step.is_right)
+        elif isinstance(step, Success):
+            self._logged_in(step)
+        else:
+            self._login_failed(step.reason)
+
+    def _logged_in(self, success: Success) -> None:
+        connection = self.connection
+        self.login = None
+        connection.login_name = success.login
+        self.has_logged_in = True
+        if connection.settings.needs_login:
+            connection.groups = connection.settings.groups.get(success.login, connection.groups)
+            connection.user = success.login
+        connection.out.append(encode_sasl_frame(SaslOutcome(OUTCOME_OK, success.octets)))
+        connection.state = AWAITING_HEADER
+        connection.decoder.expect_header()
+
+    def _login_failed(self, reason: str) -> None:
+        self.connection.socket.warn(f"login refused: {reason}")
+        self.connection.end(encode_sasl_frame(SaslOutcome(OUTCOME_AUTH)), is_lost=False)
+
+    def _answer(self) -> Open:
+        settings = self.connection.settings
+        server = settings.server.encode()[:SERVER_NAME_MOST].decode(errors="ignore")
+        offered = [*CAPABILITIES, SOLE_CONNECTION] if self.is_sole else list(CAPABILITIES)
+        return Open(
+            server,
+            None,
+            settings.max_frame_size,
+            settings.channel_max,
+            settings.idle_time_ms // 2 or None,
+            offered_capabilities=offered,
+            properties={Symbol("product"): server},
+        )

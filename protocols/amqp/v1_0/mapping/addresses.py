@@ -1,0 +1,107 @@
+"""Addresses and capabilities of termini <-> destinations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from config.destination_options import ConsumerOptions, parse_destination
+from config.options import OptionError
+from engine.composite import Composite, CompositeSource, Destination, Source
+from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from protocols.amqp.v1_0.wire.errors import InvalidField, NotFound
+
+if TYPE_CHECKING:
+    from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
+
+_PREFIXES: Final = (
+    ("queue://", QUEUE),
+    ("topic://", TOPIC),
+    ("/queue/", QUEUE),
+    ("/topic/", TOPIC),
+)
+
+ENCODED_PREFIX: Final = "/queues/"  # RabbitMQ's second version of addresses: the name is percent-encoded
+TEMPORARY_PREFIX: Final = "ID:"
+PARTS_MOST: Final = 100  # of a composite destination
+
+# Capabilities of a terminus that say what kind of node it is.
+_KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": TEMP_QUEUE, "temporary-topic": TEMP_TOPIC}
+
+# x-opt-jms-dest: what JMS clients say of the destination of one message.
+JMS_DESTINATION_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: TEMP_QUEUE, 3: TEMP_TOPIC}
+
+
+def target_of(connection: AmqpConnection, address: str, capabilities: list[str] | None, kind: int = 0) -> Destination:
+    """Return what an address means to a producer, made at its first mention; several behind commas are one.
+
+    kind: QUEUE or TOPIC where the message itself says so, 0 where it does not.  Raises: EngineError, InvalidField.
+    """
+    named, _ = _resolve(connection, address, capabilities, kind)
+    found = [connection.broker.target(connection, one_kind, name) for one_kind, name in named]
+    return found[0] if len(found) == 1 else Composite(found)
+
+
+def source_of(
+    connection: AmqpConnection, address: str, capabilities: list[str] | None
+) -> tuple[Source, ConsumerOptions]:
+    """Return what an address means to a consumer, and the options behind its ``?``.
+
+    Raises: EngineError, InvalidField.
+    """
+    named, options = _resolve(connection, address, capabilities, 0)
+    found = [connection.broker.source(connection, kind, name) for kind, name in named]
+    return found[0] if len(found) == 1 else CompositeSource(found), options
+
+
+def _resolve(
+    connection: AmqpConnection, address: str, capabilities: list[str] | None, kind: int
+) -> tuple[list[tuple[int, str]], ConsumerOptions]:
+    """A capability decides, then a prefix, then a destination of that name that is there; else it is a queue.
+
+    Of several destinations each one's own prefix decides first.
+    """
+    try:
+        uri = parse_destination(address)
+    except OptionError as error:
+        raise InvalidField(f"destination option {error}") from None
+    for capability in capabilities or ():
+        kind = _KINDS.get(capability, kind)
+    written = uri.name.split(",")
+    if len(written) == 1:
+        meant, name = _without_prefix(uri.name)
+        return [(kind or meant or _known_kind(connection, name), name)], uri.consumer
+    if len(written) > PARTS_MOST:
+        raise InvalidField(f"{len(written)} destinations are named at once, the limit is {PARTS_MOST}")
+    named: list[tuple[int, str]] = []
+    for one in written:
+        meant, name = _without_prefix(one.strip())
+        kind = kind or meant  # ``topic://a,b`` are two topics
+        named.append((meant or kind or _known_kind(connection, name), name))
+    return named, uri.consumer
+
+
+def _without_prefix(text: str) -> tuple[int, str]:
+    """Return kind and name of one address, 0 where no prefix says the kind.  Raises: NotFound."""
+    if text.startswith("$"):  # nodes of management and of tokens that other services have; no queue is meant
+        raise NotFound(f"there is no node {text[:80]!r} here")
+    if text.startswith(ENCODED_PREFIX):
+        return QUEUE, unquote(text[len(ENCODED_PREFIX) :])
+    for prefix, kind in _PREFIXES:
+        if text.startswith(prefix):
+            return kind, text[len(prefix) :]
+    return 0, text
+
+
+def _known_kind(connection: AmqpConnection, name: str) -> int:
+    """Return what a name is that nothing says of: a destination that is there, else a queue."""
+    destinations = connection.broker.destinations
+    temporary = destinations.temporaries.get(name)
+    if temporary is not None:
+        return temporary.kind
+    if name in destinations.queues:
+        return QUEUE
+    if name in destinations.topics:
+        return TOPIC
+    # Such names are those of temporary destinations: this one is gone, or of another broker.
+    return TEMP_QUEUE if name.startswith(TEMPORARY_PREFIX) else QUEUE

@@ -1,0 +1,22 @@
+"""The keys that a message can be found by in the store: its correlation-id, and the application-property ``keys``."""
+
+from __future__ import annotations
+
+from engine.keys import KeyReader
+from engine.message import AMQP_1_0, Message
+from protocols.amqp.v1_0.mapping.contents import read_headers
+from protocols.amqp.v1_0.mapping.jms_ids import id_text
+from protocols.amqp.v1_0.wire import sections as at
+from protocols.amqp.v1_0.wire.errors import DecodeError
+
+NAME = "keys"
+
+
+class AmqpKeys(KeyReader):
+    def keys(self, headers: bytes) -> tuple[str, str]:
+        try:
+            contents = read_headers(Message(0, AMQP_1_0, 0, 0, 0, 0, 0, b"", headers, b""))
+        except DecodeError:
+            return "", ""  # broken inside: it has no keys
+        words = contents.application_properties.get(NAME)
+        return id_text(contents.field(at.CORRELATION_ID)) or "", str(words) if isinstance(words, str) else ""

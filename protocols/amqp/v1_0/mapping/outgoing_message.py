@@ -1,0 +1,83 @@
+"""Message <-> sections: what is rewritten on the way out."""
+
+from __future__ import annotations
+
+from engine.broker import Broker
+from engine.delivery import Delivery
+from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
+from engine.queue import Queue
+from engine.schedule.asking import PROPERTIES
+from engine.schedule.ticket import JOB_ID
+from protocols.amqp.v1_0.mapping.conversion import amqp_sections, raw_sections, read_lines
+from protocols.amqp.v1_0.mapping.outcomes import added_annotations
+from protocols.amqp.v1_0.wire.sections import (
+    end_of,
+    header_section,
+    split_annotations,
+    split_header,
+    with_application_properties,
+)
+from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.values import Symbol, UByte, UInt
+from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
+
+
+def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple[bytes, bytes]:
+    """Return the octets of a message whose header changes on the way, in two parts; the bare message stays as it came,
+    but for what the schedule says of those that it delivers.
+
+    A redelivery says so in its header (messaging 3.2.1): delivery-count, and first-acquirer false for one that was
+    with a consumer before, counted or not.
+    """
+    message = delivery.message
+    headers, body = message.headers, message.body
+    if message.encoding == AMQP_1_0:
+        fields, rest = split_header(headers)
+        has_ttl = len(fields) > 2 and isinstance(fields[2], UInt)
+        has_priority = len(fields) > 1 and isinstance(fields[1], UByte)
+    else:
+        rest, body = amqp_sections(message, queue.kind, queue.name, broker.message_id(message))
+        has_ttl = True
+        has_priority = message.jms_priority() != DEFAULT_PRIORITY
+    ttl_ms = max(1, message.expires_ms - broker.wall_ms) if has_ttl and message.expires_ms else -1
+    header = header_section(
+        bool(message.flags & PERSISTENT),
+        message.jms_priority() if has_priority else -1,
+        ttl_ms,
+        False if delivery.is_redelivered else None,
+        delivery.failed_attempts,
+    )
+    added = {} if delivery.history is None else added_annotations(delivery)
+    if message.annotations or added or message.flags & INGRESS:
+        annotations, rest = split_annotations(rest)
+        annotations.update(added)
+        own = read_lines(message.annotations)
+        annotations.update({Symbol(ANNOTATION_PREFIX + name): value for name, value in own.items()})
+        if JOB_ID in own:
+            rest = with_application_properties(rest, {name: own[name] for name in own if _is_of_schedule(name)})
+        if message.flags & INGRESS:
+            annotations[Symbol(INGRESS_TIME)] = message.store_time_ms
+        rest = b"\x00\x53\x72" + encode(annotations) + rest
+    return header + rest, body
+
+
+def last_resort(delivery: Delivery, broker: Broker) -> tuple[bytes, bytes]:
+    """Return a message as it came, behind a header that is sure: for one that ``outgoing_sections`` fails with."""
+    message = delivery.message
+    first_acquirer = False if delivery.is_redelivered else None
+    header = header_section(bool(message.flags & PERSISTENT), -1, -1, first_acquirer, delivery.failed_attempts)
+    if message.encoding != AMQP_1_0:
+        headers, body = raw_sections(message, broker.message_id(message))
+        return header + headers, body
+    if message.headers[:3] != b"\x00\x53\x70":
+        return header + message.headers, message.body
+    return header + message.headers[end_of(message.headers, 3) :], message.body
+
+
+def _is_of_schedule(name: str) -> bool:
+    """Say whether the broker's header is a property to JMS clients, too: they do not see annotations.
+
+    What a schedule delivers is a message that the broker itself sends, so its bare message is the broker's to write.
+    Source: ActiveMQ SchedulerBroker, as its AMQP transformer shows it.
+    """
+    return name == JOB_ID or name in PROPERTIES
