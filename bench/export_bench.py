@@ -28,7 +28,7 @@ from bench.in_process import open_store
 from engine.destination import QUEUE
 from engine.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.store.reader import StoreReader
+from engine.store.read.reader import StoreReader
 from engine.stored import Range
 from gateway.clock import SystemClock
 from spark_bridge import source

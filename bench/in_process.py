@@ -20,8 +20,8 @@ from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.inspection import inspect
 from engine.ports import Job, Timers, TimerTarget, Workers
+from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
 from engine.store.settings import StoreSettings
 from gateway.clock import SystemClock
 from protocols.connection import Link, ProtocolConnection

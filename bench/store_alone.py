@@ -11,9 +11,9 @@ from typing import Any, Final
 from bench.lane_threads import DueTimers, LaneThreads
 from engine.destination import QUEUE
 from engine.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
-from engine.store import format as layout
+from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
+from engine.store.format import layout
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from gateway.clock import SystemClock
 

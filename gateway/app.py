@@ -27,11 +27,11 @@ from engine.message import AMQP_1_0
 from engine.quotas import UserLimits
 from engine.schedule.plan import ScheduleLimits
 from engine.stats import StoreStats
+from engine.store.disk.files import Files, RealFiles
+from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
-from engine.store.files import Files, RealFiles
-from engine.store.recovery_report import LogRange
+from engine.store.log.recovery_report import LogRange
 from engine.store.settings import StoreSettings
-from engine.store.spill_files import SpillFiles
 from gateway.admission import Admission, share
 from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock

@@ -11,7 +11,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Final
 
-from engine.store.files import Files
+from engine.store.disk.files import Files
 
 if TYPE_CHECKING:
     from engine.schedule.scheduler import Scheduler

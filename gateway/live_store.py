@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.store.backup import back_up
-from engine.store.kept_reasons import Keeping
-from engine.store.live_rebuild import LiveRebuild
-from engine.store.reader import StoreReader
-from engine.store.space import space_of
+from engine.store.read.backup import back_up
+from engine.store.read.reader import StoreReader
+from engine.store.recover.live_rebuild import LiveRebuild
+from engine.store.space.disk_usage import space_of
+from engine.store.space.retention_reasons import Keeping
 from gateway.store_dump import dump_page
 from gateway.store_tasks import StoreTasks
 from gateway.store_view import answer, question_of

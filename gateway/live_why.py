@@ -17,8 +17,8 @@ from engine.broker import Broker
 from engine.consumer import Consumer
 from engine.destination import KINDS_BY_NAME, is_topic
 from engine.failures import consumer_words
-from engine.store.biography import Biography, biography, entry_of
-from engine.store.reader import StoreReader
+from engine.store.read.message_history import Biography, biography, entry_of
+from engine.store.read.reader import StoreReader
 from engine.views import Whereabouts, locate, locate_schedule, view_consumer, view_producer
 from engine.window import CreditWindow
 from gateway.web.why import Answer, WhySource

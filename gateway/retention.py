@@ -10,10 +10,10 @@ from config.matching import AddressEntry, AddressMatcher, with_values
 from config.model import ServerConfig
 from config.policies import DEFAULT_ADDRESS_SETTINGS, RetentionPolicy
 from engine.destination import SCHEDULE_QUEUE
-from engine.store.retention_rules import RetentionPolicies
+from engine.store.space.retention_rules import RetentionPolicies
 
 if TYPE_CHECKING:
-    from engine.store.kept_reasons import Keeping
+    from engine.store.space.retention_reasons import Keeping
 
 
 class AddressPolicies(RetentionPolicies):
@@ -38,7 +38,7 @@ class AddressPolicies(RetentionPolicies):
 
 def keeping_of(config: ServerConfig) -> Keeping:
     """Return what the configuration says of retention now, for who asks from another thread."""
-    from engine.store.kept_reasons import Keeping
+    from engine.store.space.retention_reasons import Keeping
 
     policies = AddressPolicies(AddressMatcher(config.addresses), config.addresses)
     own = config.store.retention

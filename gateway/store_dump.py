@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.outcomes import CAUSE_NAMES, OUTCOME_NAMES
-from engine.store import format as layout
-from engine.store.reader import Record, StoreReader
-from engine.store.records import Records
+from engine.store.format import layout
+from engine.store.read.reader import Record, StoreReader
+from engine.store.read.records import Records
 from gateway.questions import WrongQuestion, number_in
 
 PAGE_RECORDS: Final = 1_000

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from engine.store.live_rebuild import LiveRebuild
-from engine.store.verify_open import remove_abandoned
+from engine.store.recover.live_rebuild import LiveRebuild
+from engine.store.verify.copy_check import remove_abandoned
 
 REMEMBERED_MAX: Final = 64
 LOOK_INTERVAL_S: Final = 0.1

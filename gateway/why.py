@@ -12,7 +12,7 @@ from engine.failures import consumer_words
 from engine.outcomes import CAUSE_FIRED, CAUSE_NAMES
 from engine.schedule.ticket import JOB_ID
 from engine.schedule.ticket import PREFIX as TICKET_PREFIX
-from engine.store.biography import FAILED, SENT, Biography, Event
+from engine.store.read.message_history import FAILED, SENT, Biography, Event
 from engine.views import ConsumerView, Holder, ProducerView, Whereabouts
 from gateway.wording import clock_time
 

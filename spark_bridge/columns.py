@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from engine.destination import KIND_NAMES, TOPIC, uri
 from engine.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
 from engine.outcomes import CAUSE_NAMES, CAUSE_NONE
-from engine.store import format as layout
-from engine.store.reader import DestinationInfo
+from engine.store.format import layout
+from engine.store.read.reader import DestinationInfo
 from spark_bridge import headers
 from spark_bridge.arrays import from_numpy, strings
 from spark_bridge.records import Block, Int64s

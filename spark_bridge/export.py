@@ -18,10 +18,10 @@ from pyspark import SparkContext
 from tqdm import tqdm
 
 from engine.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
-from engine.store.leases import Lease, end_lease, write_lease
 from engine.store.plain_words import duration
-from engine.store.reader import StoreReader
-from engine.store.watermarks import write_watermark
+from engine.store.read.export_watermarks import write_watermark
+from engine.store.read.leases import Lease, end_lease, write_lease
+from engine.store.read.reader import StoreReader
 from spark_bridge import selection, session
 from spark_bridge.lost import Damaged, Lost
 from spark_bridge.offsets import Manifest, Target, check_continues

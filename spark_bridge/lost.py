@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.destination import uri
 from engine.store.plain_words import counted
-from engine.store.reader import DestinationInfo
+from engine.store.read.reader import DestinationInfo
 from spark_bridge.records import Flags, Int64s
 
 TOLD_MAX: Final = 3

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from engine.destination import uri
 from engine.errors import RangeGone, StoreCorrupt
-from engine.store import format as layout
-from engine.store.catalog import Catalog, Skipped, read_catalog
-from engine.store.entry_files import lanes
-from engine.store.reader import DestinationInfo, Record, Segment, StoreReader, scan_piece
+from engine.store.format import layout
+from engine.store.read.catalog import Catalog, Skipped, read_catalog
+from engine.store.read.entry_files import lanes
+from engine.store.read.reader import DestinationInfo, Record, Segment, StoreReader, scan_piece
 from spark_bridge.columns import record_batch
 from spark_bridge.lost import Damaged, Lost, stretches
 from spark_bridge.records import (

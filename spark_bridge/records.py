@@ -17,10 +17,10 @@ import numpy as np
 from crc32c import crc32c
 
 from engine.errors import StoreCorrupt
-from engine.store import format as layout
-from engine.store.entry_files import EntryFile, entry_files
-from engine.store.reader import Segment, open_segment
-from engine.store.runs import Runs
+from engine.store.format import layout
+from engine.store.format.sparse_runs import Runs
+from engine.store.read.entry_files import EntryFile, entry_files
+from engine.store.read.reader import Segment, open_segment
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]

@@ -14,9 +14,9 @@ import numpy as np
 
 from engine.destination import uri
 from engine.errors import StoreCorrupt
-from engine.store import format as layout
+from engine.store.format import layout
 from engine.store.plain_words import counted
-from engine.store.reader import DestinationInfo, Segment, StoreReader, open_segment, scan_piece
+from engine.store.read.reader import DestinationInfo, Segment, StoreReader, open_segment, scan_piece
 from spark_bridge.records import entries_at
 
 TOLD_MAX: Final = 3

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from engine.errors import StoreCorrupt
-from engine.store import format as layout
-from engine.store.reader import Record, Segment, StoreReader, open_segment, scan_piece
+from engine.store.format import layout
+from engine.store.read.reader import Record, Segment, StoreReader, open_segment, scan_piece
 
 LOOK_BYTES: Final = 4 << 20
 OFFSET_WORD: Final = 2  # of a record's header, in words of eight octets: its own log offset

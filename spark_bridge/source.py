@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from engine.store.reader import StoreReader
+from engine.store.read.reader import StoreReader
 from spark_bridge import schema, selection
 from spark_bridge.plan import PARTITION_BYTES, Plan, make_plan, read_pieces
 from spark_bridge.records import Piece

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from engine.store import format as layout
+from engine.store.format import layout
 from spark_bridge.arrays import from_numpy, strings
 from spark_bridge.records import Int64s, Octets
 from spark_bridge.schema import TEXT_MAP

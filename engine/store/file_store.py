@@ -9,32 +9,32 @@ from engine.errors import StoreError
 from engine.keys import Keys
 from engine.message import Message
 from engine.ports import READ_LANE, Clock, Store, StoreListener, Timers, Workers
-from engine.store import format as layout
-from engine.store.checkpoint import CheckpointFile
-from engine.store.commit_log import CommitLog
-from engine.store.compaction import Compaction
-from engine.store.consume_queue import ConsumeQueueFiles
-from engine.store.consume_queues import ConsumeQueues
-from engine.store.entry_span import EntrySpan, entry_columns, written_end
-from engine.store.expired import ExpiredJob
-from engine.store.files import File, Files, describe
-from engine.store.group_commit import GroupCommit
-from engine.store.health import Health
-from engine.store.index_builder import KeyIndex, KeyIndexFiles
-from engine.store.live_rebuild import LiveRebuild
-from engine.store.looking import read_snapshot
-from engine.store.making_space import StoreParts
-from engine.store.open_files import OpenFiles
-from engine.store.paging import PageJob, SegmentMap
-from engine.store.recovery import Recovery
-from engine.store.recovery_report import RecoveryReport
-from engine.store.release import Release
-from engine.store.retention import Retention
-from engine.store.retention_rules import NoPolicies, RetentionPolicies, RetentionRules
-from engine.store.seeking import SeekJob
+from engine.store.disk.disk_health import Health
+from engine.store.disk.files import File, Files, describe
+from engine.store.format import layout
+from engine.store.index.key_index import KeyIndex, KeyIndexFiles
+from engine.store.log.checkpoint import CheckpointFile
+from engine.store.log.commit_log import CommitLog
+from engine.store.log.group_commit import GroupCommit
+from engine.store.log.open_files import OpenFiles
+from engine.store.log.recovery_report import RecoveryReport
+from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
+from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.queues.entry_search import SeekJob
+from engine.store.queues.entry_span import EntrySpan, entry_columns, written_end
+from engine.store.queues.expired_entries import ExpiredJob
+from engine.store.queues.page_read import PageJob, SegmentMap
+from engine.store.queues.queue_flush import ConsumeQueues
+from engine.store.queues.subscription_release import Release
+from engine.store.recover.live_rebuild import LiveRebuild
+from engine.store.recover.recovery import Recovery
 from engine.store.settings import ASYNC, StoreSettings
-from engine.store.state import Lane, compact_json
-from engine.store.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
+from engine.store.space.compaction import Compaction
+from engine.store.space.retention import Retention
+from engine.store.space.retention_rules import NoPolicies, RetentionPolicies, RetentionRules
+from engine.store.space.segment_survey import read_snapshot
+from engine.store.space.space_maker import StoreParts
+from engine.store.state.log_state import Lane, compact_json
 from engine.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range
 
 LANE_SHIFT: Final = layout.LANE_SHIFT

@@ -51,8 +51,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from engine.selector.evaluate import compile_selector
-    from engine.store.query import StoreQuery
-    from engine.store.reader import StoreReader
+    from engine.store.read.query import StoreQuery
+    from engine.store.read.reader import StoreReader
     from gateway.cli.client import ClientError, StompClient, destination_header
     from gateway.cli.dispatch import exit_code_of
     from gateway.cli.replay_source import ReplaySource

@@ -8,7 +8,7 @@ from engine.annotations import split_annotations
 from engine.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
 from engine.selector.evaluate import Selector
 from engine.selector.readers import PropertyReaders
-from engine.store.query import FoundMessage
+from engine.store.read.query import FoundMessage
 from protocols.amqp.v1_0.mapping.conversion import StompForm
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 

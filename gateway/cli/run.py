@@ -11,7 +11,7 @@ from engine.errors import StoreError
 from gateway.cli import exit_codes
 
 if TYPE_CHECKING:
-    from engine.store.files import Files
+    from engine.store.disk.files import Files
     from gateway.cli.parsers import Subparsers
 
 # Flag -> key of the configuration that it stands above.

@@ -86,7 +86,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreError."""
     from config.values import Destination
-    from engine.store.scheduled import scheduled_in
+    from engine.store.read.scheduled_messages import scheduled_in
 
     kind = Destination()
     wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))
@@ -117,8 +117,8 @@ def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreLocked while a gateway has the store; StoreError."""
     from config.loader import load_config
     from config.values import Destination
-    from engine.store.cancelling import cancel_scheduled
-    from engine.store.files import RealFiles
+    from engine.store.disk.files import RealFiles
+    from engine.store.offline.schedule_cancellation import cancel_scheduled
     from gateway.app import store_settings
     from gateway.clock import SystemClock
 

@@ -45,7 +45,7 @@ def _back_up(arguments: argparse.Namespace) -> dict[str, Any]:
         asked = {"directory": target}
         return fetch(arguments.http, "/api/store/backup", authorization_of(arguments.user), "POST", asked)
     from engine.errors import StoreError
-    from engine.store.backup import back_up
+    from engine.store.read.backup import back_up
 
     try:
         return asdict(back_up(Path(arguments.data), Path(target)))

@@ -51,8 +51,8 @@ def _space(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.http is not None:
         path = f"/api/store/du?why={'true' if arguments.why else 'false'}"
         return fetch(arguments.http, path, authorization_of(arguments.user))
-    from engine.store.reader import StoreReader
-    from engine.store.space import space_of
+    from engine.store.read.reader import StoreReader
+    from engine.store.space.disk_usage import space_of
 
     return asdict(space_of(StoreReader(arguments.data), arguments.why))
 

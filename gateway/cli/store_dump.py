@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _page(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
     if arguments.http is not None:
         return fetch(arguments.http, f"/api/store/dump?{urlencode(asked)}", authorization_of(arguments.user))
-    from engine.store.reader import StoreReader
+    from engine.store.read.reader import StoreReader
     from gateway.store_dump import dump_page
 
     return dump_page(StoreReader(arguments.data), asked)

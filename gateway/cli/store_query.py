@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
     if arguments.http is not None:
         return fetch(arguments.http, f"/api/store/query?{urlencode(asked)}", authorization_of(arguments.user))
-    from engine.store.reader import StoreReader
+    from engine.store.read.reader import StoreReader
     from gateway.store_view import answer, question_of
 
     question = question_of(asked)

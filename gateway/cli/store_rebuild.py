@@ -37,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _rebuild(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreLocked while a gateway has the store; StoreError."""
     from config.loader import load_config
-    from engine.store.files import RealFiles
-    from engine.store.rebuild import rebuild
+    from engine.store.disk.files import RealFiles
+    from engine.store.offline.rebuild import rebuild
     from gateway.app import store_settings
     from gateway.clock import SystemClock
     from gateway.message_keys import MESSAGE_KEYS

@@ -67,8 +67,8 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreError, ConfigError."""
     from config.loader import load_config
     from config.matching import AddressMatcher
-    from engine.store.biography import biography
-    from engine.store.reader import StoreReader
+    from engine.store.read.message_history import biography
+    from engine.store.read.reader import StoreReader
     from gateway.live_why import policy_of
     from gateway.why import message_lines
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from engine.store.reader import StoreReader
+from engine.store.read.reader import StoreReader
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayFailed, GatewayProcess, StartGateway
 

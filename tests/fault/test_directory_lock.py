@@ -43,9 +43,11 @@ def test_a_reader_in_another_pid_namespace_sees_that_the_gateway_runs(gateway: G
     namespace = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine lets nobody make a PID namespace")
-    program = (
-        "import sys; from engine.store.reader import StoreReader; print(StoreReader(sys.argv[1]).end().is_published)"
-    )
+    program = """
+import sys
+from engine.store.read.reader import StoreReader
+print(StoreReader(sys.argv[1]).end().is_published)
+"""
     for is_running in (True, False):
         if not is_running:
             gateway.kill9()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from engine.destination import QUEUE
 from engine.message import KEYED, PERSISTENT, STOMP, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.store.query import Bounds, StoreQuery
+from engine.store.read.query import Bounds, StoreQuery
 from engine.store.settings import StoreSettings
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome, lane

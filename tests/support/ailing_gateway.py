@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from engine.store.files import File, RealFiles
+from engine.store.disk.files import File, RealFiles
 from gateway.cli import run
 from tests.support.files_wrapper import FilesWrapper, FileWrapper
 

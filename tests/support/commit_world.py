@@ -27,9 +27,9 @@ from engine.options import SubscribeOptions
 from engine.refusal import Refusal
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
-from engine.store.segment import load_segment
+from engine.store.log.segment import load_segment
 from engine.store.settings import StoreSettings
-from engine.store.verify import verify
+from engine.store.verify.store_check import verify
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import MIB, address
 from tests.support.fakes import FakeClient

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from engine.store.files import write_fully
+from engine.store.disk.files import write_fully
 from tests.support.disk_faults import (
     BIT_FLIP,
     CRASH,

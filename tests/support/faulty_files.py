@@ -23,7 +23,7 @@ import os
 import random
 from dataclasses import dataclass
 
-from engine.store.files import File, Files, WholeSync
+from engine.store.disk.files import File, Files, WholeSync
 from tests.support.disk_faults import (
     CRASH,
     ERRORS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.files import File, Files, WholeSync
+from engine.store.disk.files import File, Files, WholeSync
 
 
 class FileWrapper(File):

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
 
-from engine.store.files import RealFiles
-from engine.store.verify import verify
+from engine.store.disk.files import RealFiles
+from engine.store.verify.store_check import verify
 from gateway.message_keys import MESSAGE_KEYS
 
 ROOT: Final = Path(__file__).resolve().parents[2]

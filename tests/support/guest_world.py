@@ -31,7 +31,7 @@ from engine.message import Message
 from engine.queue import Queue
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
-from engine.store.spill_files import SpillFiles
+from engine.store.disk.spill_files import SpillFiles
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient

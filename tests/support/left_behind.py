@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from engine.store.files import RealFiles
-from engine.store.findings import Verification
-from engine.store.verify import verify
+from engine.store.disk.files import RealFiles
+from engine.store.verify.findings import Verification
+from engine.store.verify.store_check import verify
 from gateway.message_keys import MESSAGE_KEYS
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.destination import QUEUE
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.store.recovery_report import RecoveryReport
+from engine.store.log.recovery_report import RecoveryReport
 from engine.stored import Range
 from tests.support.store_home import FileHome, lane
 

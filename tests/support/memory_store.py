@@ -10,8 +10,8 @@ from typing import Final
 
 from engine.message import Message
 from engine.ports import READ_LANE, SYNC_LANE, Job, Store, StoreListener, Workers
-from engine.store import format as layout
-from engine.store.state import Lane, StoreState, compact_json
+from engine.store.format import layout
+from engine.store.state.log_state import Lane, StoreState, compact_json
 from engine.stored import (
     DELIVERY_COUNT_MAX,
     SEEK_ENTRY,

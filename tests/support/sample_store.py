@@ -14,7 +14,7 @@ from crc32c import crc32c
 from engine.destination import QUEUE
 from engine.message import IN_TRANSACTION, PERSISTENT, STOMP
 from engine.outcomes import ACKNOWLEDGED
-from engine.store import format as layout
+from engine.store.format import layout
 
 DAY_ONE_MS = 1_700_000_000_000  # 2023-11-14
 

@@ -27,7 +27,7 @@ from engine.schedule.plan import Plan
 from engine.schedule.scheduler import RETRY_MS
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
-from engine.store.verify import verify
+from engine.store.verify.store_check import verify
 from engine.transaction import Transaction, TransactionLimits
 from tests.support.fakes import FakeClient
 from tests.support.faulty_files import Crashed, FaultyFiles

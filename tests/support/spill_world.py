@@ -6,7 +6,7 @@ from typing import Any
 
 from config.matching import AddressEntry
 from engine.spilling import Spiller
-from engine.store.spill_files import SpillFiles
+from engine.store.disk.spill_files import SpillFiles
 from tests.support.faulty_files import FaultyFiles
 from tests.support.restart_world import RestartWorld
 from tests.support.store_world import ManualWorkers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.ports import Store
-from engine.store.files import Files
+from engine.store.disk.files import Files
 from engine.stored import Range
 from tests.support.faulty_files import FaultyFiles
 from tests.support.files_wrapper import FilesWrapper, FileWrapper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.store.reader import StoreReader
+from engine.store.read.reader import StoreReader
 from tests.support.faulty_files import FaultyFiles
 
 

@@ -19,10 +19,10 @@ from engine.errors import StoreCorrupt, StoreError
 from engine.message import KEYED, PERSISTENT, STOMP, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.ports import Store
+from engine.store.disk.files import Files
 from engine.store.file_store import FileStore
-from engine.store.files import Files
 from engine.store.settings import ASYNC, SYNC, StoreSettings
-from engine.store.verify import verify
+from engine.store.verify.store_check import verify
 from engine.stored import DestinationState, Range
 from gateway.message_keys import MESSAGE_KEYS
 from tests.support.disk_faults import BIT_FLIP

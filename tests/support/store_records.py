@@ -8,7 +8,7 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.message import IN_TRANSACTION
-from engine.store import format as layout
+from engine.store.format import layout
 from tests.support.faulty_files import FaultyFiles
 
 FLAGS: Final = Struct("<H")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from engine.errors import StoreError
 from engine.ports import Store
-from engine.store.format import SPARSE
+from engine.store.format.layout import SPARSE
 from tests.support.faulty_files import Crashed
 from tests.support.store_history import Bug, History
 from tests.support.store_model import Settled

@@ -15,8 +15,8 @@ from config.scram import hash_password
 from engine.errors import InvalidSelector
 from engine.inspection import Inspection
 from engine.stats import BrokerStats, StoreStats
-from engine.store.backup import BackupRefused
-from engine.store.records import UnknownMessage
+from engine.store.read.backup import BackupRefused
+from engine.store.read.records import UnknownMessage
 from gateway.counters import GatewayCounters
 from gateway.questions import WrongQuestion
 from gateway.security import Security

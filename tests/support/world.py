@@ -25,7 +25,7 @@ from engine.ports import Store
 from engine.queue import Queue
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
-from engine.store.verify import verify
+from engine.store.verify.store_check import verify
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.idle_law import check_nobody_idles
 from tests.support.world_accounts import Accounts

@@ -14,7 +14,7 @@ from typing import Final
 
 from engine.message import Message
 from engine.options import FIRST, LAST, NEXT, ReplayStart
-from engine.store.segment import Segment
+from engine.store.log.segment import Segment
 from tests.support.world_bodies import Violation
 
 PLACES: Final = (FIRST, FIRST, LAST, NEXT)

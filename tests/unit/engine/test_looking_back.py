@@ -8,8 +8,8 @@ from engine.consumer import INDIVIDUAL
 from engine.destination import TOPIC
 from engine.options import SubscribeOptions
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.store.segment import load_segment
-from engine.store.verify import verify
+from engine.store.log.segment import load_segment
+from engine.store.verify.store_check import verify
 from engine.stored import Range
 from tests.support.engine_world import MIB
 from tests.support.fakes import FakeClient

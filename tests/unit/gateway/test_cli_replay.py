@@ -8,7 +8,7 @@ import pytest
 
 from engine.message import AMQP_1_0, STOMP
 from engine.selector.evaluate import compile_selector
-from engine.store.query import FoundMessage
+from engine.store.read.query import FoundMessage
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.cli.replay_source import ReplaySource

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.destination import QUEUE
-from engine.store.held_lock import take
+from engine.store.disk.directory_lock import take
 from engine.store.plain_words import counted
 from gateway.__main__ import main
 from gateway.cli import exit_codes

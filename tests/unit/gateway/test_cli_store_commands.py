@@ -12,7 +12,7 @@ import pytest
 
 from engine.destination import QUEUE
 from engine.message import KEYED, PERSISTENT, STOMP, TEXT, Message
-from engine.store.reader import StoreReader
+from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from gateway.__main__ import main
 from gateway.cli import exit_codes

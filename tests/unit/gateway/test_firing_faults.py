@@ -9,7 +9,7 @@ import pytest
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
 from engine.schedule.scheduler import Scheduler
-from engine.store.files import RealFiles
+from engine.store.disk.files import RealFiles
 from gateway.firing_faults import NAME, FiringFaults
 from tests.support.engine_world import EngineWorld
 

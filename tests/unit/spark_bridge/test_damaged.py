@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from engine.errors import RangeGone, StoreCorrupt
-from engine.store import format as layout
-from engine.store.reader import StoreReader
+from engine.store.format import layout
+from engine.store.read.reader import StoreReader
 from spark_bridge.lost import Damaged, Lost, tell_damaged
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.removed import Rows

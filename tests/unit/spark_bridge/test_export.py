@@ -30,10 +30,10 @@ from engine.errors import RangeGone, StoreCorrupt
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.schedule.delayed import delayed
 from engine.schedule.plan import Plan
-from engine.store import format as layout
-from engine.store.files import RealFiles
-from engine.store.leases import Lease, read_leases
-from engine.store.watermarks import read_watermarks
+from engine.store.disk.files import RealFiles
+from engine.store.format import layout
+from engine.store.read.export_watermarks import read_watermarks
+from engine.store.read.leases import Lease, read_leases
 from engine.stored import Range
 from gateway.cli.export import summary
 from spark_bridge import source

@@ -14,8 +14,8 @@ import pytest
 
 from engine.errors import StoreCorrupt
 from engine.message import PERSISTENT, TEXT
-from engine.store import format as layout
-from engine.store.reader import StoreReader
+from engine.store.format import layout
+from engine.store.read.reader import StoreReader
 from spark_bridge.parquet import FILE_COLUMNS, directory_name, write_partition
 from spark_bridge.plan import make_plan
 from spark_bridge.selection import parse
@@ -82,7 +82,7 @@ def test_nothing_is_left_of_a_task_that_fails(store: SampleStore, tmp_path: Path
 PROGRAM = """
 import sys
 from pathlib import Path
-from engine.store.reader import StoreReader
+from engine.store.read.reader import StoreReader
 from spark_bridge.parquet import write_partition
 from spark_bridge.plan import make_plan
 from spark_bridge.selection import parse

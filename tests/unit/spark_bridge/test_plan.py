@@ -14,8 +14,8 @@ from engine.destination import QUEUE, TOPIC
 from engine.errors import RangeGone, StoreCorrupt
 from engine.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, TEXT
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED
-from engine.store import format as layout
-from engine.store.reader import StoreReader
+from engine.store.format import layout
+from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.stored import Range
 from spark_bridge.plan import Plan, make_plan, read_pieces

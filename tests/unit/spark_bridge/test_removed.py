@@ -8,7 +8,7 @@ import pytest
 
 from engine.destination import QUEUE, TOPIC
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.store.reader import StoreReader
+from engine.store.read.reader import StoreReader
 from engine.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.removed import Removed, Rows, removed_messages, sum_rows, tell

@@ -20,7 +20,7 @@ rooms = ("config", "engine", "gateway", "protocols", "spark_bridge")
 ours = [name for name in sys.modules if name.split(".")[0] in rooms]
 for name in ours:
     assert sys.modules[name].__file__.startswith(sys.argv[1]), name
-assert "engine.store.reader" in ours
+assert "engine.store.read.reader" in ours
 for name in ("asyncio", "aiohttp", "uvloop", "mypy_extensions"):
     assert name not in sys.modules, name
 """

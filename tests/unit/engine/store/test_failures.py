@@ -10,8 +10,8 @@ from engine.destination import QUEUE
 from engine.errors import StoreError
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE
-from engine.store import format as layout
-from engine.store.headers import unpack_checkpoint
+from engine.store.format import layout
+from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import ASYNC, StoreSettings
 from engine.stored import Range
 from tests.support.store_home import UNLIMITED, FileHome, lane, message

@@ -16,15 +16,15 @@ from config.matching import AddressMatcher
 from engine.broker import Broker
 from engine.destination import SCHEDULE_QUEUE
 from engine.errors import StoreCorrupt
-from engine.store import format as layout
-from engine.store.backup import back_up
+from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
-from engine.store.files import RealFiles
-from engine.store.query import Bounds, StoreQuery
-from engine.store.reader import StoreReader, read_checkpoint
-from engine.store.scheduled import scheduled_in
+from engine.store.format import layout
+from engine.store.read.backup import back_up
+from engine.store.read.query import Bounds, StoreQuery
+from engine.store.read.reader import StoreReader, read_checkpoint
+from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
-from engine.store.verify import verify
+from engine.store.verify.store_check import verify
 from engine.stored import Attempts, DestinationState, LaneState
 from gateway.__main__ import main
 from gateway.cli import exit_codes

@@ -10,9 +10,9 @@ import pytest
 from engine.destination import QUEUE, TOPIC
 from engine.message import PERSISTENT, STOMP, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.store import format as layout
-from engine.store.catalog import read_catalog
-from engine.store.reader import StoreReader
+from engine.store.format import layout
+from engine.store.read.catalog import read_catalog
+from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.stored import Range
 from tests.support.store_copy import copy_to

@@ -10,7 +10,7 @@ from engine.destination import QUEUE, TOPIC
 from engine.message import IN_TRANSACTION, Message
 from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.ports import SYNC_LANE
-from engine.store import format as layout
+from engine.store.format import layout
 from engine.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
 from tests.support.attributes import attributes
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import StoreError
-from engine.store import format as layout
+from engine.store.format import layout
 from tests.support.disk_inode import Inode
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_history import History

@@ -1,0 +1,264 @@
+"""Temporary files for messages that are not logged: written once, never synced, gone with the process.
+
+Blocks are appended to files of FILE_BYTES; a file goes when nothing in it is wanted any more.  What a process that was
+killed has left is removed at the next start.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.message import Message
+from engine.ports import FILE_LANE, READ_LANE, Job, Workers
+from engine.spill_space import SpilledBlock, SpillListener, SpillSpace
+from engine.store.disk.files import File, Files, describe, read_fully, write_fully
+
+FOLDER: Final = "spill"
+SUFFIX: Final = ".spill"
+FILE_BYTES: Final = 16 << 20  # a file that has so much is not added to
+# position, destination, encoding, priority, flags, tag, group, expires, store time, serial, log offset, queue offset,
+# then the parts' lengths
+HEAD: Final = Struct("<qiBBHIIqqqqqIII")
+CRC: Final = Struct("<I")
+
+
+def pack_messages(messages: list[Message], positions: list[int]) -> bytes:
+    """Return messages one after the other with their positions, and a checksum."""
+    parts: list[bytes] = []
+    for position, each in zip(positions, messages, strict=True):
+        parts += (
+            HEAD.pack(
+                position,
+                each.destination_id,
+                each.encoding,
+                each.priority,
+                each.flags,
+                each.tag_hash,
+                each.group_hash,
+                each.expires_ms,
+                each.store_time_ms,
+                each.serial,
+                each.log_offset,
+                each.queue_offset,
+                len(each.annotations),
+                len(each.headers),
+                len(each.body),
+            ),
+            each.annotations,
+            each.headers,
+            each.body,
+        )
+    octets = b"".join(parts)
+    return octets + CRC.pack(crc32c(octets))
+
+
+def unpack_messages(octets: bytes, count: int) -> tuple[list[Message], list[int]]:
+    """Return what was packed.  Raises: ValueError."""
+    end = len(octets) - CRC.size
+    if end < 0 or CRC.unpack_from(octets, end)[0] != crc32c(memoryview(octets)[:end]):
+        raise ValueError("the checksum of a block does not match")
+    messages: list[Message] = []
+    positions: list[int] = []
+    at = 0
+    for _ in range(count):
+        (
+            position,
+            number,
+            encoding,
+            priority,
+            flags,
+            tag,
+            group,
+            expires,
+            stored,
+            serial,
+            log_offset,
+            queue_offset,
+            *(lengths),
+        ) = HEAD.unpack_from(octets, at)
+        headers_at = at + HEAD.size + lengths[0]
+        body_at = headers_at + lengths[1]
+        message = Message(
+            number,
+            encoding,
+            flags,
+            priority,
+            tag,
+            group,
+            expires,
+            octets[at + HEAD.size : headers_at],
+            octets[headers_at:body_at],
+            octets[body_at : body_at + lengths[2]],
+        )
+        message.store_time_ms = stored
+        message.serial = serial
+        message.log_offset = log_offset
+        message.queue_offset = queue_offset
+        messages.append(message)
+        positions.append(position)
+        at = body_at + lengths[2]
+    return messages, positions
+
+
+class SpillFiles(SpillSpace):
+    """In a directory of its own.  _wanted: by number of a file, its blocks that are wanted or on their way."""
+
+    __slots__ = ("_files", "_directory", "_workers", "_listener", "_number", "_used", "_wanted", "_is_made")
+
+    def __init__(self, files: Files, directory: str, workers: Workers) -> None:
+        """Raises: OSError where what an earlier process has left cannot be removed."""
+        self._files = files
+        self._directory = f"{directory}/{FOLDER}"
+        self._workers = workers
+        self._listener: SpillListener | None = None
+        self._number = 0
+        self._used = 0
+        self._wanted: dict[int, int] = {}
+        self._is_made = False
+        self.remove_all()
+
+    def attach(self, listener: SpillListener) -> None:
+        self._listener = listener
+
+    def remove_all(self) -> None:
+        """Remove everything that is there."""
+        for name in self._files.list_directory(self._directory):
+            if name.endswith(SUFFIX):
+                self._files.unlink(f"{self._directory}/{name}")
+
+    def path(self, number: int) -> str:
+        """Return where a file is."""
+        return f"{self._directory}/{number:08d}{SUFFIX}"
+
+    def write(self, block: SpilledBlock) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        octets = pack_messages(block.messages, block.positions)
+        if self._used >= FILE_BYTES:
+            self._number += 1
+            self._used = 0
+        block.file_number = self._number
+        block.place = self._used
+        block.length = len(octets)
+        self._used += len(octets)
+        self._wanted[self._number] = self._wanted.get(self._number, 0) + 1
+        directory = "" if self._is_made else self._directory
+        self._is_made = True
+        job = WriteJob(self, self._files, self.path(self._number), directory, block, octets)
+        self._workers.submit(job, FILE_LANE)
+
+    def wrote(self, block: SpilledBlock, reason: str) -> None:
+        """Take the outcome of a job."""
+        if reason:
+            self._is_made = False
+            self._let_go(block.file_number)
+        assert self._listener is not None
+        self._listener.written(block, reason)
+
+    def read(self, block: SpilledBlock) -> None:
+        assert self._listener is not None, "the answer needs a listener"
+        self._workers.submit(ReadJob(self._listener, self._files, self.path(block.file_number), block), READ_LANE)
+
+    def free(self, block: SpilledBlock) -> None:
+        self._let_go(block.file_number)
+
+    def _let_go(self, number: int) -> None:
+        self._wanted[number] -= 1
+        if not self._wanted[number]:
+            del self._wanted[number]
+            if number == self._number:
+                self._number += 1
+                self._used = 0
+            self._workers.submit(RemoveJob(self._files, self.path(number)), FILE_LANE)
+
+
+class WriteJob(Job):
+    """Writes one block, without a sync: nobody is promised anything."""
+
+    __slots__ = ("_space", "_files", "_path", "_directory", "_block", "_octets", "_reason")
+
+    def __init__(
+        self, space: SpillFiles, files: Files, path: str, directory: str, block: SpilledBlock, octets: bytes
+    ) -> None:
+        self._space = space
+        self._files = files
+        self._path = path
+        self._directory = directory
+        self._block = block
+        self._octets = octets
+        self._reason = ""
+
+    def run(self) -> None:
+        file: File | None = None
+        try:
+            if self._directory:
+                self._files.make_directory(self._directory)
+            is_there = self._files.exists(self._path)
+            file = self._files.open(self._path) if is_there else self._files.create(self._path)
+            write_fully(file, self._octets, self._block.place)
+        except OSError as error:
+            self._reason = describe(error, self._path)
+        finally:
+            if file is not None:
+                file.close()
+
+    def finish(self) -> None:
+        self._space.wrote(self._block, self._reason)
+
+
+class ReadJob(Job):
+    """Reads one block.  A disk that refuses may be asked again; what is not there or was changed is lost."""
+
+    __slots__ = ("_listener", "_files", "_path", "_block", "_messages", "_positions", "_reason", "_is_lost")
+
+    def __init__(self, listener: SpillListener, files: Files, path: str, block: SpilledBlock) -> None:
+        self._listener = listener
+        self._files = files
+        self._path = path
+        self._block = block
+        self._messages: list[Message] = []
+        self._positions: list[int] = []
+        self._reason = ""
+        self._is_lost = False
+
+    def run(self) -> None:
+        try:
+            file = self._files.open_to_read(self._path)
+            try:
+                octets = read_fully(file, self._block.length, self._block.place)
+            finally:
+                file.close()
+            self._messages, self._positions = unpack_messages(octets, self._block.count)
+        except OSError as error:
+            self._reason = describe(error, self._path)
+            self._is_lost = isinstance(error, FileNotFoundError)
+        except ValueError as error:
+            self._reason = f"{self._path}, position {self._block.place}: {error}"
+            self._is_lost = True
+
+    def finish(self) -> None:
+        if self._reason:
+            self._listener.refused(self._block, self._reason, self._is_lost)
+        else:
+            self._listener.loaded(self._block, self._positions, self._messages)
+
+
+class RemoveJob(Job):
+    """Removes a file; one that cannot be removed now the next start removes."""
+
+    __slots__ = ("_files", "_path")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def run(self) -> None:
+        try:
+            self._files.unlink(self._path)
+        except OSError:
+            pass
+
+    def finish(self) -> None:
+        pass

@@ -1,0 +1,166 @@
+"""What stands at the head of a store's files, read: the checkpoint's slots, a segment's header, its seal.
+
+The gateway and the readers both take these from here.  Spark workers load this module, so it imports nothing live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.store.format import layout
+
+
+class NotWhole(StoreCorrupt):
+    """Octets that are no whole header or seal: damaged, or still being written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What one slot says.  Consume queues hold the entries of all records below ``consume_queue_offset``.
+
+    first_offset: base of the oldest segment that is kept.  version: of the format, that the store needs.
+    """
+
+    generation: int
+    is_clean: bool
+    durable_offset: int
+    durable_time_ms: int
+    next_sequence: int
+    consume_queue_offset: int
+    first_offset: int
+    start_count: int
+    version: int = layout.FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """What a segment file says of itself."""
+
+    is_continuation: bool
+    is_sparse: bool
+    base: int
+    capacity: int
+    store_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SparseHead:
+    """Where the table of a sparse segment is.  message_count: of those that are left."""
+
+    table_position: int
+    table_bytes: int
+    table_crc: int
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Where the records of a segment end, and the sequence of the record that follows in the log."""
+
+    end: int
+    next_sequence: int
+
+
+HEADS_BYTES: Final = layout.SPARSE_HEAD_POSITION + layout.SPARSE_HEAD.size + layout.CRC.size  # all that is read here
+
+
+def unpack_checkpoint(octets: bytes, path: str) -> Checkpoint | None:
+    """Return the newer of the slots in the file's octets; None if none of them is whole.
+
+    Raises: StoreCorrupt for a whole slot of another version.
+    """
+    slots = [unpack_slot(octets, start, path) for start in (0, layout.CHECKPOINT_SLOT_BYTES)]
+    return max((slot for slot in slots if slot is not None), key=_generation, default=None)
+
+
+def unpack_slot(octets: bytes, start: int, path: str) -> Checkpoint | None:
+    """Return the slot at ``start``, None if it is not whole.
+
+    Raises: StoreCorrupt for a whole slot of another version.
+    """
+    size = layout.CHECKPOINT.size
+    body = octets[start : start + size]
+    if len(octets) < start + size + layout.CRC.size or not body.startswith(layout.CHECKPOINT_MAGIC):
+        return None
+    if not _is_crc_right(octets[start:], size):
+        return None
+    _, version, flags, generation, durable, time_ms, sequence, entries, first, starts = layout.CHECKPOINT.unpack(body)
+    if version > layout.NEWEST_VERSION:
+        raise other_version(path, start + 8, version)
+    is_clean = flags & layout.CLEAN_STOP != 0
+    return Checkpoint(generation, is_clean, durable, time_ms, sequence, entries, first, starts, version)
+
+
+def unpack_segment_header(octets: bytes, path: str) -> SegmentHeader:
+    """Return what the first octets of a segment file say.
+
+    Raises: NotWhole, StoreCorrupt for another version.
+    """
+    size = layout.SEGMENT_HEADER.size
+    if not octets.startswith(layout.SEGMENT_MAGIC) or len(octets) < size + layout.CRC.size:
+        raise NotWhole(f"{path}, position 0: no segment header, it begins with {layout.SEGMENT_MAGIC.decode()}")
+    _, version, flags, base, capacity, _, owner = layout.SEGMENT_HEADER.unpack_from(octets)
+    if version > layout.NEWEST_VERSION:
+        raise other_version(path, 8, version)
+    if not _is_crc_right(octets, size):
+        raise NotWhole(f"{path}, position {size}: the checksum of the segment header does not match")
+    store_id = owner.rstrip(b"\0").decode("ascii", "replace")
+    is_continuation = flags & layout.CONTINUATION != 0
+    return SegmentHeader(is_continuation, flags & layout.SPARSE != 0, base, capacity, store_id)
+
+
+def unpack_seal(octets: bytes, path: str) -> Seal | None:
+    """Return the seal of a segment; None if it has none.
+
+    octets: of the file from its beginning.
+    Raises: NotWhole.
+    """
+    seal = octets[layout.SEAL_POSITION : layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size]
+    if not any(seal):
+        return None
+    if len(seal) < layout.SEAL.size + layout.CRC.size or not _is_crc_right(seal, layout.SEAL.size):
+        raise NotWhole(f"{path}, position {layout.SEAL_POSITION}: the checksum of the seal does not match")
+    end, next_sequence = layout.SEAL.unpack_from(seal)
+    return Seal(end, next_sequence)
+
+
+def unpack_sparse_head(octets: bytes, path: str) -> SparseHead | None:
+    """Return where a segment has its table; None if it is not sparse.
+
+    octets: HEADS_BYTES of the file from its beginning, its header known to be whole.
+    Raises: StoreCorrupt.
+    """
+    if not layout.SEGMENT_HEADER.unpack_from(octets)[2] & layout.SPARSE:
+        return None
+    head = octets[layout.SPARSE_HEAD_POSITION : HEADS_BYTES]
+    if len(head) < HEADS_BYTES - layout.SPARSE_HEAD_POSITION or not _is_crc_right(head, layout.SPARSE_HEAD.size):
+        place = layout.SPARSE_HEAD_POSITION
+        raise StoreCorrupt(f"{path}, position {place}: the checksum of where the table is does not match")
+    position, count, message_count, crc = layout.SPARSE_HEAD.unpack_from(head)
+    return SparseHead(position, count * layout.RUN.size, crc, message_count)
+
+
+def _is_crc_right(octets: bytes, size: int) -> bool:
+    return bool(layout.CRC.unpack_from(octets, size)[0] == crc32c(octets[:size]))
+
+
+def other_version(path: str, position: int, version: object) -> StoreCorrupt:
+    """Return the error for a file of a version that is not known; position: -1 for none."""
+    place = f", position {position}" if position >= 0 else ""
+    return StoreCorrupt(
+        f"{path}{place}: version {version} of the format, "
+        f"versions {layout.FORMAT_VERSION} to {layout.NEWEST_VERSION} are known here"
+    )
+
+
+def is_known_version(version: object) -> bool:
+    """Return whether what a describing file says is a version that is understood here."""
+    return isinstance(version, int) and layout.FORMAT_VERSION <= version <= layout.NEWEST_VERSION
+
+
+def _generation(checkpoint: Checkpoint) -> int:
+    return checkpoint.generation

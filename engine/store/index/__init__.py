@@ -1,0 +1,1 @@
+"""The key index: from a key to the messages that have it."""

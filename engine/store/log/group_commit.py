@@ -1,0 +1,426 @@
+"""One flush for many appends: batches go to the medium here, and become durable here.  Sole caller of the log's sync.
+
+Octets stay in memory until a sync has covered them.  After a failed write they are written again.  After a failed
+sync the system may have forgotten what it could not write, and may report success the next time: that file is not
+trusted again, and the same octets go, at the same log offsets, into a new one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from engine.errors import StoreError
+from engine.ports import SYNC_LANE, Clock, Job, StoreListener, Timers, TimerTarget, Workers
+from engine.store.disk import disk_health as parts
+from engine.store.disk.disk_health import Health
+from engine.store.disk.files import Files, describe
+from engine.store.index.key_index import KeyIndex
+from engine.store.log.checkpoint import CheckpointFile
+from engine.store.log.commit_log import Chunk, CommitLog
+from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
+from engine.store.queues.queue_flush import ConsumeQueues
+
+RETRY: Final = 0
+FLUSH: Final = 1
+SMALL_SYNC_BYTES: Final = 4096  # a message or two: what one sender at a time brings
+
+
+class GroupCommit(TimerTarget):
+    """written: everything below is handed to the medium; durable: everything below survives a power cut.
+
+    The latter moves only once the checkpoint says so: before that, readers would stop short of what was confirmed,
+    and the next start would take damage in it for a torn tail.
+    is_async: confirmed once written; the sync follows at an interval.
+    """
+
+    __slots__ = (
+        "written",
+        "durable",
+        "_log",
+        "_files",
+        "_checkpoint",
+        "_queues",
+        "_health",
+        "_workers",
+        "_timers",
+        "_clock",
+        "_store_id",
+        "_listener",
+        "_is_async",
+        "_flush_interval_ms",
+        "_retry_interval_ms",
+        "_unwritten",
+        "_unsynced",
+        "_is_in_flight",
+        "_is_wanted",
+        "_is_held",
+        "_is_retry_set",
+        "_heal_offset",
+        "_told",
+        "_broken",
+        "_synced_segment",
+        "_is_closed",
+        "index",
+    )
+
+    def __init__(
+        self,
+        log: CommitLog,
+        files: Files,
+        checkpoint: CheckpointFile,
+        queues: ConsumeQueues,
+        health: Health,
+        workers: Workers,
+        timers: Timers,
+        clock: Clock,
+        store_id: str,
+        is_async: bool,
+        flush_interval_ms: int,
+        retry_interval_ms: int,
+    ) -> None:
+        self.written = log.end
+        self.durable = log.end
+        self._log = log
+        self._files = files
+        self._checkpoint = checkpoint
+        self._queues = queues
+        self._health = health
+        self._workers = workers
+        self._timers = timers
+        self._clock = clock
+        self._store_id = store_id
+        self._listener: StoreListener | None = None
+        self._is_async = is_async
+        self._flush_interval_ms = flush_interval_ms
+        self._retry_interval_ms = retry_interval_ms
+        self._unwritten: deque[Chunk] = deque()
+        self._unsynced: deque[Chunk] = deque()
+        self._is_in_flight = False  # a sync or a repair is with a worker
+        self._is_wanted = False  # another sync follows the one in flight
+        self._is_held = False  # batches wait in memory until the retry
+        self._is_retry_set = False
+        self._heal_offset = 0
+        self._told = log.end  # the durable offset as listeners know it
+        self._broken: Segment | None = None  # its sync failed, it is not replaced yet
+        self._synced_segment: Segment | None = None  # of the last chunk that a sync has covered
+        self._is_closed = False
+        self.index: KeyIndex | None = None  # follows what is durable
+        if is_async:
+            timers.call_at(clock.monotonic_ms() + flush_interval_ms, self, FLUSH)
+
+    def attach(self, listener: StoreListener) -> None:
+        """Tell ``listener`` from now on."""
+        self._listener = listener
+
+    def write(self) -> None:
+        """Hand what was appended to the medium in one write a segment, or keep it while the medium fails."""
+        chunks = self._log.take_chunks()
+        if chunks:
+            self._unwritten.extend(chunks)
+            if self._log.closings:
+                self._queues.add(self._log.take_closings())
+            if not self._is_held:
+                self._write_out()
+            self._log.prepare_ahead()
+
+    def _write_out(self) -> None:
+        unwritten = self._unwritten
+        before = self.written
+        while unwritten:
+            chunk = unwritten[0]
+            try:
+                self._log.put_on_disk(chunk.segment)
+                chunk.segment.write(chunk.octets, chunk.offset)
+            except OSError as error:
+                self._hold(describe(error, chunk.segment.path()))
+                break
+            unwritten.popleft()
+            self._unsynced.append(chunk)
+            self.written = chunk.end
+        if self._is_async and self.written > before and self._listener is not None:
+            self._listener.durable(self.written)
+
+    def sync(self) -> None:
+        """Write what was appended and start a data sync; if one is in flight, both follow it."""
+        if self._is_in_flight or self._is_held:
+            self._is_wanted = True
+            return
+        self.write()
+        if self._unsynced and not self._is_held:
+            self._start_sync()
+
+    def _start_sync(self) -> None:
+        self._is_in_flight = True
+        self._is_wanted = False
+        self._workers.submit(SyncJob(self, self._files, self._unsynced_segments(), self.written), SYNC_LANE)
+
+    def _unsynced_segments(self) -> list[Segment]:
+        segments: list[Segment] = []
+        for chunk in self._unsynced:
+            if not segments or chunk.segment is not segments[-1]:
+                segments.append(chunk.segment)
+        return segments
+
+    def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
+        """Take the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
+        self._is_in_flight = False
+        if self._is_closed:
+            return
+        if broken is not None:
+            self._broken = broken
+            self._hold(reason)
+            return
+        self._synced(target)
+        if self._is_wanted:
+            self._is_wanted = False
+            self.sync()
+        self._tell()
+        if not self._is_held and target >= self._heal_offset:
+            self._health.heal(parts.LOG)
+
+    def _synced(self, target: int) -> None:
+        """Let go of what a sync has covered, and publish it."""
+        unsynced = self._unsynced
+        last: Chunk | None = None
+        segment = self._synced_segment
+        while unsynced and unsynced[0].end <= target:
+            last = unsynced.popleft()
+            if segment is not last.segment:
+                if segment is not None:
+                    segment.close()  # full and durable: only readers need it now, and they open their own
+                segment = self._synced_segment = last.segment
+        if last is not None:
+            if last.segment is not self._log.current and not (unsynced and unsynced[0].segment is last.segment):
+                last.segment.close()
+            self._checkpoint.durable_offset = last.end
+            self._checkpoint.durable_time_ms = last.store_time_ms
+            self._checkpoint.next_sequence = last.next_sequence
+            self._publish()
+
+    def publish(self) -> bool:
+        """Publish the checkpoint; return False after a failure, which is told and tried again soon."""
+        is_published = self._publish()
+        self._tell()
+        return is_published
+
+    def require(self, version: int) -> None:
+        """Have the checkpoint say, before the log needs it, which version readers must understand; once in a life.
+
+        A disk that refuses is told of, and the next checkpoint says it.
+        """
+        self._checkpoint.version = version
+        if not self._publish():
+            return
+        try:
+            self._checkpoint.sync()
+        except OSError as error:
+            self._health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
+            self._set_retry()
+
+    def _publish(self) -> bool:
+        try:
+            self._checkpoint.publish()
+        except OSError as error:
+            self._health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
+            self._set_retry()
+            return False
+        self._health.heal(parts.CHECKPOINT)
+        self.durable = self._checkpoint.durable_offset
+        return True
+
+    def _tell(self) -> None:
+        """Pass on how far the log is durable, if that is news."""
+        if self.durable > self._told:
+            self._told = self.durable
+            self._queues.log_durable(self.durable)
+            if self.index is not None:
+                self.index.log_durable(self.durable)
+            if not self._is_async and self._listener is not None:
+                self._listener.durable(self.durable)
+
+    def _hold(self, reason: str) -> None:
+        self._is_held = True
+        self._set_retry()
+        self._health.fail(parts.LOG, reason)
+
+    def _set_retry(self) -> None:
+        if not self._is_retry_set:
+            self._is_retry_set = True
+            self._timers.call_at(self._clock.monotonic_ms() + self._retry_interval_ms, self, RETRY)
+
+    def timer_fired(self, key: int) -> None:
+        if self._is_closed:
+            return
+        if key == FLUSH:
+            self._timers.call_at(self._clock.monotonic_ms() + self._flush_interval_ms, self, FLUSH)
+            self.sync()
+            return
+        self._is_retry_set = False
+        if self._health.is_failing(parts.CHECKPOINT):
+            self.publish()
+        if not self._is_held:
+            return
+        if self._is_in_flight:
+            self._set_retry()
+        elif self._broken is not None:
+            self._is_in_flight = True
+            self._workers.submit(self._repair(self._broken), SYNC_LANE)
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        """Write what was held back; what follows goes to the medium at once again."""
+        self._is_held = False
+        self._write_out()
+        if self._is_held:
+            return
+        self._heal_offset = self.written
+        if self._unsynced:
+            self._start_sync()
+        else:
+            self._health.heal(parts.LOG)
+
+    def _repair(self, broken: Segment) -> RepairJob:
+        chunks = [chunk for chunk in self._unsynced if chunk.segment is broken]
+        start = chunks[0].offset
+        new = Segment(broken.directory, start, broken.limit() - start, broken.is_continuation or start > broken.base)
+        next_sequence = self._checkpoint.next_sequence
+        return RepairJob(self, self._files, broken, new, chunks, self._clock.wall_ms(), self._store_id, next_sequence)
+
+    def repair_finished(self, old: Segment, new: Segment, reason: str) -> None:
+        """Take a new file that holds everything of ``old`` that is not durable, or the reason why there is none."""
+        self._is_in_flight = False
+        if self._is_closed:
+            return
+        if reason:
+            self._hold(reason)
+            return
+        self._replace(old, new)
+        self._resume()
+
+    def _replace(self, old: Segment, new: Segment) -> None:
+        new.is_on_disk = True
+        if new.base == old.base:
+            new.edition = old.edition + 1
+        self._log.replace(old, new)
+        for chunks in (self._unsynced, self._unwritten):
+            for chunk in chunks:
+                if chunk.segment is old:
+                    chunk.segment = new
+        self._broken = None
+
+    def close(self) -> None:
+        """Write and sync everything now; nothing that a worker still brings is taken.
+
+        Raises: StoreError when the disk refuses; what was confirmed is durable all the same.
+        """
+        self._is_closed = True
+        self._unwritten.extend(self._log.take_chunks())
+        if self._broken is not None:
+            job = self._repair(self._broken)
+            job.run()
+            if job.reason:
+                raise StoreError(job.reason)
+            self._replace(self._broken, job.new)
+        self._write_out()
+        if self._unwritten:
+            raise StoreError(f"{self._unwritten[0].segment.path()}: log offsets from {self.written} are not written")
+        if self._unsynced:
+            job_of_sync = SyncJob(self, self._files, self._unsynced_segments(), self.written)
+            job_of_sync.run()
+            if job_of_sync.broken is not None:
+                raise StoreError(job_of_sync.reason)
+            self._synced(self.written)
+
+
+class SyncJob(Job):
+    """Syncs segments in the order of the log."""
+
+    __slots__ = ("_commit", "_files", "_segments", "_target", "_size_bytes", "broken", "reason")
+
+    def __init__(self, commit: GroupCommit, files: Files, segments: list[Segment], target: int) -> None:
+        self._commit = commit
+        self._size_bytes = target - commit.durable
+        self._files = files
+        self._segments = segments
+        self._target = target
+        self.broken: Segment | None = None
+        self.reason = ""
+
+    def run(self) -> None:
+        for segment in self._segments:
+            try:
+                segment.sync(self._files)
+            except OSError as error:
+                self.broken = segment
+                self.reason = describe(error, segment.path())
+                return
+
+    def is_short(self) -> bool:
+        return self._size_bytes <= SMALL_SYNC_BYTES
+
+    def finish(self) -> None:
+        self._commit.sync_finished(self._target, self.broken, self.reason)
+
+
+class RepairJob(Job):
+    """Writes what ``old`` was to make durable into a new file of its own."""
+
+    __slots__ = (
+        "_commit",
+        "_files",
+        "_old",
+        "new",
+        "_octets",
+        "_created_ms",
+        "_store_id",
+        "_next_sequence",
+        "reason",
+    )
+
+    def __init__(
+        self,
+        commit: GroupCommit,
+        files: Files,
+        old: Segment,
+        new: Segment,
+        chunks: list[Chunk],
+        created_ms: int,
+        store_id: str,
+        next_sequence: int,
+    ) -> None:
+        self._commit = commit
+        self._files = files
+        self._old = old
+        self.new = new
+        self._octets = [chunk.octets for chunk in chunks]
+        self._created_ms = created_ms
+        self._store_id = store_id
+        self._next_sequence = next_sequence
+        self.reason = ""
+
+    def run(self) -> None:
+        new = self.new
+        path = f"{new.directory}/{segment_name(new.base)}"
+        try:
+            new.file = make_segment_file(self._files, path + NEW_SUFFIX, new, self._created_ms, self._store_id)
+            offset = new.base
+            for octets in self._octets:
+                new.write(octets, offset)
+                offset += len(octets)
+            self._files.rename(path + NEW_SUFFIX, path + SUFFIX)
+            new.sync(self._files)
+        except OSError as error:
+            self.reason = describe(error, path + SUFFIX)
+            new.close()
+            return
+        if new.base > self._old.base and self._old.file is not None:
+            try:
+                seal(self._old.file, new.base, self._next_sequence)
+                self._old.file.fdatasync()
+            except OSError:
+                pass  # the base of the continuation says the same, and it is on the disk
+
+    def finish(self) -> None:
+        self._commit.repair_finished(self._old, self.new, self.reason)

@@ -1,0 +1,85 @@
+"""The files that a worker reads from."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from engine.ports import Job
+from engine.store.disk.files import File, Files
+from engine.store.format.sparse_runs import Runs
+from engine.store.log.segment import read_runs
+
+
+class OpenFiles:
+    """Files that were read last, by path; at most ``limit`` of them stay open.  For one thread.
+
+    dropped: paths that retention has removed, until the last reader that may still look for them has come past; any
+    thread may add to it.
+    """
+
+    __slots__ = ("dropped", "_files", "_limit", "_open", "_runs")
+
+    def __init__(self, files: Files, limit: int) -> None:
+        self.dropped: set[str] = set()
+        self._files = files
+        self._limit = limit
+        self._open: OrderedDict[str, tuple[File, int]] = OrderedDict()
+        self._runs: dict[str, Runs | None] = {}  # of segments, where they were asked for
+
+    def get(self, path: str, edition: int) -> File:
+        """Return the file, opened anew if it is not the edition that is open."""
+        known = self._open.get(path)
+        if known is not None:
+            if known[1] == edition:
+                self._open.move_to_end(path)
+                return known[0]
+            self.forget(path)
+        file = self._files.open_to_read(path)
+        self._open[path] = (file, edition)
+        if len(self._open) > self._limit:
+            oldest_path, (oldest, _) = self._open.popitem(last=False)
+            self._runs.pop(oldest_path, None)
+            oldest.close()
+        return file
+
+    def runs(self, path: str, edition: int) -> Runs | None:
+        """Return where the records of a segment stand, None if at their places: of the very file that ``get`` gives."""
+        file = self.get(path, edition)
+        try:
+            return self._runs[path]
+        except KeyError:
+            runs = self._runs[path] = read_runs(file, path)
+            return runs
+
+    def forget(self, path: str) -> None:
+        """Close a file, so that the room of one that was dropped is free."""
+        known = self._open.pop(path, None)
+        self._runs.pop(path, None)
+        if known is not None:
+            known[0].close()
+
+    def close(self) -> None:
+        """Close all."""
+        for file, _ in self._open.values():
+            file.close()
+        self._open.clear()
+        self._runs.clear()
+
+
+class ForgetJob(Job):
+    """Lets go of files that were dropped."""
+
+    __slots__ = ("_open_files", "_paths")
+
+    def __init__(self, open_files: OpenFiles, paths: list[str]) -> None:
+        self._open_files = open_files
+        self._paths = paths
+
+    def run(self) -> None:
+        for path in self._paths:
+            self._open_files.forget(path)
+            # Readers that were asked before stand in front of this job, and those after it know the new segments.
+            self._open_files.dropped.discard(path)
+
+    def finish(self) -> None:
+        pass

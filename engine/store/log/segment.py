@@ -1,0 +1,214 @@
+"""One preallocated file of the commit log.  Layout: format/layout.py.
+
+A segment is made under another name and renamed into place when its header is on the disk, so that a file with the
+name of a segment always has a whole header.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.store.disk.files import File, Files, read_fully, write_fully
+from engine.store.format import layout
+from engine.store.format.file_heads import HEADS_BYTES, unpack_seal, unpack_segment_header, unpack_sparse_head
+from engine.store.format.sparse_runs import Runs, unpack_runs
+
+SUFFIX: Final = ".log"
+# Made ahead of need.  Its rename may be lost in a power cut, so recovery treats it as a segment that was in use.
+PREPARED_SUFFIX: Final = ".log.prepared"
+# Made at the moment of need, and renamed and synced before anything is written to it.
+NEW_SUFFIX: Final = ".log.new"
+# The few records that are left of a segment; renamed over it once it is whole and synced.
+SPARSE_SUFFIX: Final = ".log.sparse"
+
+NOT_SEALED: Final = -1
+
+
+def segment_name(base: int) -> str:
+    """Return a segment's file name without its suffix."""
+    return f"{base:020d}"
+
+
+class Segment:
+    """A segment's place in the log.  ``file`` is None while nothing has to be written to it.
+
+    is_on_disk: the file bears its name; is_name_durable: it would also after a power cut.
+    sealed_end: its records end here; NOT_SEALED for most, which end where their room does.
+    next_sequence: where there is a seal: of the record that follows in the log.
+    is_sparse: records were taken out; the file's table says where the others are, so ``position`` does not.
+    message_count, kept_bytes: of a sparse one: messages that are left, and octets of all records.
+    edition: grows when another file takes the same name, so that a reader opens the new one.
+    """
+
+    __slots__ = (
+        "directory",
+        "base",
+        "capacity",
+        "is_continuation",
+        "file",
+        "is_on_disk",
+        "is_name_durable",
+        "sealed_end",
+        "next_sequence",
+        "is_sparse",
+        "message_count",
+        "kept_bytes",
+        "edition",
+    )
+
+    def __init__(self, directory: str, base: int, capacity: int, is_continuation: bool) -> None:
+        self.directory = directory
+        self.base = base
+        self.capacity = capacity
+        self.is_continuation = is_continuation
+        self.file: File | None = None
+        self.is_on_disk = False
+        self.is_name_durable = False
+        self.sealed_end = NOT_SEALED
+        self.next_sequence = 0
+        self.is_sparse = False
+        self.message_count = 0
+        self.kept_bytes = 0
+        self.edition = 0
+
+    def path(self) -> str:
+        """Return where the segment's file is."""
+        return f"{self.directory}/{segment_name(self.base)}{SUFFIX}"
+
+    def position(self, offset: int) -> int:
+        """Return where in the file log offset ``offset`` stands."""
+        return layout.SEGMENT_HEADER_BYTES + offset - self.base
+
+    def opens_with_snapshot(self) -> bool:
+        """Return whether the first record tells the state: not in a continuation, nor in one that was never used."""
+        return not self.is_continuation and self.sealed_end != self.base
+
+    def limit(self) -> int:
+        """Return the log offset just past the room that the segment has."""
+        return self.base + self.capacity
+
+    def write(self, octets: bytes, offset: int) -> None:
+        """Write ``octets`` at log offset ``offset``."""
+        assert self.file is not None
+        write_fully(self.file, octets, layout.SEGMENT_HEADER_BYTES + offset - self.base)
+
+    def sync(self, files: Files) -> None:
+        """Return once what was written survives a power cut."""
+        file = self.file
+        if file is None:
+            return  # let go of meanwhile, which happens only once everything in it is durable
+        file.fdatasync()
+        if not self.is_name_durable:
+            files.sync_directory(self.directory)
+            self.is_name_durable = True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+def records_limit(segments: list[Segment], place: int) -> int:
+    """Return the log offset at which the records of the segment at ``place`` end at the latest."""
+    segment = segments[place]
+    limit = segment.limit()
+    if segment.sealed_end != NOT_SEALED:
+        limit = min(limit, segment.sealed_end)
+    if place + 1 < len(segments):
+        limit = min(limit, segments[place + 1].base)
+    return limit
+
+
+def is_left_over(before: Segment, segment: Segment) -> bool:
+    """Return whether all of ``segment`` is in the sparse one before it, which was made of both."""
+    return before.is_sparse and segment.base < before.limit()
+
+
+def make_segment_file(files: Files, path: str, segment: Segment, created_ms: int, store_id: str) -> File:
+    """Make the file of ``segment`` under ``path`` with its header and all its room; synced, its name is not.
+
+    On an error of the disk nothing is left behind.
+    """
+    file = files.create(path)
+    try:
+        file.preallocate(layout.SEGMENT_HEADER_BYTES + segment.capacity)
+        flags = layout.CONTINUATION if segment.is_continuation else 0
+        write_fully(file, pack_header(flags, segment.base, segment.capacity, created_ms, store_id), 0)
+        file.fsync()
+    except OSError:
+        file.close()
+        try:
+            files.unlink(path)
+        except OSError:
+            pass  # the error that counts is the first one; the next attempt uses the same name
+        raise
+    return file
+
+
+def pack_header(flags: int, base: int, capacity: int, created_ms: int, store_id: str) -> bytes:
+    """Return the first octets of a segment file."""
+    version = layout.SPARSE_VERSION if flags & layout.SPARSE else layout.FORMAT_VERSION
+    octets = layout.SEGMENT_HEADER.pack(
+        layout.SEGMENT_MAGIC, version, flags, base, capacity, created_ms, store_id.encode("ascii")
+    )
+    return octets + layout.CRC.pack(crc32c(octets))
+
+
+def pack_seal(end: int, next_sequence: int) -> bytes:
+    """Return what stands at SEAL_POSITION of a segment whose records end at ``end``."""
+    octets = layout.SEAL.pack(end, next_sequence)
+    return octets + layout.CRC.pack(crc32c(octets))
+
+
+def seal(file: File, end: int, next_sequence: int) -> None:
+    """Note in a segment's header that its records end at ``end``; not synced."""
+    write_fully(file, pack_seal(end, next_sequence), layout.SEAL_POSITION)
+
+
+def read_runs(file: File, path: str) -> Runs | None:
+    """Return where the records of a segment's file stand; None if all of them do at their places.
+
+    What counts is the file that is open: another one may take its name at any time.
+    Raises: StoreCorrupt, OSError.
+    """
+    octets = read_fully(file, HEADS_BYTES, 0)
+    unpack_segment_header(octets, path)
+    head = unpack_sparse_head(octets, path)
+    if head is None:
+        return None
+    return unpack_runs(read_fully(file, head.table_bytes, head.table_position), head, path)
+
+
+def load_segment(files: Files, directory: str, name: str) -> tuple[Segment, str]:
+    """Read the header of the segment file ``name``; return the segment, its file still closed, and the store's id.
+
+    Raises: StoreCorrupt when the file is not a segment, is damaged or of another version.
+    """
+    path = f"{directory}/{name}"
+    file = files.open_to_read(path)
+    try:
+        octets = read_fully(file, layout.SEGMENT_HEADER_BYTES, 0)
+    finally:
+        file.close()
+    header = unpack_segment_header(octets, path)
+    if len(octets) < layout.SEGMENT_HEADER_BYTES:
+        raise StoreCorrupt(f"{path}, position {len(octets)}: the file ends inside its header")
+    if not name.startswith(segment_name(header.base)):
+        raise StoreCorrupt(f"{path}, position 16: the header says base {header.base}, the name of the file another one")
+    segment = Segment(directory, header.base, header.capacity, header.is_continuation)
+    segment.is_on_disk = segment.is_name_durable = True
+    sparse = unpack_sparse_head(octets, path)
+    if sparse is not None:
+        segment.is_sparse = True
+        segment.message_count = sparse.message_count
+        segment.kept_bytes = sparse.table_position - layout.SEGMENT_HEADER_BYTES
+    found = unpack_seal(octets, path)
+    if found is not None:
+        segment.sealed_end, segment.next_sequence = found.end, found.next_sequence
+    elif header.is_sparse:
+        raise StoreCorrupt(f"{path}, position {layout.SEAL_POSITION}: a sparse segment has a seal, this one has none")
+    return segment, header.store_id

@@ -1,0 +1,1 @@
+"""Commands that open a stopped store to change it."""

@@ -1,0 +1,261 @@
+"""Consume queues: the entries of each destination and priority, in files of fixed-size entries.
+
+Layout: format/layout.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from contextlib import closing
+from typing import Final
+
+from engine.errors import StoreCorrupt
+from engine.store.disk.files import File, Files, WholeSync, read_fully, write_fully
+from engine.store.format.layout import ENTRIES_PER_FILE, ENTRY_BYTES
+from engine.store.settings import WHOLE_SYNC_FILES
+from engine.store.state.log_state import EntryBlock, Lane
+
+SUFFIX: Final = ".cq"
+CUT_SUFFIX: Final = ".cq.cut"  # of a file that is to take another one's place
+# Blocks of entries that are written together.  Each is an open file until it is synced, if it is synced by itself, and
+# the next segment's file, which is made by the same worker, may have to wait for as many.
+BLOCKS_TOGETHER: Final = 128
+
+
+def lane_directory(root: str, destination_id: int, priority: int) -> str:
+    """Return the directory of one consume queue."""
+    return f"{root}/{destination_id}/{priority}"
+
+
+def file_name(first: int) -> str:
+    """Return the name of the file whose first entry has index ``first``."""
+    return f"{first:020d}{SUFFIX}"
+
+
+def file_first(name: str) -> int:
+    """Return the index that a file's name says, -1 if it is no such file."""
+    digits = name.removesuffix(SUFFIX)
+    return int(digits) if digits != name and digits.isdigit() else -1
+
+
+class ConsumeQueueFiles:
+    """The files themselves; used by one thread at a time, keeps none of them open.
+
+    whole_sync_files: from so many on they are not synced one by one, but with all else on the file system.
+    """
+
+    __slots__ = ("root", "_files", "_named", "_whole", "_whole_sync_files", "_written")
+
+    def __init__(self, files: Files, root: str, whole_sync_files: int = WHOLE_SYNC_FILES) -> None:
+        self._files = files
+        self.root = root
+        self._whole_sync_files = whole_sync_files
+        self._named: set[str] = set()  # files whose names would survive a power cut
+        self._written: set[str] = set()  # by ``write``, since the last ``sync_whole``
+        self._whole: WholeSync | None = None
+
+    def store(self, blocks: list[EntryBlock]) -> None:
+        """Write blocks of entries at their places and sync them.  Doing it twice does no harm."""
+        if self.can_sync_whole(len(blocks)):
+            for start in range(0, len(blocks), BLOCKS_TOGETHER):
+                self.write(blocks[start : start + BLOCKS_TOGETHER])
+            self.sync_whole()
+        else:
+            self.store_one_by_one(blocks)
+
+    def store_one_by_one(self, blocks: list[EntryBlock]) -> None:
+        """Do the same, and sync each file."""
+        for start in range(0, len(blocks), BLOCKS_TOGETHER):
+            self._store_together(blocks[start : start + BLOCKS_TOGETHER])
+
+    def can_sync_whole(self, block_count: int) -> bool:
+        """Return whether so many blocks are better written and then synced by ``sync_whole``; ask before."""
+        if block_count < self._whole_sync_files:
+            return False
+        if self._whole is None:
+            try:
+                self._files.make_directory(self.root)
+                self._whole = self._files.open_whole(self.root)
+            except OSError:
+                pass  # whoever writes a file tells of it
+        return self._whole is not None
+
+    def write(self, blocks: list[EntryBlock]) -> None:
+        """Write blocks of entries at their places; they survive a power cut after ``sync_whole``."""
+        for block in blocks:
+            opened: dict[str, File] = {}
+            try:
+                self._write_block(block, opened, {})
+            finally:
+                for file in opened.values():
+                    file.close()
+            self._written.update(opened)
+
+    def sync_whole(self) -> None:
+        """Sync everything that was written; after an error it has to be written again."""
+        assert self._whole is not None, "nothing is written to be synced whole before it is known to be possible"
+        written = self._written
+        self._written = set()
+        self._whole.sync()
+        self._named |= written
+
+    def close(self) -> None:
+        """Let go of the file system."""
+        if self._whole is not None:
+            self._whole.close()
+            self._whole = None
+
+    def look_again(self) -> None:
+        """Take no file for being there: somebody else may have removed it."""
+        self._named.clear()
+
+    def _store_together(self, blocks: list[EntryBlock]) -> None:
+        opened: dict[str, File] = {}
+        directories: dict[str, None] = {}
+        try:
+            for block in blocks:
+                self._write_block(block, opened, directories)
+            for file in opened.values():
+                file.begin_write_back()
+            for file in opened.values():
+                file.fsync()
+        finally:
+            for file in opened.values():
+                file.close()
+        for directory in directories:
+            self._files.sync_directory(directory)
+        self._named.update(opened)
+
+    def _write_block(self, block: EntryBlock, opened: dict[str, File], directories: dict[str, None]) -> None:
+        directory = lane_directory(self.root, block.destination_id, block.priority)
+        position = 0
+        while position < len(block.octets):
+            entry = block.first + position // ENTRY_BYTES
+            first = entry - entry % ENTRIES_PER_FILE
+            octets = bytes(block.octets[position : position + (first + ENTRIES_PER_FILE - entry) * ENTRY_BYTES])
+            path = f"{directory}/{file_name(first)}"
+            file = opened.get(path)
+            if file is None:
+                if path not in self._named:
+                    # Also where the file is there: who made it may have failed before the names were synced.
+                    self._files.make_directory(directory)
+                    directories[directory] = None
+                    directories[f"{self.root}/{block.destination_id}"] = None
+                    directories[self.root] = None
+                is_there = path in self._named or self._files.exists(path)
+                file = opened[path] = self._files.open(path) if is_there else self._files.create(path)
+            write_fully(file, octets, (entry - first) * ENTRY_BYTES)
+            position += len(octets)
+
+    def paths_of(self, block: EntryBlock) -> list[str]:
+        """Return the files that a block of entries stands in."""
+        directory = lane_directory(self.root, block.destination_id, block.priority)
+        first = block.first - block.first % ENTRIES_PER_FILE
+        return [f"{directory}/{file_name(each)}" for each in range(first, block.end(), ENTRIES_PER_FILE)]
+
+    def found(self, destination_id: int, priority: int) -> tuple[int, int]:
+        """Return (first, end): which entries the files of one queue hold, (0, 0) if there are none.
+
+        Raises: StoreCorrupt when a file is missing between two others.
+        """
+        first, end, _ = self.look(destination_id, priority)
+        return first, end
+
+    def look(self, destination_id: int, priority: int) -> tuple[int, int, bool]:
+        """Return the same, and whether nothing is there that ``truncate`` would remove for what it is."""
+        directory = lane_directory(self.root, destination_id, priority)
+        first = end = -1
+        is_neat = True
+        for name in self._files.list_directory(directory):
+            number = file_first(name)
+            if number < 0:
+                is_neat = is_neat and not name.endswith(CUT_SUFFIX)
+                continue
+            if first < 0:
+                first = number
+            elif number != end:
+                raise StoreCorrupt(f"{directory}: the file with entry {end} is missing or too short")
+            end = number + _entry_count(self._files, f"{directory}/{name}")
+        return max(first, 0), max(end, 0), is_neat
+
+    def queues(self) -> list[tuple[int, int]]:
+        """Return (destination, priority) of every queue that has a directory."""
+        found: list[tuple[int, int]] = []
+        for name in self._files.list_directory(self.root):
+            if name.isdigit():
+                for priority in self._files.list_directory(f"{self.root}/{name}"):
+                    if priority.isdigit():
+                        found.append((int(name), int(priority)))
+        return found
+
+    def truncate(self, destination_id: int, priority: int, tail: int) -> None:
+        """Remove all entries from ``tail`` on, and sync."""
+        directory = lane_directory(self.root, destination_id, priority)
+        is_changed = False
+        for name in self._files.list_directory(directory):
+            first = file_first(name)
+            path = f"{directory}/{name}"
+            if first >= tail or name.endswith(CUT_SUFFIX):
+                self._files.unlink(path)
+                self._named.discard(path)
+                is_changed = True
+            elif first >= 0 and (count := _entry_count(self._files, path)) > tail - first:
+                if count == ENTRIES_PER_FILE:
+                    self._replace(path, (tail - first) * ENTRY_BYTES)
+                    is_changed = True
+                    continue
+                file = self._files.open(path)
+                try:
+                    file.truncate((tail - first) * ENTRY_BYTES)
+                    file.fsync()
+                finally:
+                    file.close()
+        if is_changed:
+            self._files.sync_directory(directory)
+
+    def leave_out(self, lanes: list[Lane]) -> None:
+        """Let queues without files go on at their tails: nothing is known of the entries before."""
+        # The last one will do; what lies before it in its file is a hole.
+        self.store(
+            [EntryBlock(lane.destination_id, lane.priority, lane.tail - 1, bytearray(ENTRY_BYTES)) for lane in lanes]
+        )
+
+    def _replace(self, path: str, size: int) -> None:
+        """Put the first ``size`` octets of a full file in its place: a backup of this store, or the one
+        whose backup this is, may share it.
+        """
+        new_path = path.removesuffix(SUFFIX) + CUT_SUFFIX
+        with closing(self._files.open_to_read(path)) as file:
+            octets = read_fully(file, size, 0)
+        with closing(self._files.create(new_path)) as file:
+            write_fully(file, octets, 0)
+            file.fsync()
+        self._files.rename(new_path, path)
+
+    def drop_below(self, destination_id: int, priority: int, entry: int) -> int:
+        """Remove the files that hold nothing from ``entry`` on; return the first index that is left."""
+        kept = entry - entry % ENTRIES_PER_FILE
+        if kept:
+            directory = lane_directory(self.root, destination_id, priority)
+            for name in self._files.list_directory(directory):
+                if 0 <= file_first(name) < kept:
+                    self._files.unlink(f"{directory}/{name}")
+                    self._named.discard(f"{directory}/{name}")
+        return kept
+
+    def remove_gone(self, known: Container[int], number_limit: int) -> None:
+        """Remove the queues of destinations below ``number_limit`` that are not among the known ones."""
+        for name in self._files.list_directory(self.root):
+            if name.isdigit() and 0 < int(name) < number_limit and int(name) not in known:
+                for priority in self._files.list_directory(f"{self.root}/{name}"):
+                    self.truncate(int(name), int(priority), 0)
+                    self._files.remove_directory(lane_directory(self.root, int(name), int(priority)))
+                self._files.remove_directory(f"{self.root}/{name}")
+
+
+def _entry_count(files: Files, path: str) -> int:
+    file: File = files.open_to_read(path)
+    try:
+        return file.size() // ENTRY_BYTES
+    finally:
+        file.close()

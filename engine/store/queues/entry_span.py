@@ -1,0 +1,105 @@
+"""Some consecutive entries of one consume queue, on their way from memory and files to a worker."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left
+from typing import Final
+
+from engine.errors import StoreCorrupt
+from engine.store.disk.files import read_fully
+from engine.store.format import layout
+from engine.store.log.open_files import OpenFiles
+from engine.store.queues.consume_queue import file_name, lane_directory
+from engine.store.state.log_state import Lane
+from engine.stored import EntryColumns
+
+ENTRY_BYTES: Final = layout.ENTRY_BYTES
+
+
+class EntrySpan:
+    """Entries ``first`` to ``end`` (excluded) of ``lane``, as they are now.
+
+    What is in memory is copied at once, on the engine's thread; ``read`` adds what is in files, on a worker's.
+    """
+
+    __slots__ = ("destination_id", "priority", "first", "end", "_root", "_memory_first", "_memory")
+
+    def __init__(self, root: str, lane: Lane, first: int, end: int) -> None:
+        self.destination_id = lane.destination_id
+        self.priority = lane.priority
+        self.first = first
+        self.end = end
+        self._root = root
+        self._memory_first = lane.closing[0].first if lane.closing else lane.entries_first
+        memory = bytearray()
+        for block in lane.closing:
+            if block.first < end and block.end() > first:
+                octets = block.octets
+                memory += octets[max(first - block.first, 0) * ENTRY_BYTES : (end - block.first) * ENTRY_BYTES]
+        if lane.entries_first < end:
+            at = lane.entries_first
+            memory += lane.entries[max(first - at, 0) * ENTRY_BYTES : (end - at) * ENTRY_BYTES]
+        self._memory = bytes(memory)
+
+    def read(self, open_files: OpenFiles) -> bytes:
+        """Return the entries one after the other.  Raises: OSError, StoreCorrupt."""
+        parts: list[bytes] = []
+        entry = self.first
+        file_end = min(self.end, self._memory_first)
+        directory = lane_directory(self._root, self.destination_id, self.priority)
+        while entry < file_end:
+            in_file = entry % layout.ENTRIES_PER_FILE
+            count = min(file_end - entry, layout.ENTRIES_PER_FILE - in_file)
+            path = f"{directory}/{file_name(entry - in_file)}"
+            octets = read_fully(open_files.get(path, 0), count * ENTRY_BYTES, in_file * ENTRY_BYTES)
+            if len(octets) < count * ENTRY_BYTES:
+                raise StoreCorrupt(f"{path}: entry {entry + len(octets) // ENTRY_BYTES} is missing")
+            parts.append(octets)
+            entry += count
+        parts.append(self._memory)
+        return b"".join(parts)
+
+
+def entry_columns(first: int, octets: bytes) -> EntryColumns:
+    """Return entries one after the other as columns."""
+    words = array("Q", octets)
+    halves = array("I", octets)
+    if sys.byteorder == "big":
+        words.byteswap()
+        halves.byteswap()
+    head_bytes = layout.MESSAGE_HEAD_BYTES
+    columns = EntryColumns(first)
+    columns.places = words[0::5]
+    columns.sizes = array("I", [size - head_bytes if size > head_bytes else 0 for size in halves[2::10]])
+    columns.tags = halves[4::10]
+    columns.expiries = array("q", words[3::5].tobytes())
+    return columns
+
+
+def written_end(lane: Lane, end: int, written: int) -> int:
+    """Return ``end``, or less where the records of the last entries before it are at or above ``written``."""
+    for octets, first in [
+        (lane.entries, lane.entries_first),
+        *((block.octets, block.first) for block in reversed(lane.closing)),
+    ]:
+        count = min(end - first, len(octets) // ENTRY_BYTES)
+        if count > 0:
+            written_count = bisect_left(range(count), written, key=_LogOffsets(octets).at)
+            if written_count:
+                return first + written_count
+            end = first
+    return end
+
+
+class _LogOffsets:
+    """Of entries, by their place."""
+
+    __slots__ = ("_octets",)
+
+    def __init__(self, octets: bytearray) -> None:
+        self._octets = octets
+
+    def at(self, entry: int) -> int:
+        return int.from_bytes(self._octets[entry * ENTRY_BYTES : entry * ENTRY_BYTES + 8], "little")

@@ -1,0 +1,319 @@
+"""Pages of a backlog: entries, then their records in large sequential reads, on a worker.
+
+The worker opens files of its own, so that the writer never waits for it and retention may drop a file while it is
+being read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt, StoreError
+from engine.message import IN_TRANSACTION, Message
+from engine.ports import Job, StoreListener
+from engine.store.disk.files import describe, read_fully
+from engine.store.format import layout
+from engine.store.format.sparse_runs import NOT_THERE
+from engine.store.log.open_files import OpenFiles
+from engine.store.log.recovery_report import LogRange, RecoveryReport
+from engine.store.log.segment import Segment
+from engine.store.queues.entry_span import EntrySpan
+
+READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
+GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than begun anew after them
+
+MESSAGE: Final = layout.MESSAGE
+MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
+UNPACK_RECORD: Final = layout.MESSAGE_RECORD.unpack_from
+
+
+class SegmentMap:
+    """Where each log offset is to be read; made anew whenever a segment comes or goes."""
+
+    __slots__ = ("bases", "limits", "paths", "editions")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.bases = [segment.base for segment in segments]
+        # A continuation begins before its predecessor's room ends.
+        self.limits = [*self.bases[1:], segments[-1].limit()]
+        self.paths = [segment.path() for segment in segments]
+        self.editions = [segment.edition for segment in segments]
+
+
+class DamagedRecord(StoreCorrupt):
+    """The record of ``entry`` is not what the entry says."""
+
+    def __init__(self, entry: int, path: str, position: int, offset: int, size: int, what: str) -> None:
+        super().__init__(f"{path}, position {position}: the record at log offset {offset} is damaged: {what}")
+        self.entry = entry
+        self.size_bytes = size - MESSAGE_HEAD_BYTES
+        self.lost = LogRange(offset, offset + size, path, position, f"entry {entry}: {what}")
+
+
+class PageJob(Job):
+    """One ``Store.request``: the messages of ``span``.
+
+    What is sound before a damaged record is handed over; the damage is the answer to the next request, which begins
+    there.  is_skipping: damaged records are left out instead, and noted in ``report``; ``told``: those that reader 0
+    has been told of.
+    """
+
+    __slots__ = (
+        "_listener",
+        "_open_files",
+        "_map",
+        "_span",
+        "_destination_id",
+        "_priority",
+        "_asked_first",
+        "_first",
+        "_limit_bytes",
+        "_is_skipping",
+        "_report",
+        "_reader",
+        "_told",
+        "_messages",
+        "_next",
+        "_skipped",
+        "_reason",
+    )
+
+    def __init__(
+        self,
+        listener: StoreListener,
+        open_files: OpenFiles,
+        segment_map: SegmentMap,
+        span: EntrySpan,
+        asked_first: int,
+        limit_bytes: int,
+        is_skipping: bool,
+        report: RecoveryReport,
+        reader: int,
+        told: set[tuple[int, int, int]],
+    ) -> None:
+        self._listener = listener
+        self._open_files = open_files
+        self._map = segment_map
+        self._span = span
+        self._destination_id = span.destination_id
+        self._priority = span.priority
+        self._asked_first = asked_first
+        self._first = span.first
+        self._limit_bytes = limit_bytes
+        self._is_skipping = is_skipping
+        self._report = report
+        self._reader = reader
+        self._told = told
+        self._messages: list[Message] = []
+        self._next = span.first
+        self._skipped: list[DamagedRecord] = []
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._read()
+        except OSError as error:
+            self._reason = describe(error, str(error.filename or "a file of the store"))
+        except StoreError as error:
+            self._reason = str(error)
+
+    def finish(self) -> None:
+        reader = self._reader
+        for damaged in self._skipped:
+            if damaged.lost not in self._report.skipped:
+                self._report.skipped.append(damaged.lost)
+            key = (self._destination_id, self._priority, damaged.entry)
+            if reader or key not in self._told:
+                if not reader:
+                    self._told.add(key)
+                self._listener.record_skipped(
+                    self._destination_id, self._priority, damaged.entry, damaged.size_bytes, str(damaged), reader
+                )
+        if self._reason and self._next <= self._asked_first:
+            self._listener.page_failed(self._destination_id, self._priority, self._asked_first, self._reason, reader)
+        else:
+            self._listener.page_loaded(
+                self._destination_id, self._priority, self._asked_first, self._next, self._messages, reader
+            )
+
+    def _read(self) -> None:
+        octets = self._span.read(self._open_files)
+        entries = list(layout.ENTRY_PLACE.iter_unpack(octets))
+        is_ascending = entries == sorted(entries)
+        count = len(entries)
+        left = self._limit_bytes
+        at = 0
+        together = count  # entries that may be read in one go
+        while at < count and (left > 0 or not self._messages):
+            offset, size = entries[at]
+            place = bisect_right(self._map.bases, offset) - 1
+            if size == 0 or place < 0:  # dropped with its record, before or after the queue was rebuilt
+                at += 1
+                self._next = self._first + at
+                continue
+            limit = self._limit(place, offset)
+            if limit == NOT_THERE:
+                at += 1
+                self._next = self._first + at
+                continue
+            until = 0
+            if is_ascending and together == count:
+                until = dense_end(entries, at, limit, left)
+            if until == 0:
+                until = run_end(entries, at, min(count, at + together), limit, left)
+            last_offset, last_size = entries[until - 1]
+            try:
+                left -= self._read_records(place, offset, last_offset + last_size, entries, at, until, left)
+            except DamagedRecord as damaged:
+                if not self._is_skipping:
+                    raise
+                self._skipped.append(damaged)
+                self._next = damaged.entry + 1
+                left = self._limit_bytes - sum(message.size for message in self._messages)
+            except OSError:
+                if until == at + 1:
+                    raise
+                together = 1  # what can be read before the place that cannot is not to wait for it
+            at = self._next - self._first
+
+    def _limit(self, place: int, offset: int) -> int:
+        """Return up to where records follow each other in the file from ``offset`` on; NOT_THERE if it is gone."""
+        path = self._map.paths[place]
+        try:
+            runs = self._open_files.runs(path, self._map.editions[place])
+        except FileNotFoundError:
+            if path not in self._open_files.dropped:
+                raise
+            return NOT_THERE  # retention was faster
+        return self._map.limits[place] if runs is None else runs.end_of(offset)
+
+    def _read_records(
+        self, place: int, offset: int, end: int, entries: list[tuple[int, int]], at: int, until: int, left: int
+    ) -> int:
+        """Read the records of entries ``at`` to ``until`` in one go; return the octets of their messages."""
+        path = self._map.paths[place]
+        edition = self._map.editions[place]
+        file = self._open_files.get(path, edition)
+        runs = self._open_files.runs(path, edition)
+        if runs is None:
+            position = layout.SEGMENT_HEADER_BYTES + offset - self._map.bases[place]
+        else:
+            position = runs.position(offset)
+        if end > self._map.limits[place]:
+            what = "its entry says that it reaches past the end of its segment"
+            raise DamagedRecord(self._next, path, position, offset, end - offset, what)
+        octets = read_fully(file, end - offset, position)
+        first = self._first
+        destination_id = self._destination_id
+        priority = self._priority
+        messages = self._messages
+        length = len(octets)
+        view = memoryview(octets)
+        taken = 0
+        number = at
+        what = ""
+        while number < until:
+            entry_offset, size = entries[number]
+            start = entry_offset - offset
+            stop = start + size
+            if stop > length or size < MESSAGE_HEAD_BYTES:
+                what = "the file ends before the record does"
+                break
+            (
+                record_size,
+                crc,
+                record_type,
+                encoding,
+                flags,
+                record_destination,
+                record_offset,
+                _,
+                time_ms,
+                annotations_length,
+                headers_length,
+                body_length,
+                record_priority,
+                _,
+                _,
+                tag_hash,
+                group_hash,
+                expires_ms,
+                queue_offset,
+            ) = UNPACK_RECORD(octets, start)
+            if record_size != size or crc32c(view[start + 8 : stop]) != crc:
+                what = "its checksum does not match"
+                break
+            if (
+                queue_offset != first + number
+                or record_type != MESSAGE
+                or record_destination != destination_id
+                or record_priority != priority
+                or record_offset != entry_offset
+            ):
+                what = "it is not the one that its entry names"
+                break
+            at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
+            at_body = at_headers + headers_length
+            message = Message(
+                destination_id,
+                encoding,
+                flags & ~IN_TRANSACTION,  # true of the record; a copy of the message is not in that transaction
+                priority,
+                tag_hash,
+                group_hash,
+                expires_ms,
+                octets[start + MESSAGE_HEAD_BYTES : at_headers],
+                octets[at_headers:at_body],
+                octets[at_body : at_body + body_length],
+            )
+            message.log_offset = entry_offset
+            message.queue_offset = queue_offset
+            message.store_time_ms = time_ms
+            messages.append(message)
+            taken += message.size
+            number += 1
+            if taken >= left:
+                break
+        self._next = first + number
+        if what:
+            raise DamagedRecord(self._next, path, position + start, entry_offset, size, what)
+        return taken
+
+
+def run_end(entries: list[tuple[int, int]], at: int, count: int, limit: int, left: int) -> int:
+    """Return where the run of entries ends, before ``count``, whose records are read in one go from ``at`` on."""
+    offset, wanted = entries[at]
+    end = offset + wanted
+    until = at + 1
+    while until < count and wanted < left:
+        next_offset, next_size = entries[until]
+        next_end = next_offset + next_size
+        if next_end > limit or next_end - offset > READ_BYTES or not end <= next_offset <= end + GAP_BYTES:
+            break
+        end = next_end
+        wanted += next_size
+        until += 1
+    return until
+
+
+def dense_end(entries: list[tuple[int, int]], at: int, limit: int, left: int) -> int:
+    """Return the same without a look at each of them, 0 where that does not do.  entries: ascending.
+
+    It does where all gaps together are no larger than one may be, and all records together no larger than ``left``.
+    """
+    offset = entries[at][0]
+    most = min(offset + READ_BYTES, limit)
+    if most <= offset:  # a damaged entry
+        return 0
+    until = bisect_right(entries, (most, 0), at)
+    if until > at and sum(entries[until - 1]) > most:  # only its beginning would be in it
+        until -= 1
+    if until <= at:
+        return 0
+    last_offset, last_size = entries[until - 1]
+    wanted = sum([size for _, size in entries[at:until]])
+    gaps = last_offset + last_size - offset - wanted
+    return until if 0 <= gaps <= GAP_BYTES and wanted <= left else 0

@@ -1,0 +1,287 @@
+"""How the entries of a closed segment get to the disk: in parts, and for many queues with one sync.
+
+The entries of the last segment's records are in memory only.  When the log rolls, workers write and sync them, and
+the checkpoint's consume-queue offset moves up to the new segment.  Readers take no entries from above it, and
+recovery rebuilds them from the log, so nothing would be won by writing them earlier, nor at a stop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.store.disk import disk_health as parts
+from engine.store.disk.disk_health import Health
+from engine.store.disk.files import describe
+from engine.store.format.layout import LANE_SHIFT
+from engine.store.log.checkpoint import CheckpointFile
+from engine.store.queues.consume_queue import BLOCKS_TOGETHER, ConsumeQueueFiles
+from engine.store.state.closed_segment import Closing
+from engine.store.state.log_state import EntryBlock, Lane, StoreState
+
+TOGETHER: Final = 512  # queues whose entries are gathered, or let go, in one turn of the engine
+MERGED_MAX: Final = 512  # blocks up to which segments that were closed meanwhile go together
+
+RETRY: Final = 0
+GATHER: Final = 1
+LET_GO: Final = 2
+
+
+class ConsumeQueues(TimerTarget):
+    """Brings the entries of closed segments to the disk, some queues at a time.
+
+    Other work of the same worker, and of the engine, gets its turn between.  What is closed meanwhile waits and then
+    goes together, each queue's file being written once however many segments were closed.  When too much waits,
+    nothing more is accepted.
+
+    ``_batch``: what is on its way: blocks by queue, those of one queue in their order; ``_batch_end`` is the
+    consume-queue offset once all are on the disk.  ``_written``: how many of them are in their files, ``_let_go``: how
+    many are also durable and out of memory.  ``_is_whole``: all of them are synced at once, when they are written.
+    ``_taken``: segments whose entries are being gathered for it.  ``_closings``: what waits, ``_waiting_bytes`` of
+    entries.
+    """
+
+    __slots__ = (
+        "files",
+        "_state",
+        "_checkpoint",
+        "_health",
+        "_workers",
+        "_timers",
+        "_clock",
+        "_retry_interval_ms",
+        "_waiting_limit_bytes",
+        "_closings",
+        "_taken",
+        "_waiting_bytes",
+        "_batch",
+        "_batch_end",
+        "_written",
+        "_let_go",
+        "_is_whole",
+        "_is_in_flight",
+        "_durable",
+        "_is_closed",
+    )
+
+    def __init__(
+        self,
+        files: ConsumeQueueFiles,
+        state: StoreState,
+        checkpoint: CheckpointFile,
+        health: Health,
+        workers: Workers,
+        timers: Timers,
+        clock: Clock,
+        retry_interval_ms: int,
+        waiting_limit_bytes: int,
+        closings: list[Closing],
+        durable: int,
+    ) -> None:
+        self.files = files
+        self._state = state
+        self._checkpoint = checkpoint
+        self._health = health
+        self._workers = workers
+        self._timers = timers
+        self._clock = clock
+        self._retry_interval_ms = retry_interval_ms
+        self._waiting_limit_bytes = waiting_limit_bytes
+        self._closings: deque[Closing] = deque(closings)
+        self._waiting_bytes = sum(closing.entry_bytes for closing in closings)
+        self._taken: list[Closing] = []
+        self._batch: list[EntryBlock] = []
+        self._batch_end = 0
+        self._written = 0
+        self._let_go = 0
+        self._is_whole = False
+        self._is_in_flight = False
+        self._durable = durable
+        self._is_closed = False
+
+    def add(self, closings: list[Closing]) -> None:
+        """Take what a roll of the log has closed."""
+        self._closings.extend(closings)
+        self._waiting_bytes += sum(closing.entry_bytes for closing in closings)
+        if self._is_overfull():
+            self._health.fail(
+                parts.CONSUME_QUEUE,
+                f"{self.files.root}: entries of {len(self._closings)} segments wait for the disk to take others",
+            )
+
+    def _is_overfull(self) -> bool:
+        # One segment alone may have more, and would never be accepted.
+        return len(self._closings) > 1 and self._waiting_bytes > self._waiting_limit_bytes
+
+    def log_durable(self, offset: int) -> None:
+        """Store the entries of segments that are durable as a whole, and whose successor has begun durably."""
+        self._durable = offset
+        if not self._is_in_flight and not self._is_closed:
+            self._begin_batch()
+
+    def _begin_batch(self) -> None:
+        closings = self._closings
+        count = 0
+        while closings and closings[0].end < self._durable:
+            count += closings[0].block_count()
+            if self._taken and count > MERGED_MAX:
+                break
+            self._taken.append(closings.popleft())
+        if self._taken:
+            self._is_in_flight = True
+            self._gather()
+
+    def _gather(self) -> None:
+        """Gather the entries of the segments that were taken, and have them stored."""
+        left = TOGETHER
+        for closing in self._taken:
+            left -= closing.gather(left)
+            if not closing.is_gathered():
+                self._timers.call_at(self._clock.monotonic_ms(), self, GATHER)
+                return
+        blocks: list[EntryBlock] = []
+        for closing in self._taken:
+            self._waiting_bytes -= closing.entry_bytes
+            blocks += closing.blocks
+            self._batch_end = closing.end
+        if len(self._taken) > 1:
+            blocks.sort(key=_queue)
+        self._taken = []
+        self._batch = blocks
+        self._written = 0
+        self._let_go = 0
+        self._is_whole = self.files.can_sync_whole(len(blocks))
+        if blocks:
+            self._store_next()
+        else:
+            self._finish_batch()
+
+    def _store_next(self) -> None:
+        if self._written < len(self._batch):
+            blocks = self._batch[self._written : self._written + BLOCKS_TOGETHER]
+            self._workers.submit(StoreEntriesJob(self, blocks, self._is_whole), FILE_LANE)
+        else:
+            self._workers.submit(SyncEntriesJob(self), FILE_LANE)
+
+    def stored(self, count: int, reason: str) -> None:
+        """Take the outcome of a job: ``count`` blocks more are written, and durable unless all are synced at once."""
+        if self._is_closed:
+            return
+        if reason:
+            self._fail(reason)
+            return
+        self._written += count
+        if self._is_whole:
+            self._store_next()
+        else:
+            self._go_on()
+
+    def synced(self, reason: str) -> None:
+        """Take the outcome of the sync of all that was written."""
+        if self._is_closed:
+            return
+        if reason:
+            # The system may have forgotten what it could not write.  And what failed may be no file of ours.
+            self._written = 0
+            self._is_whole = False
+            self._fail(reason)
+        else:
+            self._go_on()
+
+    def _fail(self, reason: str) -> None:
+        self._health.fail(parts.CONSUME_QUEUE, reason)
+        self._timers.call_at(self._clock.monotonic_ms() + self._retry_interval_ms, self, RETRY)
+
+    def _go_on(self) -> None:
+        """Let go of blocks that are durable, and have others stored."""
+        end = min(self._written, self._let_go + TOGETHER)
+        for block in self._batch[self._let_go : end]:
+            lane = self._lane(block)
+            if lane is not None:
+                assert lane.closing[0] is block, "blocks of a queue reach the disk in their order"
+                del lane.closing[0]
+        self._let_go = end
+        if end < self._written:
+            self._timers.call_at(self._clock.monotonic_ms(), self, LET_GO)
+            return
+        if not self._is_overfull():
+            self._health.heal(parts.CONSUME_QUEUE)
+        if end < len(self._batch):
+            self._store_next()
+        else:
+            self._finish_batch()
+
+    def _finish_batch(self) -> None:
+        self._batch = []
+        self._checkpoint.consume_queue_offset = self._batch_end
+        self._is_in_flight = False
+        self._begin_batch()
+
+    def _lane(self, block: EntryBlock) -> Lane | None:
+        """Return the lane of a block, None where its destination was closed meanwhile."""
+        if block.destination_id == 0:
+            return self._state.system
+        return self._state.lanes.get((block.destination_id << LANE_SHIFT) | block.priority)
+
+    def timer_fired(self, key: int) -> None:
+        if self._is_closed:
+            return
+        if key == RETRY:
+            self._store_next()
+        elif key == GATHER:
+            self._gather()
+        else:
+            self._go_on()
+
+    def close(self) -> None:
+        """Store no more: the next start takes from the log what is not in the files."""
+        self._is_closed = True
+
+
+def _queue(block: EntryBlock) -> tuple[int, int]:
+    return block.destination_id, block.priority
+
+
+class StoreEntriesJob(Job):
+    """Writes some blocks of entries, and syncs them unless all are synced at once."""
+
+    __slots__ = ("_queues", "_blocks", "_is_whole", "_reason")
+
+    def __init__(self, queues: ConsumeQueues, blocks: list[EntryBlock], is_whole: bool) -> None:
+        self._queues = queues
+        self._blocks = blocks
+        self._is_whole = is_whole
+        self._reason = ""
+
+    def run(self) -> None:
+        files = self._queues.files
+        try:
+            if self._is_whole:
+                files.write(self._blocks)
+            else:
+                files.store_one_by_one(self._blocks)
+        except OSError as error:
+            self._reason = describe(error, files.root)
+
+    def finish(self) -> None:
+        self._queues.stored(len(self._blocks), self._reason)
+
+
+class SyncEntriesJob(Job):
+    """Syncs all blocks that were written."""
+
+    __slots__ = ("_queues", "_reason")
+
+    def __init__(self, queues: ConsumeQueues) -> None:
+        self._queues = queues
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._queues.files.sync_whole()
+        except OSError as error:
+            self._reason = describe(error, self._queues.files.root)
+
+    def finish(self) -> None:
+        self._queues.synced(self._reason)

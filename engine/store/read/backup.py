@@ -1,0 +1,260 @@
+"""A copy of a store as it is at one durable offset, made while a gateway writes to it, and without asking that gateway.
+
+Segments that are full and durable never change again: they are linked where the file system can, so that they cost no
+space until retention drops them here; one that becomes sparse meanwhile may lack what was pending at the backup's
+offset, and then it begins anew.  The one in use is copied up to the durable offset.  Consume-queue files that
+are full are linked, others copied: what they hold too much is cut when the copy is opened.  The key index is left out;
+the gateway makes it again.  Files and directories of the copy have the permissions of those in the store.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreError
+from engine.store.disk.files import DIRECTORY_MODE, FILE_MODE
+from engine.store.format import layout
+from engine.store.format.file_heads import Checkpoint
+from engine.store.read.reader import Segment, StoreReader
+
+COPY_BYTES: Final = 4 << 20
+NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
+TRIES: Final = 3  # retention may drop a file between looking and linking, or thin it
+FULL_QUEUE_BYTES: Final = layout.ENTRIES_PER_FILE * layout.ENTRY_BYTES
+
+
+class BackupRefused(StoreError):
+    """The target is not to be written to."""
+
+
+class _Dropped(Exception):
+    """Internal: retention was faster."""
+
+
+Identity = tuple[int, int]  # of a file: inode and length
+
+
+@dataclass(slots=True)
+class Backup:
+    """What was made.  until_offset, until_ms: everything durable up to there is in it."""
+
+    directory: str
+    until_offset: int = 0
+    until_ms: int = 0
+    linked_files: int = 0
+    copied_files: int = 0
+    copied_bytes: int = 0
+
+
+def back_up(source: Path, target: Path) -> Backup:
+    """Copy the store in ``source`` to ``target``, which is made and must be empty; it is on the disk afterwards.
+
+    Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left; ValueError for what is no path.
+    """
+    # There a start would take it for files of the store, or remove it.
+    if target.resolve().is_relative_to(source.resolve()):
+        raise BackupRefused(f"{target} is inside of the store {source}; allowed is any other directory")
+    return copy_store(source, target)
+
+
+def copy_store(source: Path, target: Path) -> Backup:
+    """Do the same, also for a copy beside the store's own files.
+
+    Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BackupRefused(f"{target} is there and not empty; allowed is a directory that is empty or not there")
+    # Under another name until it is whole, so that nobody takes a part of a backup for one.
+    making = target.with_name(target.name + ".making")
+    if making.exists():
+        raise BackupRefused(f"{making} is there: a backup is being made, or one was broken off; then remove it")
+    for _ in range(TRIES):
+        try:
+            identities = _identities(source / "commitlog")
+            found = _Copy(StoreReader(source), making, identities).run()
+        except _Dropped:
+            shutil.rmtree(making, ignore_errors=True)
+            continue
+        except (OSError, StoreError):
+            shutil.rmtree(making, ignore_errors=True)
+            raise
+        if target.exists():
+            target.rmdir()
+        making.rename(target)
+        _sync_directory(target.absolute().parent)
+        found.directory = str(target)
+        return found
+    raise StoreError(f"retention has dropped files of {source} {TRIES} times while they were to be linked; try again")
+
+
+class _Copy:
+    """identities: of the segments that were there before the offset of the backup was looked up."""
+
+    def __init__(self, reader: StoreReader, target: Path, identities: dict[str, Identity]) -> None:
+        self._reader = reader
+        self._target = target
+        self._identities = identities
+        self._made = Backup(str(target))
+
+    def run(self) -> Backup:
+        reader = self._reader
+        checkpoint = reader.checkpoint
+        if checkpoint is None or not reader.segments:
+            raise StoreError(f"{reader.directory} has no checkpoint: start a gateway on it first")
+        end = reader.end()
+        self._made.until_offset, self._made.until_ms = end.offset, end.time_ms
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        self._make_directory("")
+        used = [segment for segment in reader.segments if segment.base < max(end.offset, 1)]
+        self._make_directory("commitlog")
+        for segment in used[:-1]:
+            self._link(segment.path, f"commitlog/{segment.path.name}")
+        self._check_identities([segment.path for segment in used[:-1]])
+        # What a crash has left above the published offset is the next start's to judge.
+        self._copy_segment(used[-1], end.offset if end.is_published else used[-1].limit)
+        self._sync("commitlog")
+        self._copy_queues()
+        self._copy(reader.directory / "store.json", "store.json", None)
+        self._write_checkpoint(checkpoint, end.is_published)
+        self._sync("")
+        return self._made
+
+    def _check_identities(self, paths: list[Path]) -> None:
+        """Raise _Dropped if another file has taken the name of one that was there at the beginning."""
+        for path in paths:
+            known = self._identities.get(path.name)
+            try:
+                if known is not None and known != _identity(os.stat(path)):
+                    raise _Dropped
+            except FileNotFoundError:
+                pass  # dropped since it was linked
+
+    def _make_directory(self, name: str) -> None:
+        """Make a directory of the copy, and those above it, readable for those who may read the one of the store."""
+        if (self._target / name).is_dir():
+            return
+        if name:
+            self._make_directory(name.rpartition("/")[0])
+        path = self._target / name
+        path.mkdir(mode=0o700)
+        path.chmod(_mode(self._reader.directory / name, DIRECTORY_MODE))
+
+    def _copy_segment(self, segment: Segment, stop: int) -> None:
+        self._copy(segment.path, f"commitlog/{segment.path.name}", layout.SEGMENT_HEADER_BYTES + stop - segment.base)
+
+    def _copy_queues(self) -> None:
+        folder = self._reader.directory / "consumequeue"
+        for parent, _, names in os.walk(folder):
+            files = [name for name in names if name.endswith(".cq")]
+            if not files:
+                continue
+            place = f"consumequeue/{Path(parent).relative_to(folder)}"
+            self._make_directory(place)
+            for name in files:
+                path = Path(parent) / name
+                try:
+                    if path.stat().st_size == FULL_QUEUE_BYTES:
+                        self._link(path, f"{place}/{name}")
+                    else:
+                        self._copy(path, f"{place}/{name}", None)
+                except (FileNotFoundError, _Dropped):
+                    continue  # of what was dropped with its records
+            self._sync(place)
+        self._make_directory("consumequeue")
+
+    def _write_checkpoint(self, known: Checkpoint, is_published: bool) -> None:
+        """Write the published offset as that of a clean stop; a crashed store's checkpoint stays what it was."""
+        body = layout.CHECKPOINT.pack(
+            layout.CHECKPOINT_MAGIC,
+            known.version,
+            layout.CLEAN_STOP if is_published else 0,
+            known.generation,
+            known.durable_offset,
+            known.durable_time_ms,
+            known.next_sequence,
+            known.consume_queue_offset,
+            max(known.first_offset, self._reader.first_offset),
+            known.start_count,
+        )
+        slot = (body + layout.CRC.pack(crc32c(body))).ljust(layout.CHECKPOINT_SLOT_BYTES, b"\0")
+        place = known.generation % 2 * layout.CHECKPOINT_SLOT_BYTES
+        mode = _mode(self._reader.directory / "checkpoint", FILE_MODE)
+        with open(self._target / "checkpoint", "xb", opener=_private) as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(bytes(2 * layout.CHECKPOINT_SLOT_BYTES))
+            file.seek(place)
+            file.write(slot)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _link(self, path: Path, name: str) -> None:
+        try:
+            os.link(path, self._target / name)
+        except FileNotFoundError:
+            raise _Dropped from None
+        except OSError as error:
+            if error.errno not in NO_LINK:
+                raise
+            self._copy(path, name, None)
+        else:
+            self._made.linked_files += 1
+
+    def _copy(self, path: Path, name: str, size: int | None) -> None:
+        try:
+            source = open(path, "rb", buffering=0)  # noqa: SIM115
+        except FileNotFoundError:
+            raise _Dropped from None
+        with source, open(self._target / name, "xb", buffering=0, opener=_private) as copy:
+            status = os.fstat(source.fileno())
+            os.fchmod(copy.fileno(), status.st_mode & 0o777)
+            left = status.st_size if size is None else size
+            while left and (octets := source.read(min(left, COPY_BYTES))):
+                copy.write(octets)
+                left -= len(octets)
+                self._made.copied_bytes += len(octets)
+            os.fsync(copy.fileno())
+        self._made.copied_files += 1
+
+    def _sync(self, name: str) -> None:
+        _sync_directory(self._target / name)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _mode(path: Path, default: int) -> int:
+    """Return the permissions of a file or directory of the store; ``default`` if it has gone."""
+    try:
+        return os.stat(path).st_mode & 0o777
+    except FileNotFoundError:
+        return default
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_ino, status.st_size
+
+
+def _identities(folder: Path) -> dict[str, Identity]:
+    found: dict[str, Identity] = {}
+    for path in folder.glob("*.log"):
+        try:
+            found[path.name] = _identity(os.stat(path))
+        except FileNotFoundError:  # retention was faster
+            continue
+    return found
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,197 @@
+"""What a reader of the log meets: destinations, also those that were closed since, and durable subscriptions.
+
+The snapshot of the oldest segment that is kept tells of everything before it; records of metadata tell of the rest.
+The system queue lists those below the checkpoint's consume-queue offset, the log itself is scanned for the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.store.format import layout
+from engine.store.read.entry_files import entry_files
+from engine.store.read.reader import (
+    DestinationInfo,
+    OpenSegment,
+    Record,
+    Segment,
+    StoreReader,
+    open_segment,
+    scan_piece,
+)
+
+ENTRIES_AT_ONCE: Final = 1 << 17
+TYPE_AT: Final = 14  # of the record's type in an entry
+KINDS: Final = (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionInfo:
+    """A durable subscription; ``starts``: its first entry by priority, 0 in lanes that it does not name."""
+
+    number: int
+    topic_id: int
+    name: str
+    description: dict[str, str]
+    starts: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """By number: every destination that has messages in the log, and the subscriptions that are open at its end."""
+
+    destinations: dict[int, DestinationInfo] = field(default_factory=dict)
+    subscriptions: dict[int, SubscriptionInfo] = field(default_factory=dict)
+
+
+class Skipped:
+    """What a catalog goes on without.
+
+    tail: the whole records of the part of the log that no index covers.  ranges: takes those of what is damaged.
+    """
+
+    __slots__ = ("tail", "ranges")
+
+    def __init__(self, tail: Iterable[Record]) -> None:
+        self.tail = tail
+        self.ranges: list[tuple[int, int]] = []
+
+
+def read_catalog(reader: StoreReader, stop: int | None = None, skipped: Skipped | None = None) -> Catalog:
+    """Return the catalog as of log offset ``stop``, the reader's end unless given.
+
+    skipped: makes up for damage: what later snapshots know of is taken from them.
+    Raises: RangeGone, StoreCorrupt.
+    """
+    stop = reader.end().offset if stop is None else stop
+    if skipped is not None:
+        return _read_damaged(reader, stop, skipped)
+    catalog = Catalog()
+    first = next((each for each in reader.segments if _opens_with_snapshot(each, stop)), None)
+    if first is None:
+        return catalog
+    start = max(first.base, min(reader.entries_offset, stop))
+    snapshot = next(reader.scan(first.base, min(first.limit, stop), verify=False), None)
+    if snapshot is None or snapshot.type != layout.SNAPSHOT:
+        raise StoreCorrupt(f"{first.path}, position {layout.SEGMENT_HEADER_BYTES}: the segment's snapshot is not there")
+    _take_snapshot(catalog, _payload(bytes(snapshot.data), snapshot.offset))
+    for record_type, payload in _listed(reader, first.base, start, None):
+        _take(catalog, record_type, payload)
+    for record in reader.scan(start, stop, verify=False):
+        if record.type in KINDS:
+            _take(catalog, record.type, _payload(bytes(record.data), record.offset))
+    return catalog
+
+
+def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
+    catalog = Catalog()
+    first = -1
+    later = Catalog()
+    for segment in reader.segments:
+        if not _opens_with_snapshot(segment, stop):
+            continue
+        try:
+            snapshot = next(scan_piece(segment, segment.base, min(segment.limit, stop), verify=True), None)
+            if snapshot is None or snapshot.type != layout.SNAPSHOT:
+                raise StoreCorrupt(f"{segment.path.name} does not open with a snapshot")
+            _take_snapshot(catalog if first < 0 else later, _payload(bytes(snapshot.data), snapshot.offset))
+        except StoreCorrupt:
+            skipped.ranges.append((segment.base, segment.base + layout.ALIGNMENT))
+            continue
+        first = segment.base if first < 0 else first
+    start = min(reader.entries_offset, stop)
+    for record_type, payload in _listed(reader, max(first, 0), start, skipped):
+        _take(catalog, record_type, payload)
+    for record in skipped.tail:
+        if record.type in KINDS:
+            _take(catalog, record.type, _payload(bytes(record.data), record.offset))
+    for info in later.destinations.values():
+        catalog.destinations.setdefault(info.destination_id, info)
+    return catalog
+
+
+def _opens_with_snapshot(segment: Segment, stop: int) -> bool:
+    # A segment that was sealed at its base, or is not used yet, holds none; nor does a continuation.
+    return segment.base < min(segment.limit, stop) and not segment.is_continuation
+
+
+def _take_snapshot(catalog: Catalog, snapshot: dict[str, Any]) -> None:
+    for described in snapshot["destinations"]:
+        _take(catalog, layout.DESTINATION, described)
+    for described in snapshot.get("subscriptions", []):
+        if not described["is_closing"]:
+            _take(catalog, layout.SUBSCRIPTION, {**described, "starts": []})
+
+
+def _take(catalog: Catalog, record_type: int, described: dict[str, Any]) -> None:
+    number = int(described["id"])
+    if record_type == layout.DESTINATION:
+        info = DestinationInfo(number, int(described["kind"]), str(described["name"]))
+        catalog.destinations.setdefault(number, info)
+    elif record_type == layout.SUBSCRIPTION:
+        starts = {int(priority): int(entry) for priority, entry, _ in described["starts"]}
+        catalog.subscriptions[number] = SubscriptionInfo(
+            number, int(described["topic"]), str(described["name"]), described["description"], starts
+        )
+    else:
+        for each in [one for one in catalog.subscriptions.values() if number in (one.number, one.topic_id)]:
+            del catalog.subscriptions[each.number]
+
+
+def _listed(
+    reader: StoreReader, start: int, stop: int, skipped: Skipped | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (type, payload) of the records of metadata from ``start`` to ``stop`` that the system queue lists."""
+    if not reader.segments:
+        return
+    segments = iter(reader.segments)
+    segment = next(segments)
+    file: OpenSegment | None = None
+    try:
+        for offset, size, record_type in _entries(reader, start, stop):
+            while file is None or offset >= segment.limit:
+                if offset >= segment.limit:
+                    segment = next(segments)
+                if file is not None:
+                    file.close()
+                file = open_segment(segment)
+            if offset < segment.base:
+                continue  # in a file that is missing
+            octets = file.pread(size, offset)
+            if len(octets) < size or crc32c(octets[8:]) != int.from_bytes(octets[4:8], "little"):
+                if skipped is None:
+                    raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} is damaged")
+                skipped.ranges.append((offset, offset + size))
+                continue
+            yield record_type, _payload(octets, offset)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _entries(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (log offset, size, type) of entries of metadata in the system queue; there are few among many."""
+    wanted = bytes(1 if kind in KINDS else 0 for kind in range(256))
+    for file in entry_files(reader.directory, layout.SYSTEM_QUEUE, 0):
+        with open(file.path, "rb") as stream:
+            while octets := stream.read(ENTRIES_AT_ONCE * layout.ENTRY_BYTES):
+                marks = octets[TYPE_AT :: layout.ENTRY_BYTES].translate(wanted)
+                at = marks.find(1)
+                while at >= 0 and (at + 1) * layout.ENTRY_BYTES <= len(octets):
+                    entry = layout.ENTRY.unpack_from(octets, at * layout.ENTRY_BYTES)
+                    if start <= entry[0] < stop:
+                        yield entry[0], entry[1], entry[4]
+                    at = marks.find(1, at + 1)
+
+
+def _payload(octets: bytes, offset: int) -> dict[str, Any]:
+    payload = json.loads(octets[layout.RECORD_HEADER_BYTES :])
+    if not isinstance(payload, dict):
+        raise StoreCorrupt(f"record at log offset {offset} holds no JSON object")
+    return payload

@@ -1,0 +1,74 @@
+"""The files of consume queues as a reader finds them, and whether they are all there.
+
+They are derived from the log: somebody may have removed them while the gateway was stopped, and the next start makes
+them again.  Until then nobody may take what is left for all there is.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from engine.store.format import layout
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFile:
+    """One file of a consume queue: its first entry's index and how many entries fit its size."""
+
+    path: Path
+    first: int
+    count: int
+
+
+def lanes(directory: Path, destination_id: int) -> list[int]:
+    """Return the priorities that the destination has consume queues for."""
+    try:
+        names = os.listdir(directory / "consumequeue" / str(destination_id))
+    except FileNotFoundError:
+        return []
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def entry_files(directory: Path, destination_id: int, priority: int) -> list[EntryFile]:
+    """Return the files of one consume queue by their first entry; trust entries below ``entries_offset`` only."""
+    folder = directory / "consumequeue" / str(destination_id) / str(priority)
+    found: list[EntryFile] = []
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return found
+    for name in names:
+        if name.endswith(".cq") and name[:-3].isdigit():
+            path = folder / name
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:  # retention was faster
+                continue
+            found.append(EntryFile(path, int(name[:-3]), size // layout.ENTRY_BYTES))
+    found.sort(key=lambda file: file.first)
+    return found
+
+
+def are_complete(directory: Path, snapshot: dict[str, Any]) -> bool:
+    """Say whether the files hold what the queues had as of a snapshot, but for what retention may have dropped."""
+    if not _holds(directory, layout.SYSTEM_QUEUE, 0, int(snapshot["system_tail"]), int(snapshot["system_tail"])):
+        return False
+    return all(
+        _holds(directory, int(destination["id"]), int(lane["priority"]), int(lane["cursor"]), int(lane["tail"]))
+        for destination in snapshot["destinations"]
+        for lane in destination["lanes"]
+    )
+
+
+def _holds(directory: Path, destination_id: int, priority: int, first: int, tail: int) -> bool:
+    """first: the first entry that somebody still needs."""
+    if not tail:
+        return True
+    files = entry_files(directory, destination_id, priority)
+    if not files or files[0].first > first or files[-1].first + files[-1].count < tail:
+        return False
+    return all(one.first + one.count == two.first for one, two in pairwise(files))

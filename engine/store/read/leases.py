@@ -1,0 +1,103 @@
+"""How a reader keeps what it is about to read: a small file in the store's directory, until a deadline.
+
+``readers/<hash of the reader>.json`` says from which log offset on segments are to stay as they are, and until when.
+Whoever reads writes it whole, under another name, renames it, and only then decides what to read; the gateway reads
+what is there right before it drops or thins a segment.  A reader that is killed leaves its lease behind: it ends by
+itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from engine.store.disk.files import Files, read_fully
+
+FOLDER: Final = "readers"
+FORMAT: Final = 1
+SIZE_MAX: Final = 1 << 16  # of one file
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """``reader`` has what stands at ``from_offset`` and above for itself until ``until_ms``, wall clock."""
+
+    reader: str
+    from_offset: int
+    until_ms: int
+
+
+def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int) -> None:
+    """Ask the gateway of ``data`` to keep segments; a lease of the same reader is replaced.
+
+    Raises: OSError where the store's directory is not to be written to.
+    """
+    folder = data / FOLDER
+    folder.mkdir(exist_ok=True)
+    described = {
+        "format": FORMAT,
+        "store_id": store_id,
+        "reader": lease.reader,
+        "from_offset": lease.from_offset,
+        "written_ms": now_ms,
+        "until_ms": lease.until_ms,
+    }
+    path = _path(data, lease.reader)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(described) + "\n", encoding="utf-8")
+    os.rename(temporary, path)
+
+
+def end_lease(data: Path, reader: str) -> None:
+    """Let the gateway have its segments back.  Where that fails the lease ends at its deadline."""
+    try:
+        _path(data, reader).unlink(missing_ok=True)
+    except OSError:
+        pass
+
+
+def _path(data: Path, reader: str) -> Path:
+    return data / FOLDER / f"{sha256(reader.encode()).hexdigest()[:16]}.json"
+
+
+def read_leases(files: Files, directory: str, store_id: str, now_ms: int, max_ms: int) -> list[Lease]:
+    """Return the leases that count now.
+
+    max_ms: none counts longer after it was written, whatever it says; nor one that claims to be written later than so
+    long from now.  What is no lease, or may not be read, is as none.
+    Raises: OSError.
+    """
+    found: list[Lease] = []
+    for name in files.list_directory(f"{directory}/{FOLDER}"):
+        if not name.endswith(".json"):
+            continue
+        try:
+            file = files.open_to_read(f"{directory}/{FOLDER}/{name}")
+        except (FileNotFoundError, PermissionError):
+            continue  # it has ended
+        try:
+            octets = read_fully(file, min(file.size(), SIZE_MAX), 0)
+        finally:
+            file.close()
+        try:
+            described = json.loads(octets)
+            written_ms = int(described["written_ms"])
+            until_ms = min(int(described["until_ms"]), written_ms + max_ms)
+            lease = Lease(str(described["reader"]), int(described["from_offset"]), until_ms)
+            if described["format"] != FORMAT or described["store_id"] != store_id:
+                continue
+        except (KeyError, TypeError, ValueError):
+            continue
+        if now_ms < until_ms and written_ms <= now_ms + max_ms:
+            found.append(lease)
+    return found
+
+
+def leased(leases: Iterable[Lease], end: int) -> Lease | None:
+    """Return the lease that keeps what stands below log offset ``end`` longest, None if there is none."""
+    return max((lease for lease in leases if lease.from_offset < end), key=lambda lease: lease.until_ms, default=None)

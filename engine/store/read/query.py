@@ -1,0 +1,410 @@
+"""Messages of a store, found by id, by key, or by destination with a range of time or of queue offsets.
+
+By id it is one read, for the id carries the log offset.  By destination it is a binary search in the consume queues,
+whose entries hold the store time.  By key the index files tell where to look.  What is not in these yet, the end of
+the log, is scanned.  Answers come newest first, a page at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from engine.destination import uri
+from engine.keys import Keys
+from engine.message import DEAD_LETTER, PERSISTENT, TEXT, sent_priority
+from engine.store.disk.directory_lock import is_held
+from engine.store.format import layout
+from engine.store.index.index_file import IndexFile, list_index
+from engine.store.read.catalog import read_catalog
+from engine.store.read.entry_files import entry_files, lanes
+from engine.store.read.reader import DestinationInfo, Record, StoreReader
+from engine.store.read.records import Records, UnknownMessage, offset_of
+
+LIMIT_DEFAULT: Final = 32
+LIMIT_MAX: Final = 10_000
+ENTRIES_AT_ONCE: Final = 256
+ENTRY_BYTES: Final = layout.ENTRY_BYTES
+STORE_TIME_AT: Final = 32  # in an entry
+WILDCARDS: Final = frozenset("*>#")
+NO_END: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Which messages are wanted; each bound is inclusive, but for ``before``.
+
+    from_ms, to_ms: store time.  from_entry, to_entry: queue offset in each lane of the destination.
+    before: log offset; how the next page of an answer is asked for.
+    """
+
+    from_ms: int = 0
+    to_ms: int = NO_END
+    from_entry: int = 0
+    to_entry: int = NO_END
+    before: int = NO_END
+    limit: int = LIMIT_DEFAULT
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= LIMIT_MAX:
+            raise ValueError(f"limit is {self.limit}, allowed is 1 to {LIMIT_MAX}")
+
+    def holds(self, record: Record) -> bool:
+        """Say whether a message is within."""
+        if not (self.from_ms <= record.store_time_ms <= self.to_ms and record.offset < self.before):
+            return False
+        return self.from_entry <= _queue_offset(record) <= self.to_entry
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """One message.  destination: URI.  headers: as its sender wrote them, in ``encoding``.
+
+    priority: the lane that ``queue_offset`` counts in.  jms_priority: what its sender said.
+    """
+
+    message_id: str
+    destination: str
+    priority: int
+    queue_offset: int
+    log_offset: int
+    store_time_ms: int
+    expires_ms: int
+    encoding: int
+    is_persistent: bool
+    is_dead_letter: bool
+    is_text: bool
+    keys: list[str]
+    annotations: bytes
+    headers: bytes
+    body: bytes
+    jms_priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """messages: newest first.  next_before: ``Bounds.before`` of the next page, 0 for none.
+
+    scanned_bytes: of the log that had to be read through, because no index says what is in it.
+    until_offset, until_ms: how far the log could be read.
+    damaged: log offsets at which a message should stand and none can be read.
+    """
+
+    messages: list[FoundMessage]
+    next_before: int
+    scanned_bytes: int
+    until_offset: int
+    until_ms: int
+    damaged: list[int]
+
+
+class StoreQuery:
+    """Questions to one reader; ``close`` lets go of its files.
+
+    destinations: by number, what the caller knows already; what lacks is looked up in the log.
+    """
+
+    def __init__(
+        self, reader: StoreReader, keys: Keys | None = None, destinations: dict[int, DestinationInfo] | None = None
+    ) -> None:
+        self._reader = reader
+        self._keys = keys or Keys()
+        self._known = {} if destinations is None else destinations
+        self._has_catalog = False
+        self._records = Records(reader)
+        self._scanned_bytes = 0
+        self._damaged: list[int] = []
+
+    def __enter__(self) -> StoreQuery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._records.close()
+
+    # The questions.
+
+    def by_id(self, message_id: str) -> FoundMessage:
+        """Raises: UnknownMessage, RangeGone."""
+        return self._found(self._records.message(offset_of(message_id, self._reader.store_id)))
+
+    def by_key(self, key: str, bounds: Bounds, destination: str = "") -> Page:
+        """Return messages that have ``key``, of one destination if it is given.
+
+        Raises: UnknownDestination, RangeGone, StoreCorrupt.
+        """
+        numbers = self._numbers(destination) if destination else None
+        return self._page(self._places(key, bounds, numbers), bounds)
+
+    def by_destination(self, destination: str, bounds: Bounds) -> Page:
+        """Return messages that were sent to ``destination``: a name, or a URI that also says the kind.
+
+        Raises: UnknownDestination, RangeGone, StoreCorrupt.
+        """
+        numbers = self._numbers(destination)
+        end = self._reader.end().offset
+        start = min(max(self._reader.entries_offset, self._reader.first_offset), end)
+        streams: list[Iterator[int]] = [
+            self._lane_offsets(number, priority, bounds)
+            for number in numbers
+            for priority in lanes(self._reader.directory, number)
+        ]
+        recent = self._scan(start, end, bounds, numbers, "")
+        return self._page(self._chained(recent, heapq.merge(*streams, reverse=True)), bounds)
+
+    def in_order(self, destination: str, bounds: Bounds) -> Iterator[FoundMessage]:
+        """Yield all messages of a destination within the bounds, oldest first; the limit does not count.
+
+        Raises: UnknownDestination, RangeGone, StoreCorrupt.
+        """
+        numbers = self._numbers(destination)
+        reader = self._reader
+        for record in reader.scan(self._start_of(bounds.from_ms), min(reader.end().offset, bounds.before)):
+            if record.type == layout.MESSAGE and record.destination_id in numbers:
+                if record.store_time_ms > bounds.to_ms:
+                    return
+                if bounds.holds(record):
+                    yield self._found(record)
+
+    def _start_of(self, time_ms: int) -> int:
+        """Return the base of the last segment that begins before a store time."""
+        reader = self._reader
+        start = reader.first_offset
+        for segment in reader.segments:
+            first = self._records.at(segment.base) if segment.base >= start else None
+            if first is not None and first.store_time_ms < time_ms:
+                start = segment.base
+        return start
+
+    # Destinations.
+
+    def _name(self, number: int) -> str:
+        if number not in self._known and not self._has_catalog:
+            self._take_last_snapshot()
+        if number not in self._known:
+            self._take_catalog()
+        info = self._known.get(number)
+        return f"queue://#{number}" if info is None else uri(info.kind, info.name)
+
+    def _take_last_snapshot(self) -> None:
+        """Take over what the last snapshot lists: one read, where a catalog takes a scan."""
+        end = self._reader.end().offset
+        for segment in reversed(self._reader.segments):
+            if segment.is_continuation or not self._reader.first_offset <= segment.base < min(segment.limit, end):
+                continue
+            record = self._records.at(segment.base)
+            if record is not None and record.type == layout.SNAPSHOT:
+                for each in record.described()["destinations"]:
+                    self._known[each["id"]] = DestinationInfo(each["id"], each["kind"], each["name"])
+            return
+
+    def _take_catalog(self) -> None:
+        if not self._has_catalog:
+            self._has_catalog = True
+            self._known.update(read_catalog(self._reader).destinations)
+
+    def _numbers(self, destination: str) -> list[int]:
+        """Return every number that a destination had; one that was deleted and made again has several."""
+        self._take_catalog()
+        kind, separator, name = destination.partition("://")
+        found = [
+            number
+            for number, info in self._known.items()
+            if (info.name == name and uri(info.kind, "") == f"{kind}://" if separator else info.name == destination)
+        ]
+        if not found:
+            hint = "" if WILDCARDS.isdisjoint(destination) else "; a pattern is not taken here"
+            raise UnknownDestination(
+                f"no destination {destination[:200]!r} has been sent a message that is still here{hint}"
+            )
+        return sorted(found)
+
+    # Records.
+
+    def _message_at(self, offset: int) -> Record | None:
+        record = self._records.at(offset)
+        if record is None and self._records.is_damaged(offset):
+            self._damaged.append(offset)
+        return record if record is not None and record.type == layout.MESSAGE else None
+
+    def _keys_of(self, record: Record) -> list[str]:
+        annotations, headers = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)[:2]
+        at = layout.MESSAGE_HEAD_BYTES + annotations
+        return self._keys.of(record.encoding, bytes(record.data[at : at + headers]))
+
+    def _found(self, record: Record) -> FoundMessage:
+        fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
+        annotations, headers, body, priority, _, _, _, _, expires_ms, queue_offset = fixed
+        at_headers = layout.MESSAGE_HEAD_BYTES + annotations
+        at_body = at_headers + headers
+        data = record.data
+        return FoundMessage(
+            f"ID:{self._reader.store_id}-{record.offset}",
+            self._name(record.destination_id),
+            priority,
+            queue_offset,
+            record.offset,
+            record.store_time_ms,
+            expires_ms,
+            record.encoding,
+            bool(record.flags & PERSISTENT),
+            bool(record.flags & DEAD_LETTER),
+            bool(record.flags & TEXT),
+            self._keys.of(record.encoding, bytes(data[at_headers:at_body])),
+            bytes(data[layout.MESSAGE_HEAD_BYTES : at_headers]),
+            bytes(data[at_headers:at_body]),
+            bytes(data[at_body : at_body + body]),
+            sent_priority(record.flags, priority),
+        )
+
+    def _page(self, records: Iterator[Record], bounds: Bounds) -> Page:
+        messages: list[FoundMessage] = []
+        next_before = 0
+        for record in records:
+            if len(messages) == bounds.limit:
+                next_before = messages[-1].log_offset
+                break
+            messages.append(self._found(record))
+        end = self._reader.end()
+        return Page(messages, next_before, self._scanned_bytes, end.offset, end.time_ms, self._damaged)
+
+    def _scan(self, start: int, stop: int, bounds: Bounds, numbers: list[int] | None, key: str) -> Iterator[Record]:
+        """Yield, newest first, what a piece of the log has within the bounds, one more than the limit at most.
+
+        numbers: of the destinations that are wanted, None for any.  key: that the messages have, "" for any.
+        """
+        stop = min(stop, bounds.before)
+        first = self._records.at(start)
+        if start >= stop or (first is not None and first.store_time_ms > bounds.to_ms):
+            return
+        self._scanned_bytes += stop - start
+        newest: deque[Record] = deque(maxlen=bounds.limit + 1)
+        for record in self._reader.scan(start, stop):
+            if record.type != layout.MESSAGE or (numbers is not None and record.destination_id not in numbers):
+                continue
+            if bounds.holds(record) and (not key or self._has_key(record, key)):
+                newest.append(record)
+        yield from reversed(newest)
+
+    def _has_key(self, record: Record, key: str) -> bool:
+        return key in self._keys_of(record)
+
+    def _chained(self, recent: Iterator[Record], offsets: Iterator[int]) -> Iterator[Record]:
+        yield from recent
+        for offset in offsets:
+            record = self._message_at(offset)
+            if record is not None:
+                yield record
+
+    # Consume queues.
+
+    def _lane_offsets(self, number: int, priority: int, bounds: Bounds) -> Iterator[int]:
+        """Yield the log offsets of a lane's entries within the bounds, newest first."""
+        stop = min(bounds.before, self._reader.entries_offset)
+        first = self._reader.first_offset
+        for file in reversed(entry_files(self._reader.directory, number, priority)):
+            if file.first > bounds.to_entry or file.first + file.count <= bounds.from_entry:
+                continue
+            try:
+                descriptor = os.open(file.path, os.O_RDONLY)
+            except FileNotFoundError:  # retention was faster
+                return
+            try:
+                low = max(bounds.from_entry - file.first, 0)
+                low = _first_at(descriptor, low, file.count, STORE_TIME_AT, bounds.from_ms)
+                high = min(file.count, bounds.to_entry + 1 - file.first)
+                high = _first_at(descriptor, 0, high, STORE_TIME_AT, bounds.to_ms + 1)
+                high = _first_at(descriptor, 0, high, 0, stop)
+                for offset in _backwards(descriptor, low, high):
+                    if offset < first:
+                        return
+                    yield offset
+                if low > 0 or file.first == 0:
+                    return
+            finally:
+                os.close(descriptor)
+
+    # Keys.
+
+    def _places(self, key: str, bounds: Bounds, numbers: list[int] | None) -> Iterator[Record]:
+        """Yield the messages that have the key, newest first: the index, and what it does not cover."""
+        reader = self._reader
+        above = reader.end().offset
+        files = list_index(reader.directory, reader.store_id, is_held(reader.directory / "lock"), above)
+        for file in reversed(files):
+            if file.header.end < above:
+                yield from self._scan(max(file.header.end, reader.first_offset), above, bounds, numbers, key)
+            above = min(above, file.header.begin)
+            if file.header.last_ms >= bounds.from_ms and file.header.begin < bounds.before:
+                yield from self._indexed(file, key, bounds, numbers)
+            if file.header.count and file.header.first_ms < bounds.from_ms:
+                return
+        yield from self._scan(reader.first_offset, above, bounds, numbers, key)
+
+    def _indexed(self, file: IndexFile, key: str, bounds: Bounds, numbers: list[int] | None) -> Iterator[Record]:
+        first = self._reader.first_offset
+        end = self._reader.end().offset
+        last = -1
+        for offset, time_ms in file.places(key, min(bounds.before, end)):
+            if offset < first or time_ms < bounds.from_ms:
+                return
+            record = self._message_at(offset) if time_ms <= bounds.to_ms and offset != last else None
+            last = offset
+            if record is None or (numbers is not None and record.destination_id not in numbers):
+                continue
+            if bounds.holds(record) and self._has_key(record, key):
+                yield record
+
+
+class UnknownDestination(UnknownMessage):
+    """Nothing in the store was ever sent there."""
+
+
+def _queue_offset(record: Record) -> int:
+    return int(layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)[9])
+
+
+def _first_at(descriptor: int, low: int, high: int, at: int, wanted: int) -> int:
+    """Return the first entry in [low, high) whose field of 8 octets is not below ``wanted``, else ``high``."""
+    while low < high:
+        middle = (low + high) // 2
+        entry = _first_kept(descriptor, middle, high)
+        if entry == high:
+            high = middle
+            continue
+        field = int.from_bytes(os.pread(descriptor, 8, entry * ENTRY_BYTES + at), "little")
+        if field < wanted:
+            low = entry + 1
+        else:
+            high = middle
+    return low
+
+
+def _first_kept(descriptor: int, low: int, high: int) -> int:
+    """Return the first entry in [low, high) that is not zeros, as those of lost records are, else ``high``."""
+    while low < high:
+        octets = os.pread(descriptor, min(high - low, ENTRIES_AT_ONCE) * ENTRY_BYTES, low * ENTRY_BYTES)
+        left = len(octets.lstrip(b"\0"))
+        if left:
+            return low + (len(octets) - left) // ENTRY_BYTES
+        low += ENTRIES_AT_ONCE
+    return high
+
+
+def _backwards(descriptor: int, low: int, high: int) -> Iterator[int]:
+    """Yield the log offsets of entries [low, high), the last one first, without those of lost records."""
+    while high > low:
+        start = max(low, high - ENTRIES_AT_ONCE)
+        octets = os.pread(descriptor, (high - start) * ENTRY_BYTES, start * ENTRY_BYTES)
+        entries = list(layout.ENTRY.iter_unpack(octets[: len(octets) - len(octets) % ENTRY_BYTES]))
+        for entry in reversed(entries):
+            if entry[1]:
+                yield entry[0]
+        high = start

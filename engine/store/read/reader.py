@@ -1,0 +1,561 @@
+"""Read-only view of a store's directory, also while a gateway writes to it: no lock is taken and nothing is changed.
+
+A reader stops at the offset that the gateway last published in the checkpoint: what lies below survives a power cut.
+A store that nobody holds and that was not stopped cleanly ends at its last whole record, the place at which the next
+start will cut it, so that an export of a crashed store misses nothing that a later gateway would deliver.
+
+Spark workers load this module from a zip that holds little else, hence the short list of imports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from engine.errors import RangeGone, StoreCorrupt, StoreError
+from engine.message import IN_TRANSACTION
+from engine.store.disk.directory_lock import is_held
+from engine.store.format import layout
+from engine.store.format.file_heads import (
+    HEADS_BYTES,
+    Checkpoint,
+    NotWhole,
+    is_known_version,
+    other_version,
+    unpack_checkpoint,
+    unpack_seal,
+    unpack_segment_header,
+    unpack_sparse_head,
+)
+from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
+from engine.store.read.entry_files import are_complete
+
+CHECKPOINT_TRIES: Final = 20
+CHECKPOINT_WAIT_S: Final = 0.005
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of the log; it holds records from ``base`` up to at most ``limit``.
+
+    span_end: where the next segment begins; above ``limit`` if this one was sealed early.
+    is_sparse: retention took records out.  It may become so at any time: ``open_segment`` says what is.
+    """
+
+    path: Path
+    base: int
+    limit: int
+    span_end: int
+    is_continuation: bool
+    is_sparse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationInfo:
+    """``kind`` is engine.destination.QUEUE or TOPIC."""
+
+    destination_id: int
+    kind: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a reader stops.  ``is_published``: at the checkpoint, else at the last whole record of a crashed store."""
+
+    offset: int
+    time_ms: int
+    is_published: bool
+
+
+class OpenSegment:
+    """The file of a segment, to be closed; ``runs``: where its records stand if it is sparse."""
+
+    __slots__ = ("segment", "descriptor", "runs")
+
+    def __init__(self, segment: Segment, descriptor: int, runs: Runs | None) -> None:
+        self.segment = segment
+        self.descriptor = descriptor
+        self.runs = runs
+
+    def position(self, offset: int) -> int:
+        """Return where a log offset stands in the file, NOT_THERE if its record was taken out."""
+        if self.runs is not None:
+            return self.runs.position(offset)
+        return layout.SEGMENT_HEADER_BYTES + offset - self.segment.base
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return ``size`` octets of the log from ``offset`` on; fewer where the file, or what is left there, ends."""
+        if self.runs is None:
+            return os.pread(self.descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
+        position = self.runs.position(offset)
+        if position == NOT_THERE:
+            return b""
+        return os.pread(self.descriptor, min(size, self.runs.end_of(offset) - offset), position)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self.descriptor)
+
+
+class Record:
+    """One record; ``data`` is all of it, header included, without padding.
+
+    is_followed: the record after it in the log is the next one here too; not in a sparse segment.
+    """
+
+    __slots__ = (
+        "offset",
+        "type",
+        "encoding",
+        "flags",
+        "destination_id",
+        "sequence",
+        "store_time_ms",
+        "data",
+        "is_followed",
+    )
+
+    def __init__(
+        self,
+        offset: int,
+        record_type: int,
+        encoding: int,
+        flags: int,
+        destination_id: int,
+        sequence: int,
+        store_time_ms: int,
+        data: memoryview,
+    ) -> None:
+        self.offset = offset
+        self.type = record_type
+        self.encoding = encoding
+        self.flags = flags
+        self.destination_id = destination_id
+        self.sequence = sequence
+        self.store_time_ms = store_time_ms
+        self.data = data
+        self.is_followed = True
+
+    def described(self) -> Any:
+        """Return the JSON that the record holds: one of a snapshot, a destination, a subscription or a consumer."""
+        return json.loads(bytes(self.data[layout.RECORD_HEADER_BYTES :]))
+
+    def end(self) -> int:
+        """Return the offset at which the next record starts, unless the segment ends here."""
+        return self.offset + layout.padded(len(self.data))
+
+
+class StoreReader:
+    """The store in ``directory`` as it stood when the reader was made; ``end`` fixes how far it may be read.
+
+    Raises: StoreError if there is no store, StoreCorrupt for a version or a file that this reader does not know.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        self.store_id = _store_id(self.directory)
+        self.checkpoint: Checkpoint | None
+        self.segments: list[Segment]
+        self._end: End | None = None
+        self._entries_offset: int | None
+        self._load()
+
+    def _load(self) -> None:
+        # The segments after the checkpoint, so that every offset below the durable one has its file in the list;
+        # once more if retention has moved on in between.
+        self._entries_offset = None
+        while True:
+            self.checkpoint = read_checkpoint(self.directory / "checkpoint")
+            self.segments = list_segments(self.directory / "commitlog", self.store_id)
+            if self.checkpoint is None or not self.segments or self.segments[0].base <= self.checkpoint.first_offset:
+                return
+            again = read_checkpoint(self.directory / "checkpoint")
+            if again == self.checkpoint:
+                return
+
+    @property
+    def first_offset(self) -> int:
+        """The oldest offset that can be read."""
+        kept = self.segments[0].base if self.segments else 0
+        return max(kept, self.checkpoint.first_offset) if self.checkpoint is not None else kept
+
+    @property
+    def oldest_offset(self) -> int:
+        """The oldest offset that retention has left: ``first_offset`` unless files are missing."""
+        return self.checkpoint.first_offset if self.checkpoint is not None else self.first_offset
+
+    @property
+    def entries_offset(self) -> int:
+        """Consume queues are complete below; from here on the log itself has to be scanned."""
+        if self._entries_offset is None:
+            self._entries_offset = self._find_entries_offset()
+        return self._entries_offset
+
+    def _find_entries_offset(self) -> int:
+        if self.checkpoint is None:
+            return self.first_offset
+        complete = self.checkpoint.consume_queue_offset
+        if is_held(self.directory / "lock"):
+            return complete  # the gateway has looked when it started
+        snapshot = self._snapshot_below(complete)
+        return complete if snapshot is None or are_complete(self.directory, snapshot) else self.first_offset
+
+    def _snapshot_below(self, stop: int) -> dict[str, Any] | None:
+        """Return the last snapshot that is not above a log offset, None if there is none that can be read."""
+        for segment in reversed(self.segments):
+            if segment.is_continuation or not self.first_offset <= segment.base <= min(stop, segment.limit - 1):
+                continue
+            try:
+                record = next(_scan_segment(segment, segment.base, segment.limit, segment.base, True, False), None)
+            except StoreCorrupt:
+                continue  # who reads the log itself will say so
+            if record is not None and record.type == layout.SNAPSHOT:
+                snapshot: dict[str, Any] = record.described()
+                return snapshot
+        return None
+
+    def end(self) -> End:
+        """Return where to stop; the first answer stays, so that one reader is one consistent view."""
+        if self._end is None:
+            self._end = self._find_end()
+        return self._end
+
+    def _find_end(self) -> End:
+        while True:
+            checkpoint = self.checkpoint
+            if checkpoint is not None and (checkpoint.is_clean or is_held(self.directory / "lock")):
+                return End(checkpoint.durable_offset, checkpoint.durable_time_ms, True)
+            if checkpoint is None and is_held(self.directory / "lock"):
+                # A gateway that has just made the store has published nothing yet: nothing is durable.
+                return End(self.first_offset, 0, True)
+            end = self._last_whole_record()
+            # A gateway may have started meanwhile; then what it has published since is the truth.
+            if read_checkpoint(self.directory / "checkpoint") == checkpoint and not is_held(self.directory / "lock"):
+                return end
+            self._load()
+
+    def _last_whole_record(self) -> End:
+        checkpoint = self.checkpoint
+        start = checkpoint.durable_offset if checkpoint is not None else self.first_offset
+        end, time_ms = start, checkpoint.durable_time_ms if checkpoint is not None else 0
+        sequence = checkpoint.next_sequence if checkpoint is not None else 0
+        is_open = False
+        for record in self._scan(start, None, sequence=sequence, verify=True, is_tail=True):
+            if record.flags & IN_TRANSACTION:
+                is_open = True
+                continue
+            if is_open and record.type != layout.COMMIT:
+                break  # a transaction that something else follows was never committed
+            is_open = False
+            end, time_ms = record.end(), record.store_time_ms
+        if end > start:
+            self._make_durable(start, end)
+        return End(end, time_ms, False)
+
+    def _make_durable(self, start: int, stop: int) -> None:
+        """Sync what a killed gateway wrote but did not sync: an export must not hold what a power cut takes back."""
+        for segment in self.segments:
+            if segment.limit > start and segment.base < stop:
+                descriptor = os.open(segment.path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def check_range(self, start: int, stop: int, may_miss: bool = False) -> None:
+        """Make sure that every file of the log from ``start`` to ``stop`` is there, however it will be read.
+
+        may_miss: a file that is missing will be made up for, see ``missing``.
+        Raises: RangeGone if retention has dropped any of it, StoreCorrupt if a file is missing, ValueError if it is
+        not there yet.
+        """
+        end = self.end().offset
+        if start < self.oldest_offset:
+            gone_to = min(stop, self.oldest_offset)
+            raise RangeGone(
+                f"log offsets {start} to {gone_to} of store {self.store_id} are gone: "
+                f"retention has dropped them, {self.oldest_offset} to {end} are left"
+            )
+        if stop > end:
+            raise ValueError(f"log offset {stop} is not in store {self.store_id} yet: it can be read up to {end}")
+        if start > stop:
+            raise ValueError(f"the range ends before it starts: {start} to {stop}")
+        for first, end in () if may_miss else self.missing(start, stop):
+            raise StoreCorrupt(
+                f"log offsets {first} to {end} of store {self.store_id} are not there: the file of that segment is "
+                f"missing"
+            )
+
+    def missing(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges between ``start`` and ``stop`` of which no file is there, though retention dropped none."""
+        found: list[tuple[int, int]] = []
+        known = self.oldest_offset
+        for segment in self.segments:
+            if known < segment.base:
+                found.append((known, segment.base))
+            known = max(known, segment.span_end)
+        found.append((known, max(known, stop)))
+        cut = [(max(first, start), min(end, stop)) for first, end in found]
+        return [(first, end) for first, end in cut if first < end]
+
+    def scan(self, start: int, stop: int, *, verify: bool = True, is_exact: bool = False) -> Iterator[Record]:
+        """Yield every record from ``start`` to ``stop``; offsets and sequence are always checked, CRC on request.
+
+        start: any offset; a record that begins before it is left out.  is_exact: a record begins there, for sure.
+        Raises: RangeGone, StoreCorrupt with the position.
+        """
+        self.check_range(start, stop)
+        return self._scan(start, stop, sequence=0, verify=verify, is_tail=False, is_exact=is_exact)
+
+    def _scan(
+        self, start: int, stop: int | None, *, sequence: int, verify: bool, is_tail: bool, is_exact: bool = False
+    ) -> Iterator[Record]:
+        """Walk the log.  A tail ends at the first octets that are no whole record; elsewhere they are corruption."""
+        # Only a segment's base, and an offset the gateway published, are sure to begin a record.
+        offset = start if is_tail or is_exact or not self.segments else self._segment_at(start).base
+        for number, segment in enumerate(self.segments):
+            if segment.limit <= offset or (stop is not None and segment.base >= stop):
+                continue
+            if is_tail and number and segment.base > offset and self.segments[number - 1].span_end < segment.base:
+                return
+            offset = max(offset, segment.base)
+            limit = segment.limit if stop is None else min(segment.limit, stop)
+            for record in _scan_segment(segment, offset, limit, start, verify, is_tail):
+                if sequence and record.is_followed and record.sequence != sequence:
+                    if is_tail:
+                        return
+                    raise StoreCorrupt(
+                        f"{segment.path.name}: record at log offset {record.offset} has sequence number "
+                        f"{record.sequence} where {sequence} follows"
+                    )
+                sequence = record.sequence + 1 if record.is_followed else 0
+                if record.offset >= start:
+                    yield record
+            offset = segment.limit
+        checkpoint = self.checkpoint
+        # Zeros in the middle of a segment look like its end; the count tells.
+        if sequence and checkpoint is not None and stop == checkpoint.durable_offset:
+            if sequence == checkpoint.next_sequence:
+                return
+            raise StoreCorrupt(
+                f"the log up to {stop} ends with sequence number {sequence - 1}, "
+                f"the checkpoint says {checkpoint.next_sequence - 1}"
+            )
+
+    def _segment_at(self, offset: int) -> Segment:
+        """Return the segment that holds ``offset``, the last one for what is past all of them."""
+        found = self.segments[0]
+        for segment in self.segments:
+            if segment.base <= offset:
+                found = segment
+        return found
+
+
+def scan_piece(segment: Segment, start: int, stop: int, *, verify: bool = False) -> Iterator[Record]:
+    """Yield the records of one segment from ``start``, which begins one, to ``stop``; checksums on request.
+
+    Raises: RangeGone if the file is gone, StoreCorrupt.
+    """
+    return _scan_segment(segment, start, stop, start, verify, False)
+
+
+def _scan_segment(
+    segment: Segment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
+) -> Iterator[Record]:
+    """Yield the records of one file from ``start`` up to ``limit``; each record of a sparse one by itself.
+
+    start: begins a record, or lies where records were taken out.
+    """
+    file = open_segment(segment)
+    try:
+        runs = file.runs
+        if runs is None:
+            yield from _scan_run(file, start, limit, wanted, verify, is_tail)
+            return
+        offset = runs.next_from(start)
+        while NOT_THERE < offset < limit:
+            end = runs.end_of(offset)
+            # Nothing here was ever torn: it was whole on the disk before it got its name.
+            for record in _scan_run(file, offset, min(end, limit), wanted, verify, False):
+                record.is_followed = False
+                yield record
+            offset = runs.next_from(end)
+    finally:
+        file.close()
+
+
+def _scan_run(file: OpenSegment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool) -> Iterator[Record]:
+    """Yield the records that follow each other from ``start``, which begins one, up to ``limit``."""
+    segment = file.segment
+    unpack = layout.RECORD_HEADER.unpack_from
+    chunk = memoryview(b"")
+    chunk_offset = offset = start
+    while offset < limit:
+        at = offset - chunk_offset
+        if at + layout.RECORD_HEADER_BYTES > len(chunk):
+            chunk, chunk_offset, at = _read(file, offset, CHUNK_BYTES), offset, 0
+            if len(chunk) < layout.RECORD_HEADER_BYTES:
+                return  # the file was cut to what it holds
+        size, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = unpack(chunk, at)
+        if size == 0:
+            return
+        flaw = ""
+        if own != offset:
+            flaw = f"names log offset {own}"
+        elif size < layout.RECORD_HEADER_BYTES or offset + size > segment.limit:
+            flaw = f"gives a size of {size} octets, {segment.limit - offset} are left in its segment"
+        else:
+            if at + size > len(chunk):
+                chunk, chunk_offset, at = _read(file, offset, max(CHUNK_BYTES, size)), offset, 0
+            data = chunk[at : at + size]
+            if len(data) < size:
+                flaw = f"is cut after {len(data)} of {size} octets"
+            elif verify and offset >= wanted and crc32c(data[8:]) != crc:
+                flaw = "fails its checksum"
+        if flaw:
+            if is_tail:
+                return
+            raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} {flaw}")
+        yield Record(offset, kind, encoding, flags, destination_id, sequence, time_ms, data)
+        offset += layout.padded(size)
+
+
+def _read(file: OpenSegment, offset: int, size: int) -> memoryview:
+    return memoryview(file.pread(min(size, file.segment.limit - offset), offset))
+
+
+def open_segment(segment: Segment) -> OpenSegment:
+    """Open a segment's file and look where its records stand.
+
+    Raises: RangeGone if the file is gone, StoreCorrupt.
+    """
+    try:
+        descriptor = os.open(segment.path, os.O_RDONLY)
+    except FileNotFoundError:
+        descriptor = _open_successor(segment)
+        if descriptor < 0:
+            raise RangeGone(
+                f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
+            ) from None
+    try:
+        octets = os.pread(descriptor, HEADS_BYTES, 0)
+        unpack_segment_header(octets, str(segment.path))
+        head = unpack_sparse_head(octets, str(segment.path))
+        runs = None
+        if head is not None:
+            table = os.pread(descriptor, head.table_bytes, head.table_position)
+            runs = unpack_runs(table, head, str(segment.path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return OpenSegment(segment, descriptor, runs)
+
+
+def _open_successor(segment: Segment) -> int:
+    """Return the open file of the sparse segment that a segment has become a part of; -1 if there is none."""
+    names = [name for name in os.listdir(segment.path.parent) if name.endswith(".log") and name < segment.path.name]
+    if not names:
+        return -1
+    path = segment.path.parent / max(names)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return -1
+    try:
+        header = unpack_segment_header(os.pread(descriptor, HEADS_BYTES, 0), str(path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if header.is_sparse and segment.base < header.base + header.capacity:
+        return descriptor
+    os.close(descriptor)
+    return -1
+
+
+def _store_id(directory: Path) -> str:
+    try:
+        described = json.loads((directory / "store.json").read_bytes())
+    except FileNotFoundError:
+        raise StoreError(f"{directory} is not a store: it has no store.json") from None
+    except ValueError as error:
+        raise StoreCorrupt(f"{directory / 'store.json'}: {error}") from None
+    if not is_known_version(described.get("format")):
+        raise other_version(str(directory / "store.json"), -1, described.get("format"))
+    return str(described["store_id"])
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """Return the newer valid slot; None if there is no checkpoint or neither slot is valid.
+
+    The gateway overwrites the older slot while we read, so one bad look is no proof.
+    """
+    for attempt in range(CHECKPOINT_TRIES):
+        if attempt:
+            time.sleep(CHECKPOINT_WAIT_S)
+        try:
+            octets = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        found = unpack_checkpoint(octets, str(path))
+        if found is not None:
+            return found
+    return None
+
+
+def list_segments(folder: Path, store_id: str) -> list[Segment]:
+    """Return the segments by base; a file that is being made (no valid header yet) is left out.
+
+    Raises: StoreCorrupt for a file of another store, version or name.
+    """
+    while True:
+        found = _list_segments(folder, store_id)
+        if found is not None:
+            return found
+
+
+def _list_segments(folder: Path, store_id: str) -> list[Segment] | None:
+    """Do the same; None if a file went meanwhile, for it may have become a part of one that was looked at before."""
+    heads: list[tuple[int, int, int, bool, bool, Path]] = []
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
+    except FileNotFoundError:
+        return []
+    for name in names:
+        path = folder / name
+        try:
+            with open(path, "rb", buffering=0) as file:
+                octets = file.read(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size)
+        except FileNotFoundError:
+            return None
+        try:
+            header = unpack_segment_header(octets, str(path))
+        except NotWhole:
+            continue
+        base = header.base
+        if heads and heads[-1][4] and base < heads[-1][2]:
+            continue  # it has become a part of that one
+        if base != int(name[:-4]) or header.store_id != store_id:
+            raise StoreCorrupt(f"{path}: its header names base {base} of store {header.store_id!r}")
+        limit = base + header.capacity
+        try:
+            seal = unpack_seal(octets, str(path))
+        except NotWhole:
+            seal = None  # the gateway is at it
+        end = limit if seal is None else seal.end
+        heads.append((base, end, limit, header.is_continuation, header.is_sparse, path))
+    segments: list[Segment] = []
+    for number, (base, limit, span_end, is_continuation, is_sparse, path) in enumerate(heads):
+        if number + 1 < len(heads):
+            next_base = heads[number + 1][0]
+            limit, span_end = min(limit, next_base), min(span_end, next_base)
+        segments.append(Segment(path, base, limit, span_end, is_continuation, is_sparse))
+    return segments

@@ -1,0 +1,122 @@
+"""Single records of a store, read where they stand."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import RangeGone, StoreCorrupt, StoreError
+from engine.store.format import layout
+from engine.store.read.reader import OpenSegment, Record, StoreReader, open_segment
+
+FIRST_READ_BYTES: Final = 4096  # of a record, before its size is known
+
+
+class UnknownMessage(StoreError):
+    """No message with this id is in the store; the text says what is there instead."""
+
+
+DIGITS_MOST: Final = 20  # of a log offset
+
+
+def offset_of(message_id: str, store_id: str) -> int:
+    """Return the log offset that a JMSMessageID carries.  Raises: UnknownMessage."""
+    text = message_id.removeprefix("ID:")
+    store, dash, number = text.partition("-")
+    if not dash or store != store_id:
+        raise UnknownMessage(f"{message_id[:200]!r} is not of this store; its ids begin with ID:{store_id}-")
+    if not (number.isascii() and number.isdigit() and len(number) < DIGITS_MOST):
+        raise UnknownMessage(
+            f"{message_id[:200]!r} names a message that was not logged (non-persistent): nothing is known of it"
+        )
+    return int(number)
+
+
+class Records:
+    """Reads records of one reader by their log offsets; keeps the files open that it has used until ``close``."""
+
+    __slots__ = ("_reader", "_bases", "_files")
+
+    def __init__(self, reader: StoreReader) -> None:
+        self._reader = reader
+        self._bases = [segment.base for segment in reader.segments]
+        self._files: dict[int, OpenSegment] = {}
+
+    def __enter__(self) -> Records:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def message(self, offset: int) -> Record:
+        """Return the message at a log offset.  Raises: UnknownMessage, RangeGone, StoreCorrupt."""
+        reader = self._reader
+        end = reader.end().offset
+        if offset >= end:
+            raise UnknownMessage(f"log offset {offset} is not in the store yet: it can be read up to {end}")
+        if offset < reader.first_offset:
+            raise RangeGone(
+                f"the message at log offset {offset} is gone: retention has dropped it, {reader.first_offset} to {end} "
+                "are left"
+            )
+        record = self.at(offset)
+        if record is None and self._is_taken_out(offset):
+            raise RangeGone(f"the message at log offset {offset} is gone: retention has taken it out of its segment")
+        if record is None and self._names_itself(offset):
+            raise StoreCorrupt(f"the record at log offset {offset} is damaged: its checksum does not match")
+        if record is None or record.type != layout.MESSAGE:
+            raise UnknownMessage(f"no message stands at log offset {offset}")
+        return record
+
+    def at(self, offset: int) -> Record | None:
+        """Return the record at a log offset, None if no whole one begins there.
+
+        A body may hold octets that look like a record.  They would have to name the very offset at which they came to
+        stand, and what is asked for is shown, not delivered to anybody.
+        """
+        place = bisect_right(self._bases, offset) - 1
+        if place < 0 or offset % layout.ALIGNMENT or offset >= self._reader.segments[place].limit:
+            return None
+        segment = self._reader.segments[place]
+        file = self._files.get(place)
+        if file is None:
+            try:
+                file = self._files[place] = open_segment(segment)
+            except RangeGone:  # retention was faster
+                return None
+        octets = file.pread(FIRST_READ_BYTES, offset)
+        if len(octets) < layout.RECORD_HEADER_BYTES:
+            return None
+        size, crc, kind, encoding, flags, number, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
+        if own != offset or not layout.RECORD_HEADER_BYTES <= size <= segment.limit - offset:
+            return None
+        if size > len(octets):
+            octets += file.pread(size - len(octets), offset + len(octets))
+        data = memoryview(octets)[:size]
+        if crc32c(data[8:]) != crc:
+            return None
+        return Record(offset, kind, encoding, flags, number, sequence, time_ms, data)
+
+    def is_damaged(self, offset: int) -> bool:
+        """Return whether a record that something names, and that cannot be read, should be there."""
+        return offset >= self._reader.first_offset and not self._is_taken_out(offset)
+
+    def _is_taken_out(self, offset: int) -> bool:
+        """Return whether an offset lies where a sparse segment holds nothing any more."""
+        file = self._files.get(bisect_right(self._bases, offset) - 1)
+        return file is not None and file.runs is not None and file.runs.position(offset) < 0
+
+    def _names_itself(self, offset: int) -> bool:
+        """Return whether the octets at an offset look like the header of a record, whatever follows."""
+        place = bisect_right(self._bases, offset) - 1
+        file = self._files.get(place)
+        octets = b"" if file is None else file.pread(layout.RECORD_HEADER_BYTES, offset)
+        return len(octets) == layout.RECORD_HEADER_BYTES and layout.RECORD_HEADER.unpack(octets)[6] == offset

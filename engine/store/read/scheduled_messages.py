@@ -1,0 +1,156 @@
+"""What is scheduled in a store that is only read, as its last snapshot and the log after that say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from typing import Any, Final
+
+from engine.destination import QUEUE, SCHEDULE_QUEUE, uri
+from engine.schedule.lanes import REPEATING_LANE
+from engine.store.format import layout
+from engine.store.read.catalog import read_catalog
+from engine.store.read.entry_files import entry_files
+from engine.store.read.reader import Record, StoreReader
+from engine.store.read.records import Records
+from engine.store.state.log_state import StoreState
+from engine.store.state.snapshot import load_snapshot
+from engine.stored import Attempts, Range
+
+ENTRIES_AT_ONCE: Final = 8_192
+
+Found = tuple[int, int, int, int, int, int]  # due time, log offset, lane, queue offset, size, target's number
+
+
+def scheduled_in(directory: str, destination: str, most: int) -> tuple[int, list[dict[str, Any]]]:
+    """Return how many messages are scheduled, and those that are due first.
+
+    destination: only these, as a URI; "" for all.  Raises: StoreError.
+    """
+    reader = StoreReader(directory)
+    names = {info.destination_id: uri(info.kind, info.name) for info in read_catalog(reader).destinations.values()}
+    look = _Look(reader)
+    count = 0
+
+    def wanted() -> Iterator[Found]:
+        nonlocal count
+        for one in look.pending():
+            count += 1
+            if not destination or names.get(one[5], "") == destination:
+                yield one
+
+    first = nsmallest(most, wanted())
+    return count, [
+        {
+            "id": f"ID:{reader.store_id}-{place}",
+            "destination": names.get(target, ""),
+            "due_ms": due_ms,
+            "size_bytes": size - layout.MESSAGE_HEAD_BYTES,
+            "repeats": lane == REPEATING_LANE,
+            "fired": look.fired(lane, entry),
+            "held": "",
+        }
+        for due_ms, place, lane, entry, size, target in first
+    ]
+
+
+def entries_of(directory: str, destination: str) -> dict[str, Range]:
+    """Return the entry of each message that is scheduled, by its id.
+
+    destination: only these, as a URI; "" for all.  Raises: StoreError.
+    """
+    reader = StoreReader(directory)
+    names = {info.destination_id: uri(info.kind, info.name) for info in read_catalog(reader).destinations.values()}
+    found: dict[str, Range] = {}
+    for _, place, lane, entry, record_bytes, target in _Look(reader).pending():
+        if not destination or names.get(target, "") == destination:
+            size = record_bytes - layout.MESSAGE_HEAD_BYTES
+            found[f"ID:{reader.store_id}-{place}"] = Range(lane, entry, 1, 0, size, (size,))
+    return found
+
+
+class _Look:
+    """recent: entries of records that are in no file yet: lane, queue offset, log offset, size, due time, target."""
+
+    def __init__(self, reader: StoreReader) -> None:
+        self._reader = reader
+        self._state = StoreState()
+        self._number = 0
+        self._recent: list[tuple[int, int, int, int, int, int]] = []
+        self._read_log()
+
+    def pending(self) -> Iterator[Found]:
+        """Yield all that wait, in no order."""
+        if not self._number:
+            return
+        stop = self._reader.entries_offset
+        for lane in self._state.destinations[self._number].lanes:
+            settled = lane.settled
+            for file in entry_files(self._reader.directory, self._number, lane.priority):
+                if file.first + file.count <= settled.cursor:
+                    continue
+                with open(file.path, "rb") as stream:
+                    entry = file.first
+                    while octets := stream.read(ENTRIES_AT_ONCE * layout.ENTRY_BYTES):
+                        whole = len(octets) - len(octets) % layout.ENTRY_BYTES
+                        for place, size, _, _, _, _, target, _, due_ms, _ in layout.ENTRY.iter_unpack(octets[:whole]):
+                            if size and place < stop and not settled.contains(entry):
+                                yield self._found(lane.priority, entry, place, size, due_ms, target)
+                            entry += 1
+        for lane_number, entry, place, size, due_ms, target in self._recent:
+            if not self._state.open_lane(self._number, lane_number).settled.contains(entry):
+                yield self._found(lane_number, entry, place, size, due_ms, target)
+
+    def fired(self, lane: int, entry: int) -> int:
+        """Return how often one that is pending has fired."""
+        known = self._attempts(lane, entry)
+        return 0 if known is None else known.count
+
+    def _found(self, lane: int, entry: int, place: int, size: int, due_ms: int, target: int) -> Found:
+        known = self._attempts(lane, entry)
+        return (due_ms if known is None else known.due_ms, place, lane, entry, size, target)
+
+    def _attempts(self, lane: int, entry: int) -> Attempts | None:
+        return self._state.open_lane(self._number, lane).attempts.get(entry)
+
+    def _read_log(self) -> None:
+        reader = self._reader
+        end = reader.end().offset
+        start = reader.first_offset
+        for segment in reversed(reader.segments):
+            if segment.is_continuation or not start <= segment.base < min(segment.limit, end):
+                continue
+            if segment.base > reader.entries_offset:
+                continue  # the consume queues lack what stands before it
+            with Records(reader) as records:
+                record = records.at(segment.base)
+            if record is not None and record.type == layout.SNAPSHOT:
+                self._state = load_snapshot(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+                start = record.end()
+                break
+        self._number = self._state.number_of(QUEUE, SCHEDULE_QUEUE)
+        for record in reader.scan(start, end, verify=False):
+            self._apply(record)
+
+    def _apply(self, record: Record) -> None:
+        if record.type == layout.DESTINATION and not self._number:
+            described = record.described()
+            if described["kind"] == QUEUE and described["name"] == SCHEDULE_QUEUE:
+                self._number = int(described["id"])
+                self._state.add_destination(self._number, QUEUE, SCHEDULE_QUEUE)
+        if record.destination_id != self._number or not self._number:
+            return
+        if record.type == layout.MESSAGE:
+            fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
+            lane, target, due_ms, entry = fixed[3], fixed[6], fixed[8], fixed[9]
+            self._recent.append((lane, entry, record.offset, len(record.data), due_ms, target))
+        elif record.type in (layout.SETTLEMENT, layout.ATTEMPTS):
+            _, _, _, cause, _, _, due_ms = layout.SETTLEMENT_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
+            at = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
+            for first, count, priority, _, fired in layout.RANGE.iter_unpack(record.data[at:]):
+                progress = self._state.open_lane(self._number, priority)
+                if record.type == layout.SETTLEMENT:
+                    progress.settle(first, count)
+                else:
+                    time_ms = record.store_time_ms
+                    progress.fail(first, count, Attempts(fired, due_ms, time_ms, time_ms, cause, 0))

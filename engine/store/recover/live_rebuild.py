@@ -1,0 +1,199 @@
+"""Consume queues and key index of an open store are made again from its log, a segment at a time.
+
+Entries that are there are written over with what the log says, so that who reads them meanwhile sees the one or the
+other; only files of what the log does not have are let be, for they go with retention.  Those of the last segment are
+in memory and come to the disk when it is full, as always.  The index begins anew, and until it has caught up, queries
+by key read the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import RangeGone, StoreError
+from engine.ports import FILE_LANE, READ_LANE, Job, Workers
+from engine.store.disk.files import describe
+from engine.store.format import layout
+from engine.store.index.key_index import KeyIndex
+from engine.store.log.open_files import ForgetJob, OpenFiles
+from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.read.reader import Record, Segment, StoreReader, scan_piece
+from engine.store.state.log_state import EntryBlock
+from engine.store.state.snapshot import load_snapshot
+
+UNKNOWN: Final = -1
+
+
+class LiveRebuild:
+    """record_count: gone through.  durable: log offset up to which it is to come.
+
+    reason: why it ended early, "" if it did not.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        queues: ConsumeQueueFiles,
+        open_files: OpenFiles,
+        index: KeyIndex | None,
+        workers: Workers,
+        stop: int,
+        durable: int,
+    ) -> None:
+        self.record_count = 0
+        self.reason = ""
+        self.is_over = False
+        self._directory = directory
+        self._queues = queues
+        self._open_files = open_files
+        self._index = index
+        self._workers = workers
+        self._stop = stop
+        self.durable = durable
+        self._segments: list[Segment] | None = None  # those below ``stop``, once they were looked up
+        self._place = 0
+        self._system_entry = UNKNOWN
+        if index is not None:
+            index.begin_anew()
+        self._go_on()
+
+    def is_done(self) -> bool:
+        """Say whether everything that was durable at the start is in files and index, or it ended early."""
+        return self.is_over and (bool(self.reason) or self._index is None or self._index.has_reached(self.durable))
+
+    def _go_on(self) -> None:
+        job = SegmentJob(
+            self, self._directory, self._queues, self._segments, self._place, self._stop, self._system_entry
+        )
+        self._workers.submit(job, FILE_LANE)
+
+    def stepped(
+        self, segments: list[Segment] | None, system_entry: int, record_count: int, paths: list[str], reason: str
+    ) -> None:
+        """Take the outcome of one segment."""
+        self.record_count += record_count
+        self.reason = reason
+        # A file that was missing and is there again is another one than that which may still be open.
+        self._workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
+        self._segments = segments
+        self._place += 1
+        self._system_entry = system_entry
+        if reason or segments is None or self._place >= len(segments):
+            self.is_over = True
+        else:
+            self._go_on()
+
+
+class SegmentJob(Job):
+    """Writes the entries of one segment's records.
+
+    segments: all that are to be gone through; None if this is the first one, which looks them up.
+    system_entry: number of the first of its records that are no messages, UNKNOWN until a snapshot says it.
+    """
+
+    __slots__ = (
+        "_owner",
+        "_directory",
+        "_queues",
+        "_segments",
+        "_place",
+        "_stop",
+        "_system_entry",
+        "_sequence",
+        "_blocks",
+        "_open_blocks",
+        "_record_count",
+        "_paths",
+        "_reason",
+    )
+
+    def __init__(
+        self,
+        owner: LiveRebuild,
+        directory: str,
+        queues: ConsumeQueueFiles,
+        segments: list[Segment] | None,
+        place: int,
+        stop: int,
+        system_entry: int,
+    ) -> None:
+        self._owner = owner
+        self._directory = directory
+        self._queues = queues
+        self._segments = segments
+        self._place = place
+        self._stop = stop
+        self._system_entry = system_entry
+        self._sequence = 0
+        self._blocks: list[EntryBlock] = []
+        self._open_blocks: dict[tuple[int, int], EntryBlock] = {}
+        self._record_count = 0
+        self._paths: list[str] = []
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            if self._segments is None:
+                reader = StoreReader(self._directory)
+                self._segments = [
+                    each for each in reader.segments if reader.first_offset <= each.base < min(each.limit, self._stop)
+                ]
+            if self._place < len(self._segments):
+                self._go_through(self._segments[self._place])
+        except OSError as error:
+            self._reason = describe(error, str(error.filename or self._directory))
+        except StoreError as error:
+            self._reason = str(error)
+
+    def _go_through(self, segment: Segment) -> None:
+        if not segment.is_continuation:
+            self._system_entry = UNKNOWN  # its snapshot says it, if it is not a part of another segment by now
+        try:
+            for record in scan_piece(segment, segment.base, min(segment.limit, self._stop), verify=True):
+                self._take(record)
+            self._queues.look_again()
+            self._queues.store(self._blocks)
+        except RangeGone:
+            pass  # retention was faster, and takes the entries along
+        self._paths = [path for block in self._blocks for path in self._queues.paths_of(block)]
+
+    def finish(self) -> None:
+        self._owner.stepped(self._segments, self._system_entry, self._record_count, self._paths, self._reason)
+
+    def _take(self, record: Record) -> None:
+        self._record_count += 1
+        if self._sequence and record.sequence != self._sequence:
+            self._system_entry = UNKNOWN  # records between were taken out: how many of them were listed, nobody knows
+        self._sequence = record.sequence + 1
+        if record.type == layout.MESSAGE:
+            fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
+            _, _, _, priority, _, _, tag, group, expires_ms, queue_offset = fixed
+            self._add(record, record.destination_id, priority, queue_offset, priority, tag, group, expires_ms)
+            return
+        if record.type == layout.SNAPSHOT:
+            self._system_entry = load_snapshot(bytes(record.data[layout.RECORD_HEADER_BYTES :])).system.tail
+        if self._system_entry != UNKNOWN:
+            self._add(record, layout.SYSTEM_QUEUE, 0, self._system_entry, 0, record.destination_id, 0, 0)
+            self._system_entry += 1
+
+    def _add(
+        self,
+        record: Record,
+        destination_id: int,
+        lane: int,
+        entry: int,
+        priority: int,
+        tag: int,
+        group: int,
+        expires_ms: int,
+    ) -> None:
+        block = self._open_blocks.get((destination_id, lane))
+        if block is None or block.end() != entry:
+            block = EntryBlock(destination_id, lane, entry, bytearray())
+            self._open_blocks[destination_id, lane] = block
+            self._blocks.append(block)
+        size = len(record.data)
+        flags = record.flags & 255
+        block.octets += layout.ENTRY.pack(
+            record.offset, size, flags, priority, record.type, 0, tag, group, expires_ms, record.store_time_ms
+        )

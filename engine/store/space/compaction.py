@@ -1,0 +1,458 @@
+"""Space behind a live message: full segments that retention would drop, had they not a few live messages, are thinned.
+
+Segments go whole and from the oldest on, so that one message that nobody takes would keep everything behind it.  Past
+its retention a segment is therefore replaced by a sparse one of the same name that holds what is still needed; what
+stays keeps its log offset.  What continues a segment after a failed sync becomes a part of its sparse form, and so do
+the empty sparse ones behind it, lest there be more and more of them.  Workers do it, some octets at a time, and nobody
+waits for it: a stop at any moment leaves either file, and either will do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.destination import TOPIC
+from engine.errors import StoreError
+from engine.ports import FILE_LANE, Job
+from engine.store.disk.files import Files, describe
+from engine.store.format import layout
+from engine.store.log.segment import Segment, records_limit
+from engine.store.read.leases import leased, read_leases
+from engine.store.settings import StoreSettings
+from engine.store.space.retention_rules import PAST
+from engine.store.space.segment_survey import LookJob
+from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
+from engine.store.space.sparse_segment import Choice, Kept, Thinning
+from engine.store.state.log_state import Destination, Lane, StoreState
+
+STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn between
+DURABLE_WAIT_MS: Final = 50
+SECOND_MS: Final = 1_000
+FOLDED_MAX_BYTES: Final = (
+    4 << 20
+)  # of records in a sparse segment that takes in empty ones: each time it is written anew
+
+PASS: Final = 0
+GO_ON: Final = 1
+
+
+class Compaction(SpaceMaker):
+    """Goes through the segments from the oldest on, at an interval, one at a time.
+
+    left_over: files of segments that are a part of others, which the disk would not let go of yet.
+    _after: base of the segment that was looked at last.  _closed_ms: when segments ended, by base, where it is known.
+    _tried: live messages of segments that were not worth it or are damaged; until half of them are settled it is not
+    tried again.  _unfoldable: bases of those that could not take in what is behind them.
+    _group: what the look is at, to become one segment.
+    """
+
+    __slots__ = (
+        "left_over",
+        "_settings",
+        "_after",
+        "_closed_ms",
+        "_tried",
+        "_unfoldable",
+        "_group",
+        "_kept_from",
+        "_kept_from_base",
+        "_look",
+        "_choice",
+        "_lanes_done",
+        "_live_count",
+        "_thinning",
+        "_agreed_offset",
+    )
+
+    def __init__(self, parts: StoreParts, settings: StoreSettings) -> None:
+        super().__init__(parts)
+        self.left_over: list[str] = []
+        self._settings = settings
+        self._after = -1
+        self._closed_ms: dict[int, int] = {}
+        self._tried: dict[int, int] = {}
+        self._unfoldable: set[int] = set()
+        self._group: list[Segment] = []
+        self._kept_from: dict[int, int] = {}
+        self._kept_from_base = -1
+        self._look: LookJob | None = None
+        self._choice: Choice | None = None
+        self._lanes_done = 0
+        self._live_count = 0
+        self._thinning: Thinning | None = None
+        self._agreed_offset = 0
+        if settings.compaction_live_percent:
+            self._call_later(settings.compaction_interval_ms, PASS)
+
+    def timer_fired(self, key: int) -> None:
+        if self._is_closed:
+            return
+        if key == PASS:
+            self._after = -1
+            if self.left_over:
+                self._workers.submit(RemoveJob(self, self._files, self.left_over), FILE_LANE)
+                self.left_over = []
+            self._forget_gone()
+            self._next()
+        elif self._thinning is not None:
+            self._go_on(self._thinning)
+        elif self._look is not None:
+            self._choose(self._look)
+
+    def _forget_gone(self) -> None:
+        first = self._log.segments[0].base
+        for known in (self._closed_ms, self._tried):
+            for base in [base for base in known if base < first]:
+                del known[base]
+        self._unfoldable = {base for base in self._unfoldable if base >= first}
+
+    # Which segment.
+
+    def _next(self) -> None:
+        """Have the next segment looked at that may be worth it; the pass ends with the last one."""
+        segments = self._log.segments
+        for place, segment in enumerate(segments):
+            if segment.base <= self._after:
+                continue
+            end = self._next_snapshot(place + 1)
+            if end == NONE:
+                break
+            self._after = segment.base
+            if not self._is_candidate(segments[place:end]):
+                end = self._end_of_empty(place, end)
+                if end - place == 1:
+                    continue
+            self._group = segments[place:end]
+            self._look = LookJob(
+                self,
+                self._files,
+                segment,
+                segments[end],
+                segments[0],
+                self._kept_from_base,
+                True,
+                self._directory,
+                self._store_id,
+                self._clock.wall_ms(),
+                self.rules.lease_max_ms,
+            )
+            self._workers.submit(self._look, FILE_LANE)
+            return
+        self._call_later(self._settings.compaction_interval_ms, PASS)
+
+    def _is_candidate(self, group: list[Segment]) -> bool:
+        segment = group[0]
+        if not segment.opens_with_snapshot() or any(each.file is not None for each in group):
+            return False
+        if segment.is_sparse and not segment.message_count:
+            return False
+        closed_ms = self._closed_ms.get(segment.base)
+        return closed_ms is None or self._is_past(segment, closed_ms)
+
+    def _end_of_empty(self, place: int, end: int) -> int:
+        """Return the place behind what the sparse segment at ``place`` may take in: others without a message.
+
+        end: behind those that were never used.
+        """
+        segments = self._log.segments
+        segment = segments[place]
+        if not segment.is_sparse or segment.base in self._unfoldable:
+            return place + 1
+        kept_bytes = segment.kept_bytes
+        while (following := self._next_snapshot(end + 1)) != NONE:
+            empty = segments[end]
+            kept_bytes += empty.kept_bytes
+            if not empty.is_sparse or empty.message_count or kept_bytes > FOLDED_MAX_BYTES:
+                break
+            end = following
+        return end
+
+    def _is_past(self, segment: Segment, closed_ms: int) -> bool:
+        """Return whether retention may be past in a segment that ended at ``closed_ms``."""
+        age_ms = self._clock.wall_ms() - closed_ms
+        return age_ms >= self._settings.compaction_min_age_ms and self.rules.may_be_past(segment.base, closed_ms)
+
+    def looked(self, look: LookJob) -> None:
+        """Take what the snapshots around a segment say."""
+        if self._is_closed:
+            return
+        self.reason = look.reason
+        if look.reason:
+            self._give_up(look.segment, look.is_damaged)
+            return
+        self._closed_ms[look.segment.base] = look.closed_ms
+        if look.kept_from is not None:
+            self._kept_from, self._kept_from_base = look.kept_from, look.oldest.base
+        is_leased = leased(look.leases, look.following.base) is not None
+        if is_leased or look.segment not in self._log.segments or not self._is_past(look.segment, look.closed_ms):
+            self._look = None
+            self._next()
+            return
+        self._choice = Choice(self._kept_from, look.topics)
+        self._lanes_done = self._live_count = 0
+        lanes = self.rules.sized_lanes(look, 0)
+        if lanes:
+            self._measure(lanes)
+        else:
+            self._choose(look)
+
+    def measured(self, reason: str) -> None:
+        self.reason = reason
+        look = self._look
+        if self._is_closed or look is None:
+            return
+        if reason:
+            self._give_up(look.segment, False)
+        else:
+            self._choose(look)
+
+    def _choose(self, look: LookJob) -> None:
+        """Note of some more lanes what has to stay; then begin if that is little."""
+        choice = self._choice
+        assert choice is not None
+        lanes = look.lanes
+        done = self._lanes_done
+        self._lanes_done = min(done + LANES_AT_ONCE, len(lanes))
+        for key, first, end in lanes[done : self._lanes_done]:
+            if self.rules.lane_verdict(look, key, self._sizes) == PAST:
+                bits = needed_bits(self._log.state, key, first, end)
+            else:
+                bits = (1 << (end - first)) - 1
+            self._live_count += bits.bit_count()
+            choice.lanes[key] = Kept(first, end, bits)
+        if self._lanes_done < len(lanes):
+            self._call_later(0, GO_ON)
+            return
+        # What was settled until now must be durable before what it settled goes.
+        self._agreed_offset = self._log.end
+        self._look = self._choice = None
+        segment = look.segment
+        if segment.is_sparse and len(self._group) > 1:
+            self._begin(choice, segment.kept_bytes + FOLDED_MAX_BYTES, look.next_sequence)
+            return
+        percent = self._settings.compaction_live_percent
+        count = segment.message_count if segment.is_sparse else sum([end - first for _, first, end in lanes])
+        tried = self._tried.get(segment.base)
+        if self._live_count * 100 > count * percent or (tried is not None and self._live_count * 2 > tried):
+            self._next()
+            return
+        room = self._group[-1].limit() - segment.base
+        self._begin(choice, room * percent // 100, look.next_sequence)
+
+    def _begin(self, choice: Choice, limit_bytes: int, next_sequence: int) -> None:
+        segments = self._log.segments
+        place = segments.index(self._group[0])
+        limits = [records_limit(segments, place + number) for number in range(len(self._group))]
+        self._thinning = Thinning(self._files, self._group, limits, choice, limit_bytes, next_sequence)
+        self._go_on(self._thinning)
+
+    # Making the new file.
+
+    def _go_on(self, thinning: Thinning) -> None:
+        if thinning.segment not in self._log.segments:
+            self._give_up(thinning.segment, False)  # retention was faster
+        elif not thinning.is_read:
+            self._workers.submit(StepJob(self, thinning), FILE_LANE)
+        elif self._commit.durable < self._agreed_offset:
+            self._call_later(DURABLE_WAIT_MS, GO_ON)
+        else:
+            now_ms, max_ms = self._clock.wall_ms(), self.rules.lease_max_ms
+            job = PlaceJob(self, self._files, thinning, now_ms, self._directory, self._store_id, max_ms)
+            self._workers.submit(job, FILE_LANE)
+
+    def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
+        """Take the outcome of a step that read ``count`` octets."""
+        if self._is_closed:
+            return
+        is_there = thinning.segment in self._log.segments  # else retention was faster
+        self.reason = reason if is_there else ""
+        if reason or not is_there or not thinning.is_worth_it:
+            self._give_up(thinning.segment, is_damaged or not thinning.is_worth_it)
+        elif thinning.is_read:
+            self._go_on(thinning)
+        else:
+            self._call_later(count * SECOND_MS // self._settings.compaction_bytes_per_second, GO_ON)
+
+    def placed(self, thinning: Thinning, reason: str, is_leased: bool) -> None:
+        """Take a segment that is sparse now.  is_leased: it is not, for a reader has come meanwhile."""
+        if self._is_closed:
+            return
+        self.reason = reason
+        segment = thinning.segment
+        if reason or is_leased:
+            self._give_up(segment, False)
+            return
+        self._thinning = None
+        thinning.take_over()
+        for number in sorted(thinning.removed):
+            self.rules.count_missed(number, segment.limit())
+        segments = self._log.segments
+        paths = []
+        for left_over in thinning.segments[1:]:
+            # Retention may have been faster with the first one; then the others stay what they are.
+            if segment in segments and left_over in segments:
+                segments.remove(left_over)
+                paths.append(left_over.path())
+        self._log.edition += 1
+        self._tried.pop(segment.base, None)
+        if paths:
+            self._open_files.dropped.update(paths)
+            self._workers.submit(RemoveJob(self, self._files, paths), FILE_LANE)
+        self._forget([segment.path(), *paths])
+        self._next()
+
+    def _give_up(self, segment: Segment, is_hopeless: bool) -> None:
+        """Leave a segment as it is, and go on with the others unless the disk refuses.
+
+        is_hopeless: another attempt would come to the same as long as so much of it is live.
+        """
+        if self._thinning is not None:
+            self._workers.submit(GiveUpJob(self._thinning), FILE_LANE)
+        if is_hopeless:
+            self._tried[segment.base] = self._live_count
+            self._unfoldable.add(segment.base)
+        self._look = self._choice = self._thinning = None
+        if self.reason and not is_hopeless:
+            self._call_later(self._settings.compaction_interval_ms, PASS)
+        else:
+            self._next()
+
+
+def needed_bits(state: StoreState, key: int, first: int, end: int) -> int:
+    """Return which entries of a lane from ``first`` to ``end`` (excluded) somebody may still ask for, as bits."""
+    lane = state.lanes.get(key)
+    destination = state.destinations.get(key >> layout.LANE_SHIFT)
+    if lane is None or destination is None:  # closed meanwhile
+        return 0
+    if destination.kind != TOPIC:
+        return _unsettled(lane, first, end)
+    return _needed_by_subscriptions(destination, lane, first, end)
+
+
+def _unsettled(lane: Lane, first: int, end: int) -> int:
+    return ((1 << (end - first)) - 1) & ~lane.settled.bits(first, end)
+
+
+def _needed_by_subscriptions(topic: Destination, lane: Lane, first: int, end: int) -> int:
+    bits = 0
+    for member in topic.holders.members:
+        own = member.lanes.get(lane.priority)
+        if own is None:
+            until = first if member.is_closing else end
+            bits |= (1 << (until - first)) - 1
+        else:
+            until = end if own.end < 0 else max(min(own.end, end), first)
+            bits |= ((1 << (until - first)) - 1) & ~own.settled.bits(first, end)
+    return bits
+
+
+class StepJob(Job):
+    """Goes through some octets of a segment."""
+
+    __slots__ = ("_compaction", "_thinning", "_count", "_reason", "_is_damaged")
+
+    def __init__(self, compaction: Compaction, thinning: Thinning) -> None:
+        self._compaction = compaction
+        self._thinning = thinning
+        self._count = 0
+        self._reason = ""
+        self._is_damaged = False
+
+    def run(self) -> None:
+        try:
+            self._count = self._thinning.step(STEP_BYTES)
+        except OSError as error:
+            self._reason = describe(error, self._thinning.segment.path())
+        except StoreError as error:
+            self._reason = str(error)
+            self._is_damaged = True
+
+    def finish(self) -> None:
+        self._compaction.stepped(self._thinning, self._count, self._reason, self._is_damaged)
+
+
+class PlaceJob(Job):
+    """Ends a new file, brings it to the disk and lets it take the segment's name, unless a reader is at that."""
+
+    __slots__ = (
+        "_compaction",
+        "_files",
+        "_thinning",
+        "_now_ms",
+        "_directory",
+        "_store_id",
+        "_lease_max_ms",
+        "_is_leased",
+        "_reason",
+    )
+
+    def __init__(
+        self,
+        compaction: Compaction,
+        files: Files,
+        thinning: Thinning,
+        now_ms: int,
+        directory: str,
+        store_id: str,
+        lease_max_ms: int,
+    ) -> None:
+        self._compaction = compaction
+        self._files = files
+        self._thinning = thinning
+        self._now_ms = now_ms
+        self._directory = directory
+        self._store_id = store_id
+        self._lease_max_ms = lease_max_ms
+        self._is_leased = False
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            end = self._thinning.segments[-1].limit()
+            self._thinning.finish(self._now_ms, self._store_id)
+            leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms)
+            self._is_leased = leased(leases, end) is not None
+            if not self._is_leased:
+                self._thinning.put_in_place()
+        except OSError as error:
+            self._reason = describe(error, self._thinning.segment.path())
+
+    def finish(self) -> None:
+        self._compaction.placed(self._thinning, self._reason, self._is_leased)
+
+
+class RemoveJob(Job):
+    """Removes the files of segments that are a part of another one now."""
+
+    __slots__ = ("_compaction", "_files", "_paths")
+
+    def __init__(self, compaction: Compaction, files: Files, paths: list[str]) -> None:
+        self._compaction = compaction
+        self._files = files
+        self._paths = paths
+
+    def run(self) -> None:
+        try:
+            while self._paths:
+                self._files.unlink(self._paths[0])
+                del self._paths[0]
+        except OSError:
+            pass  # they do no harm; the next pass tries again, or the next start
+
+    def finish(self) -> None:
+        self._compaction.left_over += self._paths
+
+
+class GiveUpJob(Job):
+    """Removes what there is of a new file."""
+
+    __slots__ = ("_thinning",)
+
+    def __init__(self, thinning: Thinning) -> None:
+        self._thinning = thinning
+
+    def run(self) -> None:
+        self._thinning.give_up()
+
+    def finish(self) -> None:
+        pass

@@ -1,0 +1,236 @@
+"""What a store takes on the disk, segment by segment, and what keeps each segment from going.
+
+Retention drops segments whole, from the oldest on.  A segment stays while a queue or durable subscription has a
+message in it that is not settled; what nobody needs any more stays until retention's time or size says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from engine.destination import SCHEDULE_QUEUE, TOPIC, uri
+from engine.store.format import layout
+from engine.store.index.index_file import INDEX_DIRECTORY
+from engine.store.read.entry_files import entry_files
+from engine.store.read.reader import Record, StoreReader
+from engine.store.read.records import Records
+from engine.store.space.retention_reasons import Keeping, KeptReasons
+from engine.store.state.log_state import Destination, Lane, StoreState
+from engine.store.state.snapshot import load_snapshot
+from engine.stored import Range
+
+BEHIND: Final = "behind a segment that stays"
+DUE: Final = "retention drops it at its next look"
+BLOCK_BYTES: Final = 512  # what stat counts blocks in
+ENTRIES_AT_ONCE: Final = 8192
+ENTRY_BYTES: Final = layout.ENTRY_BYTES
+
+
+@dataclass(slots=True)
+class Pin:
+    """What one queue or durable subscription still needs of one segment."""
+
+    owner: str
+    messages: int = 0
+    bytes: int = 0
+    oldest_ms: int = 0
+
+
+@dataclass(slots=True)
+class SegmentSpace:
+    """One segment.  disk_bytes: of the file; log_bytes: from its base to where its records end at the latest.
+
+    is_sparse: what nobody needs was taken out.
+    reasons: why it is there though nobody needs anything in it, where that was asked for.
+    """
+
+    name: str
+    base: int
+    log_bytes: int
+    disk_bytes: int
+    is_current: bool = False
+    is_sparse: bool = False
+    pins: list[Pin] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Space:
+    """All of it.  ``segments[].pins`` are known only if they were asked for: told_why."""
+
+    directory: str
+    first_offset: int
+    end_offset: int
+    end_ms: int
+    log_disk_bytes: int
+    queue_disk_bytes: int
+    index_disk_bytes: int
+    told_why: bool
+    segments: list[SegmentSpace]
+
+
+def space_of(reader: StoreReader, tells_why: bool, keeping: Keeping | None = None) -> Space:
+    """Return what the store takes.  keeping: what the gateway's configuration says of retention, where it is known.
+
+    Raises: StoreError.
+    """
+    end = reader.end()
+    segments: list[SegmentSpace] = []
+    for segment in reader.segments:
+        size = _disk_bytes(segment.path)
+        length = segment.limit - segment.base
+        segments.append(SegmentSpace(segment.path.name, segment.base, length, size, is_sparse=segment.is_sparse))
+    for each in reversed(segments):
+        if each.base < max(end.offset, 1):
+            each.is_current = True
+            break
+    if tells_why and segments:
+        _Pins(reader, segments).find()
+        _tell_reasons(segments, KeptReasons(reader, keeping))
+    return Space(
+        str(reader.directory),
+        reader.first_offset,
+        end.offset,
+        end.time_ms,
+        sum(each.disk_bytes for each in segments),
+        _tree_bytes(reader.directory / "consumequeue"),
+        _tree_bytes(reader.directory / INDEX_DIRECTORY),
+        tells_why,
+        segments,
+    )
+
+
+def _tell_reasons(segments: list[SegmentSpace], reasons: KeptReasons) -> None:
+    """Say of each segment that nobody needs why it is there."""
+    stays = False  # one before it
+    for place, each in enumerate(segments):
+        if not each.pins and not each.is_current:
+            own = reasons.of(place)
+            each.reasons = own or [BEHIND if stays else DUE]
+            stays = stays or bool(own)
+        stays = stays or bool(each.pins)
+
+
+class _Pins:
+    """Goes through the entries that are not settled."""
+
+    def __init__(self, reader: StoreReader, segments: list[SegmentSpace]) -> None:
+        self._reader = reader
+        self._segments = segments
+        self._bases = [segment.base for segment in segments]
+        self._pins: dict[tuple[int, str], Pin] = {}
+        self._recent: dict[int, list[tuple[int, int, int, int]]] = {}  # by lane: entry, offset, size, time
+
+    def find(self) -> None:
+        state = self._state()
+        for destination in state.destinations.values():
+            for lane in destination.lanes:
+                self._look_at(destination, lane)
+
+    def _state(self) -> StoreState:
+        """Return the state at the reader's end: the last snapshot, and what the log says after it."""
+        reader = self._reader
+        end = reader.end().offset
+        state = StoreState()
+        start = reader.first_offset
+        for segment in reversed(reader.segments):
+            if segment.is_continuation or not reader.first_offset <= segment.base < min(segment.limit, end):
+                continue
+            if segment.base > reader.entries_offset:
+                continue  # the consume queues lack what stands before it
+            with Records(reader) as records:
+                record = records.at(segment.base)
+            if record is not None and record.type == layout.SNAPSHOT:
+                state = load_snapshot(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
+                start = record.end()
+                break
+        for record in reader.scan(start, end, verify=False):
+            self._apply(state, record)
+        return state
+
+    def _apply(self, state: StoreState, record: Record) -> None:
+        if record.type == layout.MESSAGE:
+            fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
+            priority, entry = fixed[3], fixed[9]
+            lane = state.open_lane(record.destination_id, priority)
+            lane.tail = entry + 1
+            key = (record.destination_id << layout.LANE_SHIFT) | priority
+            self._recent.setdefault(key, []).append((entry, record.offset, len(record.data), record.store_time_ms))
+        elif record.type == layout.SETTLEMENT:
+            at = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
+            ranges = [
+                Range(priority, first, count)
+                for first, count, priority, _, _ in layout.RANGE.iter_unpack(record.data[at:])
+            ]
+            state.settle(record.destination_id, ranges, 0)
+        elif record.type in (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE):
+            _apply_metadata(state, record.type, record.described())
+
+    def _look_at(self, destination: Destination, lane: Lane) -> None:
+        first = destination.first_needed(lane)
+        if first >= lane.tail:
+            return
+        owner = "the schedule" if destination.name == SCHEDULE_QUEUE else uri(destination.kind, destination.name)
+        members = destination.holders.members if destination.kind == TOPIC else []
+        for entry, offset, size, time_ms in self._entries(lane, first):
+            if members:
+                for member in members:
+                    if member.lane(lane.priority).needs(entry):
+                        self._add(f"{owner} for {member.name}", offset, size, time_ms)
+            elif not lane.settled.contains(entry):
+                self._add(owner, offset, size, time_ms)
+
+    def _entries(self, lane: Lane, first: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (entry, log offset, size, store time) from ``first`` on: out of the files, then the log's end."""
+        stop = self._reader.entries_offset
+        for file in entry_files(self._reader.directory, lane.destination_id, lane.priority):
+            if file.first + file.count <= first:
+                continue
+            with open(file.path, "rb", buffering=0) as stream:
+                entry = max(first, file.first)
+                stream.seek((entry - file.first) * ENTRY_BYTES)
+                while octets := stream.read(ENTRIES_AT_ONCE * ENTRY_BYTES):
+                    whole = len(octets) - len(octets) % ENTRY_BYTES
+                    for offset, size, _, _, _, _, _, _, _, time_ms in layout.ENTRY.iter_unpack(octets[:whole]):
+                        if offset >= stop:
+                            break
+                        if size:
+                            yield entry, offset, size, time_ms
+                        entry += 1
+        key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
+        yield from (recent for recent in self._recent.get(key, []) if recent[0] >= first)
+
+    def _add(self, owner: str, offset: int, size: int, time_ms: int) -> None:
+        place = bisect_right(self._bases, offset) - 1
+        pin = self._pins.get((place, owner))
+        if pin is None:
+            pin = self._pins[(place, owner)] = Pin(owner, oldest_ms=time_ms)
+            self._segments[place].pins.append(pin)
+        pin.messages += 1
+        pin.bytes += size
+
+
+def _apply_metadata(state: StoreState, record_type: int, described: dict[str, Any]) -> None:
+    if record_type == layout.DESTINATION:
+        state.add_destination(described["id"], described["kind"], described["name"])
+    elif record_type == layout.SUBSCRIPTION:
+        starts = [(priority, first, tail) for priority, first, tail in described["starts"]]
+        state.add_subscription(described["id"], described["topic"], described["name"], described["description"], starts)
+    else:
+        state.close(described["id"])
+
+
+def _disk_bytes(path: Path) -> int:
+    try:
+        return os.stat(path).st_blocks * BLOCK_BYTES
+    except FileNotFoundError:  # dropped meanwhile
+        return 0
+
+
+def _tree_bytes(folder: Path) -> int:
+    return sum(_disk_bytes(Path(parent) / name) for parent, _, names in os.walk(folder) for name in names)

@@ -1,0 +1,281 @@
+"""Space: consumed segments are dropped from the oldest on, by age and by size.  Live ones never.
+
+A segment may go when nobody needs any of its messages, the retention of each destination in it is past, and a later
+segment's snapshot, on the disk, says so for recovery.  How long the queues were when it ended stands in the snapshot
+that follows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.ports import FILE_LANE, Job
+from engine.store.disk.files import Files, describe
+from engine.store.format import layout
+from engine.store.log.checkpoint import CheckpointFile
+from engine.store.log.segment import Segment
+from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.read.leases import Lease, leased, read_leases
+from engine.store.space.retention_rules import PAST
+from engine.store.space.segment_survey import LookJob
+from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
+from engine.store.state.log_state import StoreState
+
+NOT_AGREED: Final = -1
+DURABLE_WAIT_MS: Final = 50  # then it is looked again whether what settled the last message is on the disk
+
+CHECK: Final = 0
+GO_ON: Final = 1
+
+
+class Retention(SpaceMaker):
+    """Looks at the oldest segment at an interval.
+
+    _look: what stands in it, and in those that are no whole segments behind it; None before that is known.
+    _done: how many of its lanes nobody needs any more.  That stays so, so the next look begins with the one that was
+    needed last: what a look costs does not grow with the number of queues.
+    _left: files of dropped segments that could not be removed: they go before the next ones, so that no gap is left.
+    """
+
+    __slots__ = ("_interval_ms", "_look", "_looked_ms", "_done", "_agreed_offset", "_left", "_is_in_flight")
+
+    def __init__(self, parts: StoreParts, interval_ms: int) -> None:
+        super().__init__(parts)
+        self._interval_ms = interval_ms
+        self._look: LookJob | None = None
+        self._looked_ms = 0
+        self._done = 0
+        self._agreed_offset = NOT_AGREED
+        self._left: list[str] = []
+        self._is_in_flight = False
+        self._call_later(interval_ms, CHECK)
+
+    def timer_fired(self, key: int) -> None:
+        if self._is_closed:
+            return
+        if key == CHECK:
+            self._call_later(self._interval_ms, CHECK)
+            self.check()
+        else:
+            self._is_in_flight = False
+            self._go_through()
+
+    def start_over(self) -> None:
+        """Look at all lanes again: somebody may need what nobody needed."""
+        self._done = 0
+        self._agreed_offset = NOT_AGREED
+
+    def check(self) -> None:
+        """Drop the oldest segment, and the next one after it, as far as the rules allow; workers do the work."""
+        if self._is_in_flight or self._is_closed:
+            return
+        place = self._next_snapshot(1)
+        if place == NONE:
+            return
+        following = self._log.segments[place]  # up to which all would go
+        look = self._look
+        oldest = self._log.segments[0]
+        is_known = look is not None and look.following is following and look.segment is oldest
+        # What exports say is looked up anew each time that it may matter.
+        if not is_known or (self.rules.holding and self._looked_ms != self._clock.monotonic_ms()):
+            self._is_in_flight = True
+            self._looked_ms = self._clock.monotonic_ms()
+            directory = self._directory if self.rules.has_own else ""
+            job = LookJob(self, self._files, oldest, following, oldest, oldest.base, False, directory, self._store_id)
+            self._workers.submit(job, FILE_LANE)
+        else:
+            assert look is not None
+            self._size_up(look)
+
+    def looked(self, look: LookJob) -> None:
+        """Take what the snapshots say."""
+        self._is_in_flight = False
+        self.reason = look.reason
+        if look.reason or self._is_closed:
+            return
+        if look.exported is not None:
+            self.rules.exported = look.exported
+        if self._look is None or self._look.following is not look.following:
+            self._done = 0
+            self._agreed_offset = NOT_AGREED
+        self._look = look
+        self._size_up(look)
+
+    def _size_up(self, look: LookJob) -> None:
+        lanes = self.rules.sized_lanes(look, self._done)
+        if lanes:
+            self._is_in_flight = True
+            self._measure(lanes)
+        else:
+            self._go_through()
+
+    def measured(self, reason: str) -> None:
+        self._is_in_flight = False
+        self.reason = reason
+        if not reason and not self._is_closed:
+            self._go_through()
+
+    def _go_through(self) -> None:
+        """Look at some more lanes; drop what they are in when nobody needs any of it."""
+        look = self._look
+        if look is None or look.following not in self._log.segments:  # it became a part of another one
+            return
+        lanes = look.lanes
+        until = min(self._done + LANES_AT_ONCE, len(lanes))
+        while self._done < until:
+            if not self._is_free(look, *lanes[self._done]):
+                self._agreed_offset = NOT_AGREED
+                return
+            self._done += 1
+        if until < len(lanes):
+            self._is_in_flight = True
+            self._call_later(0, GO_ON)
+            return
+        if not lanes and not self.rules.is_default_past(look.segment.base, look.closed_ms):
+            return
+        # What settled the last message must not be lost after the message itself is gone.
+        if self._agreed_offset == NOT_AGREED:
+            self._agreed_offset = self._log.end
+        if self._commit.durable >= self._agreed_offset:
+            self._is_in_flight = True
+            self._workers.submit(self._lease_job(look), FILE_LANE)
+        else:
+            self._is_in_flight = True
+            self._call_later(DURABLE_WAIT_MS, GO_ON)
+
+    def _lease_job(self, look: LookJob) -> LeaseJob:
+        return LeaseJob(
+            self,
+            self._files,
+            look,
+            self._directory,
+            self._store_id,
+            self._clock.wall_ms(),
+            self.rules.lease_max_ms,
+        )
+
+    def leases_read(self, look: LookJob, leases: list[Lease], reason: str) -> None:
+        """Drop what was found free, unless a reader is at it; then it is looked again at the next interval."""
+        self._is_in_flight = False
+        self.reason = reason
+        if reason or self._is_closed:
+            return
+        if look is not self._look or self._agreed_offset == NOT_AGREED:
+            self._go_through()  # somebody needs it again
+        elif leased(leases, look.following.base) is None:
+            self._agreed_offset = NOT_AGREED
+            self._drop(look.following, look.after)
+
+    def _is_free(self, look: LookJob, key: int, first: int, end: int) -> bool:
+        state = self._log.state
+        lane = state.lanes.get(key)
+        destination = state.destinations.get(key >> layout.LANE_SHIFT)
+        if lane is not None and destination is not None and destination.first_needed(lane) < end:
+            return False
+        if self.rules.lane_verdict(look, key, self._sizes) != PAST:
+            return False
+        self.rules.count_missed(key >> layout.LANE_SHIFT, look.following.base)
+        return True
+
+    def _drop(self, following: Segment, tails: StoreState) -> None:
+        segments = self._log.segments
+        place = segments.index(following)
+        paths = [segment.path() for segment in segments[:place]]
+        self._checkpoint.first_offset = following.base
+        if not self._commit.publish():
+            return  # readers and the next start would look for what is gone
+        self._log.drop_segments(place)
+        self._open_files.dropped.update(paths)
+        for key, lane in tails.lanes.items():
+            kept = self._log.state.lanes.get(key)
+            if kept is not None:
+                kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
+        self._look = None
+        self._is_in_flight = True
+        job = DropJob(self, self._files, self._checkpoint, self._queue_files, self._left + paths, tails)
+        self._workers.submit(job, FILE_LANE)
+
+    def dropped(self, paths: list[str], reason: str) -> None:
+        """Go on with the next oldest."""
+        self._is_in_flight = False
+        self.reason = reason
+        self._left = paths if reason else []
+        self._forget(paths)
+        if not reason:
+            self.check()
+
+
+class LeaseJob(Job):
+    """Looks whether a reader keeps what is to be dropped; right before that, so that no lease comes in between."""
+
+    __slots__ = ("_retention", "_files", "_look", "_directory", "_store_id", "_now_ms", "_max_ms", "_leases", "_reason")
+
+    def __init__(
+        self,
+        retention: Retention,
+        files: Files,
+        look: LookJob,
+        directory: str,
+        store_id: str,
+        now_ms: int,
+        max_ms: int,
+    ) -> None:
+        self._retention = retention
+        self._files = files
+        self._look = look
+        self._directory = directory
+        self._store_id = store_id
+        self._now_ms = now_ms
+        self._max_ms = max_ms
+        self._leases: list[Lease] = []
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            self._leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._max_ms)
+        except OSError as error:
+            self._reason = describe(error, self._directory)
+
+    def finish(self) -> None:
+        self._retention.leases_read(self._look, self._leases, self._reason)
+
+
+class DropJob(Job):
+    """Removes the files of dropped segments and of consume-queue entries that lead to nothing else."""
+
+    __slots__ = ("_retention", "_files", "_checkpoint", "_queue_files", "_paths", "_tails", "_reason")
+
+    def __init__(
+        self,
+        retention: Retention,
+        files: Files,
+        checkpoint: CheckpointFile,
+        queue_files: ConsumeQueueFiles,
+        paths: list[str],
+        tails: StoreState,
+    ) -> None:
+        self._retention = retention
+        self._files = files
+        self._checkpoint = checkpoint
+        self._queue_files = queue_files
+        self._paths = paths
+        self._tails = tails
+        self._reason = ""
+
+    def run(self) -> None:
+        path = self._checkpoint.path
+        try:
+            # A checkpoint that a power cut took back would send readers to what is gone.
+            self._checkpoint.sync()
+            for path in self._paths:
+                self._files.unlink(path)
+            tails = self._tails
+            for lane in tails.all_lanes():
+                self._queue_files.drop_below(lane.destination_id, lane.priority, lane.tail)
+            # What was closed before that snapshot has no message in what is left.
+            self._queue_files.remove_gone(tails.destinations, tails.next_destination)
+        except OSError as error:
+            self._reason = describe(error, path)
+
+    def finish(self) -> None:
+        self._retention.dropped(self._paths, self._reason)

@@ -1,0 +1,150 @@
+"""Why a segment that nobody needs is still there: what ``store du --why`` says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from config.policies import UNLIMITED, RetentionPolicy
+from engine.destination import uri
+from engine.errors import StoreError
+from engine.store.disk.files import RealFiles
+from engine.store.format import layout
+from engine.store.log.segment import Segment as LogSegment
+from engine.store.log.store_directory import QUEUE_DIRECTORY
+from engine.store.plain_words import duration, size
+from engine.store.read.entry_files import entry_files, lanes
+from engine.store.read.export_watermarks import read_watermarks
+from engine.store.read.leases import Lease, leased, read_leases
+from engine.store.read.reader import Segment, StoreReader, open_segment
+from engine.store.space.backlog_sizes import BacklogSizes
+from engine.store.space.retention_rules import RetentionPolicies
+from engine.store.space.segment_survey import Snapshot, read_snapshot
+
+NAMED_MAX: Final = 5  # destinations that one segment names; the others are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What a gateway's configuration says: of the store, and of each destination."""
+
+    policies: RetentionPolicies
+    time_ms: int
+    bytes: int
+    now_ms: int
+    lease_max_ms: int = 0
+
+
+class KeptReasons:
+    """keeping: None where nobody knows the configuration, as with a stopped store."""
+
+    def __init__(self, reader: StoreReader, keeping: Keeping | None) -> None:
+        self._reader = reader
+        self._keeping = keeping
+        self._exported = read_watermarks(RealFiles(), str(reader.directory), reader.store_id)
+        self._known: dict[int, Snapshot | None] = {}
+        self._sizes = BacklogSizes(RealFiles(), f"{reader.directory}/{QUEUE_DIRECTORY}")
+
+    def of(self, place: int) -> list[str]:
+        """Return what keeps the segment at ``place``, which has no live message."""
+        segments = self._reader.segments
+        segment = segments[place]
+        following = next((one for one in segments[place + 1 :] if self._snapshot(one) is not None), None)
+        if following is None or following.base > self._reader.entries_offset:
+            return ["the next start begins here"]
+        if self._is_empty(segment):
+            return []
+        if self._keeping is not None:
+            lease = leased(self._leases(self._keeping), following.base)
+            if lease is not None:
+                left = duration(lease.until_ms - self._keeping.now_ms)
+                return [f"{lease.reader} reads it, {left} more at most"]
+        if self._keeping is None:
+            return ["retention time or size, as the gateway's configuration says"]
+        found = self._of_destinations(self._keeping, segment, following)
+        if len(found) > NAMED_MAX:
+            found[NAMED_MAX:] = [f"and {len(found) - NAMED_MAX} more destinations"]
+        return found
+
+    def _leases(self, keeping: Keeping) -> list[Lease]:
+        reader = self._reader
+        return read_leases(RealFiles(), str(reader.directory), reader.store_id, keeping.now_ms, keeping.lease_max_ms)
+
+    def _of_destinations(self, keeping: Keeping, segment: Segment, following: Segment) -> list[str]:
+        before, after = self._snapshot(segment), self._snapshot(following)
+        assert after is not None
+        found: dict[int, str] = {}
+        for key, lane in after.state.lanes.items():
+            known = None if before is None else before.state.lanes.get(key)
+            number = key >> layout.LANE_SHIFT
+            if number not in found and lane.tail > (0 if known is None else known.tail):
+                destination = after.state.destinations[number]
+                policy = keeping.policies.policy_for(destination.kind, destination.name)
+                reason = self._reason(keeping, policy, number, segment.base, following.base, after)
+                if reason:
+                    found[number] = f"{uri(destination.kind, destination.name)}: {reason}"
+        return list(found.values())
+
+    def _reason(
+        self, keeping: Keeping, policy: RetentionPolicy, number: int, base: int, end: int, after: Snapshot
+    ) -> str:
+        age_ms = keeping.now_ms - after.time_ms
+        time_ms = keeping.time_ms if policy.time_ms == UNLIMITED else policy.time_ms
+        if policy.bytes == UNLIMITED:
+            limit, now, what = keeping.bytes, self._reader.end().offset - base, "the log from here on is over"
+        else:
+            limit, now, what = (
+                policy.bytes,
+                self._bytes_behind(number, after),
+                "its messages behind it are over",
+            )
+        if age_ms <= time_ms and now <= limit:
+            return f"its retention, {duration(time_ms - age_ms)} more or until {what} {size(limit)} (now {size(now)})"
+        exported = self._exported.get(number, 0)
+        if policy.until_exported and exported < end and age_ms <= policy.export_deadline_ms:
+            left = duration(policy.export_deadline_ms - age_ms)
+            return f"waits for its export, which is at log offset {exported} of {end}, {left} more at most"
+        return ""
+
+    def _bytes_behind(self, number: int, after: Snapshot) -> int:
+        """Return what the messages of a destination behind a segment take, as far as they are in consume queues."""
+        keys = []
+        for priority in lanes(self._reader.directory, number):
+            key = (number << layout.LANE_SHIFT) | priority
+            known = after.state.lanes.get(key)
+            first = 0 if known is None else known.tail
+            end = max(
+                (file.first + file.count for file in entry_files(self._reader.directory, number, priority)), default=0
+            )
+            try:
+                self._sizes.move(key, first, max(first, end))
+            except (OSError, StoreError):  # dropped meanwhile
+                continue
+            keys.append(key)
+        return self._sizes.of(keys)
+
+    def _is_empty(self, segment: Segment) -> bool:
+        """Return whether all messages were taken out of a segment."""
+        if not segment.is_sparse:
+            return False
+        try:
+            file = open_segment(segment)
+        except StoreError:
+            return False
+        file.close()
+        return file.runs is not None and not file.runs.message_count
+
+    def _snapshot(self, segment: Segment) -> Snapshot | None:
+        if segment.base not in self._known:
+            self._known[segment.base] = self._read(segment)
+        return self._known[segment.base]
+
+    def _read(self, segment: Segment) -> Snapshot | None:
+        if segment.is_continuation or segment.limit == segment.base:
+            return None
+        directory = str(segment.path.parent)
+        capacity = segment.span_end - segment.base
+        try:
+            return read_snapshot(RealFiles(), LogSegment(directory, segment.base, capacity, False))
+        except (OSError, StoreError):  # dropped meanwhile, or damaged: verify tells of that
+            return None

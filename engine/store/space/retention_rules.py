@@ -1,0 +1,192 @@
+"""How long consumed messages stay: by destination, by time and size, and until they are exported.
+
+What an address does not set is the store's.  The rules say of one segment and one destination whether the retention of
+its messages there is past; that none of them is live is looked at elsewhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from config.policies import UNLIMITED, RetentionPolicy
+from engine.destination import uri
+from engine.ports import Clock
+from engine.store.format.layout import LANE_SHIFT
+from engine.store.log.commit_log import CommitLog
+from engine.store.plain_words import duration
+from engine.store.settings import StoreSettings
+from engine.store.space.backlog_sizes import BacklogSizes
+from engine.store.space.segment_survey import LookJob
+
+KEPT: Final = 0
+PAST: Final = 1
+HELD: Final = 2  # past, but not exported yet, and the deadline of that is not reached
+
+UNKNOWN: Final = -1
+DEFAULT_POLICY: Final = RetentionPolicy()
+
+
+class RetentionPolicies(ABC):
+    """What the configuration says of each destination."""
+
+    @abstractmethod
+    def policy_for(self, kind: int, name: str) -> RetentionPolicy:
+        """Return what applies to a destination.  kind: engine.destination.QUEUE or TOPIC."""
+
+    @abstractmethod
+    def all_policies(self) -> list[RetentionPolicy]:
+        """Return what any address sets: where this is empty no destination differs from the store."""
+
+
+class NoPolicies(RetentionPolicies):
+    """All destinations are as the store."""
+
+    def policy_for(self, kind: int, name: str) -> RetentionPolicy:
+        return DEFAULT_POLICY
+
+    def all_policies(self) -> list[RetentionPolicy]:
+        return []
+
+
+class RetentionRules:
+    """exported: by number of a destination, up to which log offset some export holds its messages.
+
+    holding: destinations that retention waits for, with where their export stands: what the operator is told.
+    lease_max_ms: how long a reader may keep what is past its retention.
+    missed_count: how often the messages of a destination in a segment went though no export had them.
+    """
+
+    __slots__ = (
+        "exported",
+        "holding",
+        "missed_count",
+        "has_own",
+        "least_time_ms",
+        "lease_max_ms",
+        "_policies",
+        "_log",
+        "_clock",
+        "_time_ms",
+        "_bytes",
+        "_known",
+        "_missed_to",
+    )
+
+    def __init__(self, policies: RetentionPolicies, log: CommitLog, clock: Clock, settings: StoreSettings) -> None:
+        self.exported: dict[int, int] = {}
+        self.holding: dict[int, str] = {}
+        self.missed_count = 0
+        self._policies = policies
+        self._log = log
+        self._clock = clock
+        self._time_ms = settings.retention_time_ms
+        self._bytes = settings.retention_bytes
+        self._known: dict[int, RetentionPolicy] = {}
+        self._missed_to: dict[int, int] = {}  # by number: what went that no export had was below it
+        own = policies.all_policies()
+        self.lease_max_ms = settings.lease_max_ms
+        self.has_own = any(policy != DEFAULT_POLICY for policy in own)
+        self.least_time_ms = min([self._time_ms, *(policy.time_ms for policy in own if policy.time_ms != UNLIMITED)])
+
+    def policy(self, number: int) -> RetentionPolicy:
+        """Return what applies to a destination; one that was closed is as the store, unless it was asked for before."""
+        if not self.has_own:
+            return DEFAULT_POLICY
+        found = self._known.get(number)
+        if found is None:
+            destination = self._log.state.destinations.get(number)
+            if destination is None:
+                return DEFAULT_POLICY
+            found = self._known[number] = self._policies.policy_for(destination.kind, destination.name)
+        return found
+
+    def sized_lanes(self, look: LookJob, start: int) -> list[tuple[int, int, int]]:
+        """Return (lane, first, end) of what has to be added up of destinations with a size of their own.
+
+        Those among ``look.lanes`` from place ``start`` on, with all their lanes: the entries behind the segment.
+        """
+        found: list[tuple[int, int, int]] = []
+        if not self.has_own:
+            return found
+        state = self._log.state
+        for number in dict.fromkeys([key >> LANE_SHIFT for key, _, _ in look.lanes[start:]]):
+            destination = state.destinations.get(number)
+            if destination is not None and self.policy(number).bytes != UNLIMITED:
+                for lane in destination.lanes:
+                    key = (number << LANE_SHIFT) | lane.priority
+                    known = look.after.lanes.get(key)
+                    first = 0 if known is None else known.tail
+                    found.append((key, first, max(first, lane.file_end())))
+        return found
+
+    def lane_verdict(self, look: LookJob, key: int, sizes: BacklogSizes) -> int:
+        """Return KEPT, PAST or HELD for what a lane has in the segment that was looked at."""
+        number = key >> LANE_SHIFT
+        bytes_after = UNKNOWN
+        if self.has_own and self.policy(number).bytes != UNLIMITED:
+            destination = self._log.state.destinations.get(number)
+            lanes = [] if destination is None else destination.lanes
+            bytes_after = sizes.of([(number << LANE_SHIFT) | lane.priority for lane in lanes])
+        return self.verdict(number, look.segment.base, look.following.base, look.closed_ms, bytes_after)
+
+    def may_be_past(self, base: int, closed_ms: int) -> bool:
+        """Return False where no destination's retention can be past in a segment that ended at ``closed_ms``."""
+        age_ms = self._clock.wall_ms() - closed_ms
+        return (
+            age_ms > self.least_time_ms
+            or self._is_over(base)
+            or any(policy.bytes != UNLIMITED for policy in self._policies.all_policies())
+        )
+
+    def is_default_past(self, base: int, closed_ms: int) -> bool:
+        """Return whether the retention of the store itself is past."""
+        return self._clock.wall_ms() - closed_ms > self._time_ms or self._is_over(base)
+
+    def _is_over(self, base: int) -> bool:
+        return self._log.end - base > self._bytes
+
+    def verdict(self, number: int, base: int, end: int, closed_ms: int, bytes_after: int) -> int:
+        """Return KEPT, PAST or HELD for the messages of one destination in the segment from ``base`` to ``end``.
+
+        bytes_after: what its messages behind the segment add up to; UNKNOWN only where its policy sets no size.
+        """
+        policy = self.policy(number)
+        age_ms = self._clock.wall_ms() - closed_ms
+        time_ms = self._time_ms if policy.time_ms == UNLIMITED else policy.time_ms
+        is_over = self._is_over(base) if policy.bytes == UNLIMITED else bytes_after > policy.bytes
+        if age_ms <= time_ms and not is_over:
+            return KEPT
+        if policy.until_exported and self.exported.get(number, 0) < end:
+            if age_ms <= policy.export_deadline_ms:
+                self._hold(number, policy, end, age_ms)
+                return HELD
+        self.holding.pop(number, None)
+        return PAST
+
+    def _hold(self, number: int, policy: RetentionPolicy, end: int, age_ms: int) -> None:
+        destination = self._log.state.destinations.get(number)
+        name = f"destination {number}" if destination is None else uri(destination.kind, destination.name)
+        self.holding[number] = (
+            f"{name} is exported up to log offset {self.exported.get(number, 0)} of {end}, its messages are dropped "
+            f"in {duration(policy.export_deadline_ms - age_ms)} all the same"
+        )
+
+    def count_missed(self, number: int, end: int) -> None:
+        """Count what goes of a destination below log offset ``end`` though it was to be exported first, and was not.
+
+        What was taken out of a segment goes once more with it, and counts once.
+        """
+        if self.policy(number).until_exported and self.exported.get(number, 0) < end > self._missed_to.get(number, 0):
+            self._missed_to[number] = end
+            self.missed_count += 1
+
+    def hold_reason(self) -> str:
+        """Return what the operator should know of exports that retention waits for, "" for nothing."""
+        if not self.holding:
+            if self.missed_count:
+                return f"{self.missed_count} times messages of a destination went that no export had, at their deadline"
+            return ""
+        first = next(iter(self.holding.values()))
+        others = f", and {len(self.holding) - 1} more" if len(self.holding) > 1 else ""
+        return f"space waits for an export: {first}{others}"

@@ -1,0 +1,171 @@
+"""What was sent between two snapshots: what retention and compaction want to know of a segment."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from engine.errors import StoreError
+from engine.ports import Job
+from engine.store.disk.files import Files, describe, read_fully
+from engine.store.format import layout
+from engine.store.log.segment import Segment
+from engine.store.read.export_watermarks import read_watermarks
+from engine.store.read.leases import Lease, read_leases
+from engine.store.state.log_state import StoreState
+from engine.store.state.snapshot import load_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a segment opens with: the state, store time and sequence of that record."""
+
+    state: StoreState
+    time_ms: int
+    sequence: int
+
+
+def read_snapshot(files: Files, segment: Segment) -> Snapshot | None:
+    """Return what ``segment`` opens with; None if there is no whole snapshot."""
+    file = files.open_to_read(segment.path())
+    try:
+        head = read_fully(file, layout.RECORD_HEADER_BYTES, layout.SEGMENT_HEADER_BYTES)
+        if len(head) < layout.RECORD_HEADER_BYTES:
+            return None
+        size, crc, record_type, _, _, _, offset, sequence, time_ms = layout.RECORD_HEADER.unpack(head)
+        if record_type != layout.SNAPSHOT or offset != segment.base or size > segment.capacity:
+            return None
+        octets = read_fully(file, size, layout.SEGMENT_HEADER_BYTES)
+    finally:
+        file.close()
+    if len(octets) < size or crc32c(octets[8:]) != crc:
+        return None
+    try:
+        return Snapshot(load_snapshot(octets[layout.RECORD_HEADER_BYTES :]), time_ms, sequence)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{segment.path()}, position {layout.SEGMENT_HEADER_BYTES}: {error!r} in a snapshot") from None
+
+
+class LookTarget(ABC):
+    """Who asked."""
+
+    @abstractmethod
+    def looked(self, look: LookJob) -> None:
+        """Take what was found."""
+
+
+class LookJob(Job):
+    """Reads the snapshots that a segment, and the one after it, open with.
+
+    is_whole: ``segment`` must have one, too; else everything before the other one counts as sent in between.
+    after: the state at the end.  closed_ms: when that was.  next_sequence: of the record that follows.
+    lanes: (lane, first entry, end) of those that have any in between, ascending.  topics: of subscriptions.
+    kept_from: how long each lane was at ``oldest``, None if that is known already (``known_base``).
+    exported: what exports say, where there is a directory to look in.
+    leases: of readers, as far as ``lease_max_ms`` lets them count; likewise.
+    """
+
+    __slots__ = (
+        "segment",
+        "following",
+        "oldest",
+        "is_whole",
+        "after",
+        "closed_ms",
+        "next_sequence",
+        "lanes",
+        "topics",
+        "kept_from",
+        "exported",
+        "leases",
+        "reason",
+        "is_damaged",
+        "_target",
+        "_files",
+        "_known_base",
+        "_directory",
+        "_store_id",
+        "_now_ms",
+        "_lease_max_ms",
+    )
+
+    def __init__(
+        self,
+        target: LookTarget,
+        files: Files,
+        segment: Segment,
+        following: Segment,
+        oldest: Segment,
+        known_base: int,
+        is_whole: bool,
+        directory: str,
+        store_id: str,
+        now_ms: int = 0,
+        lease_max_ms: int = 0,
+    ) -> None:
+        self.segment = segment
+        self.following = following
+        self.oldest = oldest
+        self.is_whole = is_whole
+        self.after = StoreState()
+        self.closed_ms = 0
+        self.next_sequence = 0
+        self.lanes: list[tuple[int, int, int]] = []
+        self.topics: dict[int, int] = {}
+        self.kept_from: dict[int, int] | None = None
+        self.exported: dict[int, int] | None = None
+        self.leases: list[Lease] = []
+        self.reason = ""
+        self.is_damaged = False
+        self._target = target
+        self._files = files
+        self._known_base = known_base
+        self._directory = directory
+        self._store_id = store_id
+        self._now_ms = now_ms
+        self._lease_max_ms = lease_max_ms
+
+    def run(self) -> None:
+        path = self.segment.path()
+        try:
+            self._run()
+            if self._directory:
+                path = self._directory
+                self.exported = read_watermarks(self._files, self._directory, self._store_id)
+                self.leases = read_leases(
+                    self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms
+                )
+        except OSError as error:
+            self.reason = describe(error, path)
+        except StoreError as error:
+            self.reason = str(error)
+            self.is_damaged = True
+
+    def _run(self) -> None:
+        before = self._snapshot(self.segment, self.is_whole)
+        following = self._snapshot(self.following, True)
+        after = self.after = following.state
+        self.closed_ms, self.next_sequence = following.time_ms, following.sequence
+        for key, lane in sorted(after.lanes.items()):
+            known = before.state.lanes.get(key)
+            first = 0 if known is None else known.tail
+            if first < lane.tail:
+                self.lanes.append((key, first, lane.tail))
+        for state in (before.state, after):
+            self.topics.update({number: each.topic_id for number, each in state.subscriptions.items()})
+        if self.oldest.base != self._known_base:
+            oldest = before if self.oldest is self.segment else self._snapshot(self.oldest, False)
+            self.kept_from = {key: lane.tail for key, lane in oldest.state.lanes.items()}
+
+    def _snapshot(self, segment: Segment, is_needed: bool) -> Snapshot:
+        found = read_snapshot(self._files, segment)
+        if found is None:
+            if is_needed:
+                raise StoreError(f"{segment.path()}: its snapshot is damaged")
+            return Snapshot(StoreState(), 0, 0)
+        return found
+
+    def finish(self) -> None:
+        self._target.looked(self)

@@ -1,0 +1,41 @@
+"""The end of a segment, as the consume queues see it: entries that are to go to their files."""
+
+from __future__ import annotations
+
+from engine.store.state.log_state import EntryBlock, Lane
+
+
+class Closing:
+    """The consume-queue entries of all records below ``end``, a segment's base, that are not in the files yet.
+
+    blocks: those that have been gathered; the others are still with ``_lanes``.
+    """
+
+    __slots__ = ("end", "blocks", "entry_bytes", "_generation", "_lanes")
+
+    def __init__(
+        self, end: int, blocks: list[EntryBlock], generation: int, lanes: list[Lane], entry_bytes: int
+    ) -> None:
+        self.end = end
+        self.blocks = blocks
+        self.entry_bytes = entry_bytes
+        self._generation = generation
+        self._lanes = lanes
+
+    def block_count(self) -> int:
+        """Return how many blocks there will be, at most."""
+        return len(self.blocks) + len(self._lanes)
+
+    def gather(self, count: int) -> int:
+        """Take the entries of at most ``count`` lanes; return how many lanes were looked at."""
+        looked = 0
+        while self._lanes and looked < count:
+            block = self._lanes.pop().block_of(self._generation)
+            looked += 1
+            if block is not None:
+                self.blocks.append(block)
+        return looked
+
+    def is_gathered(self) -> bool:
+        """Return whether ``blocks`` is all."""
+        return not self._lanes

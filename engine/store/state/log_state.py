@@ -1,0 +1,469 @@
+"""What the log says so far: destinations and durable subscriptions, how long each consume queue is, how far they are.
+
+The same value serves a running store, recovery (which rebuilds it from a snapshot and the records after it) and the
+store in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any, Final
+
+from engine.destination import SUBSCRIPTION, TOPIC
+from engine.store.format.layout import ENTRY_BYTES, LANE_SHIFT, SYSTEM_QUEUE
+from engine.store.state.progress import Progress
+from engine.store.state.subscription import Holders, Subscription, SubscriptionLane
+from engine.stored import Attempts, DestinationState, LaneState, Range
+
+RECOVERED: Final = 0  # the generation of what was in the log before it was opened
+CLOSED_CONSUMERS_MAX: Final = 1024  # closed consumers that gather before those that nothing names are forgotten
+
+
+class EntryBlock:
+    """Consecutive entries of one consume queue, as octets.  generation: of the segment that they belong to."""
+
+    __slots__ = ("destination_id", "priority", "first", "octets", "generation")
+
+    def __init__(
+        self, destination_id: int, priority: int, first: int, octets: bytearray, generation: int = RECOVERED
+    ) -> None:
+        self.destination_id = destination_id
+        self.priority = priority
+        self.first = first
+        self.octets = octets
+        self.generation = generation
+
+    def end(self) -> int:
+        """Return the index just past the last entry."""
+        return self.first + len(self.octets) // ENTRY_BYTES
+
+
+class Lane(Progress):
+    """One consume queue: a destination and a priority, with the queue's own progress in it.
+
+    tail: entries ever appended.  entries: those of the records in the segment that is ``generation``, from
+    ``entries_first`` on; the ones before are in ``closing``, on their way to the disk, or in the consume queue's files.
+    is_touched: it has changed since a snapshot was last told of it.
+    kept_first: entries below were dropped with their records.
+    live_bytes: what was appended less what was freed; only the sum over a destination's lanes means something, for a
+    settlement that covers several of them is booked on one.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "priority",
+        "is_topic",
+        "tail",
+        "live_bytes",
+        "entries",
+        "entries_first",
+        "closing",
+        "kept_first",
+        "generation",
+        "is_touched",
+    )
+
+    def __init__(self, destination_id: int, priority: int, is_topic: bool, tail: int, cursor: int) -> None:
+        super().__init__(cursor)
+        self.destination_id = destination_id
+        self.priority = priority
+        self.is_topic = is_topic
+        self.tail = tail
+        self.live_bytes = 0
+        self.entries = bytearray()
+        self.entries_first = tail
+        self.closing: list[EntryBlock] = []
+        self.kept_first = 0
+        self.generation = RECOVERED
+        self.is_touched = False
+
+    def close_entries(self) -> EntryBlock:
+        """Hand the entries collected so far over to the disk."""
+        block = EntryBlock(self.destination_id, self.priority, self.entries_first, self.entries, self.generation)
+        self.closing.append(block)
+        self.entries = bytearray()
+        self.entries_first = self.tail
+        return block
+
+    def block_of(self, generation: int) -> EntryBlock | None:
+        """Return the entries of a segment that has ended, None if there are none; those of the last one stay open."""
+        if self.generation == generation:
+            return self.close_entries() if self.entries else None
+        for block in self.closing:
+            if block.generation == generation:
+                return block
+        return None
+
+    def file_end(self) -> int:
+        """Return the first entry that is not in the consume queue's files yet."""
+        return self.closing[0].first if self.closing else self.entries_first
+
+    def recovered(self) -> LaneState:
+        """Return the lane as the engine takes it over."""
+        if self.is_topic:
+            return LaneState(self.priority, self.tail, self.tail, [], {})
+        return LaneState(self.priority, self.tail, self.settled.cursor, self.settled.runs(), dict(self.attempts))
+
+
+class Destination:
+    """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
+
+    head: how snapshots begin to tell of it.
+    """
+
+    __slots__ = ("destination_id", "kind", "name", "lanes", "holders", "head")
+
+    def __init__(self, destination_id: int, kind: int, name: str) -> None:
+        self.destination_id = destination_id
+        self.lanes: list[Lane] = []
+        self.holders = Holders()
+        self.rename(kind, name)
+
+    def rename(self, kind: int, name: str) -> None:
+        """Take a name, in place of one that only stood for the number."""
+        self.kind = kind
+        self.name = name
+        # Made once, for the snapshots: JSON of a name takes longer than all the rest of a destination.
+        text = json.dumps(name, ensure_ascii=False)
+        self.head = f'{{"id":{self.destination_id},"kind":{kind},"name":{text},"live_bytes":'
+
+    def live_bytes(self) -> int:
+        """Return what its messages that are not settled add up to."""
+        if self.kind == TOPIC and self.holders.is_empty():
+            return 0
+        return sum([lane.live_bytes for lane in self.lanes])
+
+    def tails(self) -> dict[int, int]:
+        """Return the length of each lane by priority."""
+        return {lane.priority: lane.tail for lane in self.lanes}
+
+    def first_needed(self, lane: Lane) -> int:
+        """Return the first entry of a lane that the queue, or a durable subscription, may still ask for."""
+        if self.kind != TOPIC:
+            return lane.settled.cursor
+        members = self.holders.members
+        return min([lane.tail, *(member.first_needed(lane.priority, lane.tail) for member in members)])
+
+
+class StoreState:
+    """Everything above, with what the next numbers are.
+
+    consumers: JSON of the record of each consumer that may still be named, by number.
+    touched: numbers of destinations and subscriptions that have changed since a snapshot was last told of them, some
+    of them twice.
+    generation: of the segment that is written; ``used``: lanes that have, or may have, entries in it.
+    failing: lanes with failed attempts, and some without.
+    """
+
+    __slots__ = (
+        "destinations",
+        "subscriptions",
+        "lanes",
+        "system",
+        "consumers",
+        "next_consumer",
+        "next_destination",
+        "touched",
+        "generation",
+        "used",
+        "failing",
+        "_numbers",
+        "_closed_lanes",
+        "_closed_consumers",
+        "_closed_consumers_limit",
+    )
+
+    def __init__(self) -> None:
+        self.destinations: dict[int, Destination] = {}
+        self.subscriptions: dict[int, Subscription] = {}
+        self.lanes: dict[int, Lane] = {}
+        self.system = Lane(SYSTEM_QUEUE, 0, True, 0, 0)
+        self.consumers: dict[int, str] = {}
+        self.next_consumer = 1
+        self.next_destination = 1
+        self.touched: deque[int] = deque()
+        self.generation = RECOVERED
+        self.used: list[Lane] = []
+        self.failing: set[int] = set()
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._closed_lanes: list[int] = []
+        self._closed_consumers: set[int] = set()
+        self._closed_consumers_limit = CLOSED_CONSUMERS_MAX
+
+    # Destinations and their consume queues.
+
+    def number_of(self, kind: int, name: str) -> int:
+        """Return a destination's number, 0 if it is not known."""
+        return self._numbers.get((kind, name), 0)
+
+    def add_destination(self, destination_id: int, kind: int, name: str) -> None:
+        """Take a destination in, or the name of one that was known only by its number; lanes stay."""
+        known = self.destinations.get(destination_id)
+        if known is None:
+            self.destinations[destination_id] = Destination(destination_id, kind, name)
+        else:
+            known.rename(kind, name)
+            for lane in known.lanes:
+                lane.is_topic = kind == TOPIC
+        self.touched.append(destination_id)
+        self._numbers[(kind, name)] = destination_id
+        self.next_destination = max(self.next_destination, destination_id + 1)
+
+    def open_lane(self, destination_id: int, priority: int) -> Lane:
+        """Return a lane of a known destination, new if it has not been used before."""
+        key = (destination_id << LANE_SHIFT) | priority
+        lane = self.lanes.get(key)
+        if lane is None:
+            destination = self.destinations[destination_id]
+            lane = Lane(destination_id, priority, destination.kind == TOPIC, 0, 0)
+            self.lanes[key] = lane
+            destination.lanes.append(lane)
+            destination.lanes.sort(key=_priority)
+        return lane
+
+    def close(self, number: int) -> None:
+        """End a destination, with its subscriptions, or one durable subscription."""
+        subscription = self.subscriptions.get(number)
+        if subscription is not None:
+            self._close_subscription(subscription)
+            return
+        destination = self.destinations.pop(number)
+        self.touched.append(number)
+        if self._numbers.get((destination.kind, destination.name)) == number:
+            del self._numbers[(destination.kind, destination.name)]
+        for member in destination.holders.members:
+            self.touched.append(member.number)
+            del self.subscriptions[member.number]
+        # Their entries still go to the disk with the segment, for readers of the log.
+        self._closed_lanes += [(number << LANE_SHIFT) | lane.priority for lane in destination.lanes]
+
+    def all_lanes(self) -> list[Lane]:
+        """Return every lane, the system queue's first."""
+        return [self.system, *self.lanes.values()]
+
+    def close_entries(self) -> list[EntryBlock]:
+        """Hand the entries of all lanes over to the disk, as a segment ends."""
+        blocks = [lane.close_entries() for lane in self.all_lanes() if lane.entries]
+        self._forget_closed_lanes()
+        return blocks
+
+    def _forget_closed_lanes(self) -> None:
+        for key in self._closed_lanes:
+            del self.lanes[key]
+        self._closed_lanes.clear()
+
+    # Changes of a log that is written.
+
+    def open_generation(self) -> None:
+        """Go on as the state of a log that is written from now on, after recovery."""
+        self.generation = RECOVERED + 1
+        for lane in self.all_lanes():
+            lane.is_touched = False  # a snapshot has not told of any of them, and each first change is to be seen
+            if lane.entries:
+                lane.generation = self.generation
+                if lane is not self.system:
+                    self.used.append(lane)
+
+    def touch(self, lane: Lane) -> None:
+        """Note that a lane is about to change: its entries from here on are of the segment that is written."""
+        lane.is_touched = True
+        self.touched.append(lane.destination_id)
+        if lane.generation != self.generation:
+            if lane.entries:
+                lane.close_entries()
+            lane.generation = self.generation
+            self.used.append(lane)
+
+    def next_generation(self) -> list[Lane]:
+        """Begin a segment; return the lanes that may have entries in the one that ends, the system queue apart.
+
+        Their entries are closed one by one, by ``Lane.block_of``: thousands of them at once would hold up the engine.
+        """
+        used = self.used
+        self.used = []
+        self.generation += 1
+        self.system.generation = self.generation
+        self._forget_closed_lanes()
+        return used
+
+    # Durable subscriptions.
+
+    def add_subscription(
+        self, number: int, topic_id: int, name: str, description: dict[str, str], starts: list[tuple[int, int, int]]
+    ) -> None:
+        """Take a durable subscription in.  starts: (priority, first entry, tail of the lane) when it was opened."""
+        topic = self.destinations[topic_id]
+        if topic.holders.is_empty():
+            for lane in topic.lanes:
+                lane.live_bytes = 0
+        subscription = Subscription(number, topic_id, name, description)
+        for priority, first, tail in starts:
+            subscription.lanes[priority] = SubscriptionLane(first, tail)
+        topic.holders.members.append(subscription)
+        self.touched.append(topic_id)
+        self.touched.append(number)
+        self.subscriptions[number] = subscription
+        self.next_destination = max(self.next_destination, number + 1)
+
+    def _close_subscription(self, subscription: Subscription) -> None:
+        topic = self.destinations[subscription.topic_id]
+        self.touched.append(subscription.topic_id)
+        self.touched.append(subscription.number)
+        subscription.close(topic.tails())
+        if topic.holders.is_empty():
+            # Nothing is live any more, so nobody has to look sizes up.
+            for member in topic.holders.members:
+                self.touched.append(member.number)
+                del self.subscriptions[member.number]
+            topic.holders.members.clear()
+            for lane in topic.lanes:
+                lane.live_bytes = 0
+        elif subscription.is_finished():
+            self._forget(subscription)
+
+    def _forget(self, subscription: Subscription) -> None:
+        self.touched.append(subscription.topic_id)
+        self.touched.append(subscription.number)
+        del self.subscriptions[subscription.number]
+        self.destinations[subscription.topic_id].holders.members.remove(subscription)
+
+    # What happens to entries.
+
+    def freed_bytes(self, number: int, ranges: list[Range]) -> int:
+        """Return by how much the live bytes shrink when a queue or subscription settles ``ranges``."""
+        subscription = self.subscriptions.get(number)
+        if subscription is None:
+            return sum([entries.size_bytes for entries in ranges])
+        holders = self.destinations[subscription.topic_id].holders
+        freed = 0
+        for entries in ranges:
+            assert len(entries.sizes) == entries.count, "what a subscription settles tells the size of each message"
+            freed += holders.freed_bytes(subscription, entries.priority, entries.first, entries.sizes)
+        return freed
+
+    def settle(self, number: int, ranges: list[Range], freed_bytes: int) -> None:
+        """Apply a settlement."""
+        subscription = self.subscriptions.get(number)
+        if subscription is None:
+            for entries in ranges:
+                lane = self.open_lane(number, entries.priority)
+                if not lane.is_touched:
+                    self.touch(lane)
+                lane.settle(entries.first, entries.count)
+            if freed_bytes:
+                self.open_lane(number, ranges[0].priority).live_bytes -= freed_bytes
+            return
+        self._touch_subscription(subscription)
+        for entries in ranges:
+            subscription.lane(entries.priority).settle(entries.first, entries.count)
+        if freed_bytes:
+            lane = self.open_lane(subscription.topic_id, ranges[0].priority)
+            if not lane.is_touched:
+                self.touch(lane)
+            lane.live_bytes -= freed_bytes
+        if subscription.is_closing and subscription.is_finished():
+            self._forget(subscription)
+
+    def _touch_subscription(self, subscription: Subscription) -> None:
+        if not subscription.is_touched:
+            subscription.is_touched = True
+            self.touched.append(subscription.number)
+
+    def fail_attempts(
+        self, number: int, consumer_id: int, cause: int, due_ms: int, time_ms: int, ranges: list[Range]
+    ) -> None:
+        """Apply failed attempts that were told at store time ``time_ms``."""
+        subscription = self.subscriptions.get(number)
+        if subscription is not None:
+            self._touch_subscription(subscription)
+        for entries in ranges:
+            attempt = Attempts(entries.delivery_count, due_ms, time_ms, time_ms, cause, consumer_id)
+            progress: Progress
+            if subscription is None:
+                lane = self.open_lane(number, entries.priority)
+                if not lane.is_touched:
+                    self.touch(lane)
+                self.failing.add((number << LANE_SHIFT) | entries.priority)
+                progress = lane
+            else:
+                progress = subscription.lane(entries.priority)
+            progress.fail(entries.first, entries.count, attempt)
+
+    # Consumers.
+
+    def add_consumer(self, number: int, described: str) -> None:
+        """Take a consumer in, as its record describes it."""
+        self.consumers[number] = described
+        self.next_consumer = max(self.next_consumer, number + 1)
+
+    def close_consumer(self, number: int) -> None:
+        """Note that nothing new will name a consumer."""
+        if number in self.consumers:
+            self._closed_consumers.add(number)
+            if len(self._closed_consumers) > self._closed_consumers_limit:
+                self.forget_consumers()
+                self._closed_consumers_limit = max(CLOSED_CONSUMERS_MAX, 2 * len(self._closed_consumers))
+
+    def close_consumers(self) -> None:
+        """Note that the gateway they belonged to is gone."""
+        self._closed_consumers.update(self.consumers)
+        self.forget_consumers()
+
+    def consumer_description(self, number: int) -> dict[str, str]:
+        """Return how a consumer was described, {} if that is not known any more."""
+        described: dict[str, Any] = json.loads(self.consumers.get(number, "{}"))
+        return {name: str(value) for name, value in described.items() if name not in ("id", "destination")}
+
+    def forget_consumers(self) -> None:
+        """Forget the closed consumers that no failed attempt names."""
+        named: set[int] = set()
+        if self._closed_consumers:
+            self.failing = {key for key in self.failing if key in self.lanes and self.lanes[key].attempts}
+            progresses: list[Progress] = [self.lanes[key] for key in self.failing]
+            for subscription in self.subscriptions.values():
+                progresses += subscription.lanes.values()
+            for progress in progresses:
+                named.update([attempts.consumer_id for attempts in progress.attempts.values()])
+        for number in self._closed_consumers - named:
+            del self.consumers[number]
+        self._closed_consumers &= named
+
+    # Looking in.
+
+    def recovered(self) -> list[DestinationState]:
+        """Return what the engine takes over, by ascending number."""
+        numbers = [*self.destinations]
+        numbers += [number for number, subscription in self.subscriptions.items() if not subscription.is_closing]
+        return [self.state_of(number) for number in sorted(numbers)]
+
+    def state_of(self, number: int) -> DestinationState:
+        """Return one destination or open subscription as the engine knows it."""
+        subscription = self.subscriptions.get(number)
+        if subscription is None:
+            destination = self.destinations[number]
+            lanes = [_queue_lane(lane) for lane in destination.lanes]
+            return DestinationState(number, destination.kind, destination.name, lanes, destination.live_bytes())
+        topic = self.destinations[subscription.topic_id]
+        lanes = [_lane_state(lane.priority, lane.tail, subscription.lane(lane.priority)) for lane in topic.lanes]
+        description = dict(subscription.description)
+        return DestinationState(number, SUBSCRIPTION, subscription.name, lanes, 0, subscription.topic_id, description)
+
+
+def compact_json(described: dict[str, Any]) -> str:
+    """Return JSON as it stands in the log."""
+    return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
+
+
+def _queue_lane(lane: Lane) -> LaneState:
+    if lane.is_topic:
+        return LaneState(lane.priority, lane.tail, lane.tail, [], {})
+    return _lane_state(lane.priority, lane.tail, lane)
+
+
+def _lane_state(priority: int, tail: int, progress: Progress) -> LaneState:
+    return LaneState(priority, tail, progress.settled.cursor, progress.settled.runs(), dict(progress.attempts))
+
+
+def _priority(lane: Lane) -> int:
+    return lane.priority

@@ -1,0 +1,110 @@
+"""What the next snapshot will say of each destination and durable subscription, kept ready: it is needed within one
+turn of the engine.
+
+Telling of 20,000 queues takes as long as 2,000 messages.  So what has changed is told in passes as a segment comes to
+its end, a part of each pass in every turn, and at the end only what has changed since the last pass.  What has many
+runs of settled entries is told page by page: told at every turn, one fragmented queue would cost more than all that the
+turn is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.store.state.log_state import StoreState
+from engine.store.state.progress import Progress
+from engine.store.state.snapshot import describe, describe_subscription, put_together
+
+
+class SnapshotDraft:
+    """told: by number of the destination or subscription.
+
+    left: how many of those that have changed this pass still tells of, the one in front first.
+    pages: of the one in front, those that are to be put into words before the rest; None before it was looked at.
+    """
+
+    __slots__ = ("_state", "_told", "_left", "_pages")
+
+    def __init__(self, state: StoreState) -> None:
+        self._state = state
+        self._told: dict[int, bytes] = {}
+        self._left = 0
+        self._pages: list[tuple[Progress, int]] | None = None
+        state.touched.clear()
+        state.touched.extend(state.destinations)
+        state.touched.extend(state.subscriptions)
+
+    def begin_pass(self) -> None:
+        """Tell anew, from now on, of all that has changed until now; what changes meanwhile is for the next pass."""
+        self._left = len(self._state.touched)
+
+    def untold_count(self) -> int:
+        """Return how many steps of this pass are left, as far as that is known: of those in front, which are counted
+        when it is their turn, each page is one.
+        """
+        return self._left + len(self._front_pages()) if self._left else 0
+
+    def tell(self, count: int) -> None:
+        """Take ``count`` steps, with those first that changed first: each a page of runs, or all the rest of one."""
+        touched = self._state.touched
+        while count > 0 and self._left:
+            count -= 1
+            pages = self._front_pages()
+            if pages:
+                progress, page = pages.pop()
+                if page in progress.settled.pages:
+                    progress.settled.tell(page)
+                continue
+            self._left -= 1
+            self._pages = None
+            number = touched.popleft()
+            if self._untold_pages(number):
+                touched.append(number)  # one that changes so fast waits for the next pass: a step is one page
+            else:
+                self._tell(number)
+
+    def finish(self, sequence: int) -> bytes:
+        """Return the payload of a snapshot record with that sequence, which tells everything."""
+        state = self._state
+        self._left = 0
+        self._pages = None
+        while state.touched:
+            self._tell(state.touched.popleft())
+        told = self._told
+        return put_together(
+            state,
+            sequence,
+            [told[number] for number in state.destinations],
+            [told[number] for number in state.subscriptions],
+        )
+
+    def _front_pages(self) -> list[tuple[Progress, int]]:
+        pages = self._pages
+        if pages is None:
+            pages = self._pages = self._untold_pages(self._state.touched[0])
+        return pages
+
+    def _untold_pages(self, number: int) -> list[tuple[Progress, int]]:
+        return [(progress, page) for progress in self._progresses(number) for page in progress.settled.untold_pages()]
+
+    def _progresses(self, number: int) -> Iterable[Progress]:
+        destination = self._state.destinations.get(number)
+        if destination is not None:
+            return destination.lanes
+        subscription = self._state.subscriptions.get(number)
+        return () if subscription is None else subscription.lanes.values()
+
+    def _tell(self, number: int) -> None:
+        state = self._state
+        destination = state.destinations.get(number)
+        if destination is not None:
+            for lane in destination.lanes:
+                lane.is_touched = False
+            self._told[number] = describe(destination)
+            return
+        subscription = state.subscriptions.get(number)
+        if subscription is not None:
+            subscription.is_touched = False
+            self._told[number] = describe_subscription(subscription)
+            return
+        self._told.pop(number, None)

@@ -1,0 +1,131 @@
+"""Durable subscriptions: each is a cursor over its topic's consume queues, with what it has settled out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.store.state.progress import Progress
+
+
+class SubscriptionLane(Progress):
+    """A subscription's progress in one consume queue of its topic.
+
+    counted_from: the queue's tail when the subscription was opened: entries below hold no space on its behalf.
+    end: the tail when it was closed, -1 while it is open.
+    """
+
+    __slots__ = ("counted_from", "end")
+
+    def __init__(self, cursor: int, counted_from: int) -> None:
+        super().__init__(cursor)
+        self.counted_from = counted_from
+        self.end = -1
+
+    def keeps(self, entry: int) -> bool:
+        """Return whether the message of ``entry`` is live on this subscription's behalf."""
+        return entry >= self.counted_from and self.needs(entry)
+
+    def needs(self, entry: int) -> bool:
+        """Return whether this subscription may still ask for ``entry``: also for what it looks back to."""
+        return not 0 <= self.end <= entry and not self.settled.contains(entry)
+
+
+class Subscription:
+    """A durable subscription.  A lane that is not there yet began with the subscription already open: at entry 0.
+
+    is_closing: it has ended, but the sizes of what it alone kept live are still to be looked up.
+    is_touched: it has changed since a snapshot was last told of it.
+    """
+
+    __slots__ = ("number", "topic_id", "name", "description", "lanes", "is_closing", "is_touched")
+
+    def __init__(self, number: int, topic_id: int, name: str, description: dict[str, str]) -> None:
+        self.number = number
+        self.topic_id = topic_id
+        self.name = name
+        self.description = description
+        self.lanes: dict[int, SubscriptionLane] = {}
+        self.is_closing = False
+        self.is_touched = False
+
+    def lane(self, priority: int) -> SubscriptionLane:
+        """Return the progress in the topic's lane of that priority."""
+        lane = self.lanes.get(priority)
+        if lane is None:
+            lane = self.lanes[priority] = SubscriptionLane(0, 0)
+            if self.is_closing:
+                lane.end = 0
+        return lane
+
+    def is_new(self, lane: SubscriptionLane) -> bool:
+        """Say whether ``lane`` would come out the same if it were made now."""
+        settled = lane.settled
+        is_plain = not (lane.counted_from or settled.cursor or settled.pages or lane.attempts)
+        return is_plain and lane.end == (0 if self.is_closing else -1)
+
+    def first_needed(self, priority: int, tail: int) -> int:
+        """Return the first entry of a lane with that tail that may still be asked for on its behalf."""
+        lane = self.lanes.get(priority)
+        cursor = 0 if lane is None else lane.settled.cursor
+        if self.is_closing and (lane is None or cursor >= lane.end):
+            return tail
+        return cursor
+
+    def close(self, tails: dict[int, int]) -> None:
+        """Want nothing more: what is appended from now on, and what it has never kept live, is as good as settled."""
+        self.is_closing = True
+        for priority, tail in tails.items():
+            lane = self.lane(priority)
+            lane.end = tail
+            lane.attempts.clear()
+            lane.settled.add(0, min(lane.counted_from, tail))
+
+    def left(self, count_max: int) -> tuple[int, int, int]:
+        """Return (priority, first, count) of some entries that a closed subscription has not settled yet."""
+        for priority, lane in self.lanes.items():
+            first = lane.settled.cursor
+            if first < lane.end:
+                count = 1
+                until = min(count_max, lane.end - first)
+                while count < until and not lane.settled.contains(first + count):
+                    count += 1
+                return priority, first, count
+        raise AssertionError(f"subscription {self.number} has settled everything")
+
+    def is_finished(self) -> bool:
+        """Return whether a closed subscription keeps nothing live any more."""
+        return all(lane.settled.cursor >= lane.end for lane in self.lanes.values())
+
+
+class Holders:
+    """The subscriptions of one topic: who keeps which of its messages live."""
+
+    __slots__ = ("members", "_next")
+
+    def __init__(self) -> None:
+        self.members: list[Subscription] = []
+        self._next = 0  # who kept something the last time: probably the slowest, so the one to ask first
+
+    def is_empty(self) -> bool:
+        """Return whether no open subscription is left: then nothing of the topic is live."""
+        return all(member.is_closing for member in self.members)
+
+    def freed_bytes(self, subscription: Subscription, priority: int, first: int, sizes: Sequence[int]) -> int:
+        """Return the octets that nobody keeps live once ``subscription`` settles entries from ``first`` on."""
+        lane = subscription.lane(priority)
+        left = [(first + place, size) for place, size in enumerate(sizes) if lane.keeps(first + place)]
+        members = self.members
+        count = len(members)
+        start = self._next
+        for step in range(count):
+            if not left:
+                break
+            number = (start + step) % count
+            member = members[number]
+            if member is not subscription:
+                other = member.lane(priority)
+                before = len(left)
+                left = [(entry, size) for entry, size in left if not other.keeps(entry)]
+                if len(left) < before:
+                    self._next = number
+        return sum([size for _, size in left])

@@ -1,0 +1,81 @@
+"""Whether the consume queues' files say what the log says."""
+
+from __future__ import annotations
+
+from engine.errors import StoreCorrupt
+from engine.store.disk.files import Files, read_fully
+from engine.store.format import layout
+from engine.store.queues.consume_queue import ConsumeQueueFiles, file_name, lane_directory
+from engine.store.state.log_state import EntryBlock
+from engine.store.verify.findings import Note
+
+
+class QueueCheck:
+    """entry_count: entries looked at."""
+
+    def __init__(self, files: Files, root: str, note: Note) -> None:
+        self.entry_count = 0
+        self._files = files
+        self._root = root
+        self._note = note
+
+    def block(self, block: EntryBlock, has_gaps: bool) -> None:
+        """Compare entries that were made from records with the files.  has_gaps: some records were taken out."""
+        directory = lane_directory(self._root, block.destination_id, block.priority)
+        entry = block.first
+        while entry < block.end():
+            first = entry - entry % layout.ENTRIES_PER_FILE
+            count = min(block.end(), first + layout.ENTRIES_PER_FILE) - entry
+            at = (entry - block.first) * layout.ENTRY_BYTES
+            expected = bytes(block.octets[at : at + count * layout.ENTRY_BYTES])
+            path = f"{directory}/{file_name(first)}"
+            position = (entry - first) * layout.ENTRY_BYTES
+            found = self._read(path, position, len(expected))
+            if has_gaps:
+                # What was taken out has its entry still, or none where the queue was made again.
+                found = _where_named(found, expected)
+            if found != expected:
+                self._tell(path, position, entry, found, expected)
+            self.entry_count += count
+            entry += count
+
+    def _tell(self, path: str, position: int, entry: int, found: bytes, expected: bytes) -> None:
+        size = layout.ENTRY_BYTES
+        wrong = next(at for at in range(0, len(expected), size) if found[at : at + size] != expected[at : at + size])
+        first, last = entry + wrong // size, entry + len(expected) // size - 1
+        if wrong >= len(found):
+            self._note(path, position + wrong, f"entries {first} to {last} are not there")
+        else:
+            self._note(path, position + wrong, f"entry {first} is not its record's")
+
+    def files_out_of_place(self, next_destination: int) -> None:
+        """Look for files of consume queues that are out of place, and for queues that nobody has."""
+        queues = ConsumeQueueFiles(self._files, self._root)
+        for destination_id, priority in queues.queues():
+            try:
+                _, end = queues.found(destination_id, priority)
+            except StoreCorrupt as error:
+                self._note(self._root, -1, str(error))
+                continue
+            # A queue of a destination that was closed stays until retention has dropped its messages.
+            if destination_id >= next_destination and end:
+                path = lane_directory(self._root, destination_id, priority)
+                self._note(path, -1, f"no destination {destination_id} was ever made")
+
+    def _read(self, path: str, position: int, size: int) -> bytes:
+        if not self._files.exists(path):
+            return b""
+        file = self._files.open_to_read(path)
+        try:
+            return read_fully(file, size, position)
+        finally:
+            file.close()
+
+
+def _where_named(found: bytes, expected: bytes) -> bytes:
+    """Return the entries of ``found``, zeros where ``expected`` has zeros."""
+    size = layout.ENTRY_BYTES
+    parts = [
+        found[at : at + size] if any(expected[at : at + size]) else bytes(size) for at in range(0, len(expected), size)
+    ]
+    return b"".join(parts)

@@ -1,0 +1,232 @@
+"""What the records of a log come to, and whether its snapshots and its messages agree."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any, Final
+
+from engine.outcomes import OUTCOME_NAMES
+from engine.store.format import layout
+from engine.store.state.log_state import Destination, Lane, StoreState, compact_json
+from engine.store.state.snapshot import encode_snapshot, load_snapshot
+from engine.store.verify.findings import Note, Record
+from engine.store.verify.index_check import IndexCheck
+from engine.stored import Range
+
+GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
+RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
+METADATA: Final = (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE, layout.CONSUMER, layout.SNAPSHOT)
+
+
+class StateCheck:
+    """state: as the records so far say it.  message_count: applied.
+
+    is_sparse: of the segment that is gone through.  has_gaps: from a sparse one to the next snapshot, which has to be
+    believed, records may name messages that were taken out.
+    _index: is shown each message.  _sizes: the messages of each lane: first entry that is known, and sizes from there
+    on.
+    """
+
+    def __init__(self, directory: str, index: IndexCheck, note: Note) -> None:
+        self.state = StoreState()
+        self.message_count = 0
+        self.is_sparse = False
+        self.has_gaps = False
+        self._index = index
+        self._directory = directory
+        self._note = note
+        self._sizes: dict[int, tuple[int, array[int]]] = {}
+        self._is_empty = True  # it is the first snapshot that says what was before it
+
+    def apply(self, record: Record) -> None:
+        """Take a record that counts.  Raises: KeyError, TypeError, ValueError, AssertionError, struct.error."""
+        if record.record_type == layout.MESSAGE:
+            self._apply_message(record)
+            return
+        if record.record_type in (layout.SETTLEMENT, layout.ATTEMPTS):
+            self._apply_ranges(record)
+        elif record.record_type in METADATA:
+            self._apply_metadata(record, json.loads(record.payload))
+        elif record.record_type != layout.COMMIT:
+            raise ValueError("a type that is not known here")
+        self._add_entry(self.state.system, record, 0, record.destination_id, 0, 0)
+
+    def _apply_message(self, record: Record) -> None:
+        fixed = layout.MESSAGE_FIXED.unpack_from(record.payload)
+        annotations, headers, body, priority, _, _, tag, group, expires_ms, queue_offset = fixed
+        size = annotations + headers + body
+        if layout.MESSAGE_HEAD_BYTES + size != record.size:
+            raise ValueError(f"parts of {size} octets in a record of {record.size}")
+        if record.destination_id not in self.state.destinations:
+            raise ValueError(f"destination {record.destination_id} is not known")
+        lane = self.state.open_lane(record.destination_id, priority)
+        if self.is_sparse and queue_offset > lane.tail:
+            self._leave_out(lane, queue_offset)
+        if queue_offset != lane.tail:
+            raise ValueError(f"entry {queue_offset} of a lane of {lane.tail}")
+        key = (record.destination_id << layout.LANE_SHIFT) | priority
+        self._sizes.setdefault(key, (queue_offset, array("I")))[1].append(size)
+        self._add_entry(lane, record, priority, tag, group, expires_ms)
+        at = layout.MESSAGE_HEAD_BYTES - RECORD_HEADER_BYTES + annotations
+        octets = record.payload[at : at + headers]
+        self._index.message(record.offset, record.time_ms, record.encoding, record.flags, octets)
+        lane.live_bytes += size
+        self.message_count += 1
+
+    def _add_entry(self, lane: Lane, record: Record, priority: int, tag: int, group: int, expires_ms: int) -> None:
+        lane.entries += layout.ENTRY.pack(
+            record.offset,
+            record.size,
+            record.flags & 255,
+            priority,
+            record.record_type,
+            0,
+            tag,
+            group,
+            expires_ms,
+            record.time_ms,
+        )
+        lane.tail += 1
+
+    def _apply_ranges(self, record: Record) -> None:
+        payload = record.payload
+        _, consumer_id, outcome, cause, _, count, due_or_freed = layout.SETTLEMENT_FIXED.unpack_from(payload)
+        ranges = [
+            Range(priority, first, entries, attempts)
+            for first, entries, priority, _, attempts in layout.RANGE.iter_unpack(
+                payload[layout.SETTLEMENT_FIXED_BYTES :]
+            )
+        ]
+        if len(ranges) != count:
+            raise ValueError(f"{len(ranges)} ranges, it says {count}")
+        number = record.destination_id
+        subscription = self.state.subscriptions.get(number)
+        owner = number if subscription is None else subscription.topic_id
+        for each in ranges:
+            lane = self.state.open_lane(owner, each.priority)
+            progress = lane if subscription is None else subscription.lane(each.priority)
+            if self.has_gaps:
+                continue
+            if not each.count or each.first + each.count > lane.tail:
+                raise ValueError(f"entries {each.first} to {each.first + each.count} of a lane of {lane.tail}")
+            if any(progress.settled.contains(entry) for entry in range(each.first, each.first + each.count)):
+                raise ValueError(f"entries {each.first} to {each.first + each.count} were settled before")
+        if record.record_type == layout.ATTEMPTS:
+            self.state.fail_attempts(number, consumer_id, cause, due_or_freed, record.time_ms, ranges)
+            return
+        if outcome not in OUTCOME_NAMES:
+            raise ValueError(f"outcome {outcome}")
+        self.state.settle(number, ranges, due_or_freed)
+
+    def _apply_metadata(self, record: Record, described: dict[str, Any]) -> None:
+        state = self.state
+        if record.record_type == layout.SNAPSHOT:
+            self._check_snapshot(record, described)
+            return
+        number = int(described["id"])
+        if record.record_type == layout.CONSUMER:
+            state.add_consumer(number, compact_json(described))
+        elif record.record_type == layout.CLOSE:
+            state.close(number)
+        elif number < state.next_destination:
+            raise ValueError(f"number {number} was given before, {state.next_destination} is the next")
+        elif record.record_type == layout.DESTINATION:
+            state.add_destination(number, int(described["kind"]), str(described["name"]))
+        else:
+            starts = [(int(priority), int(first), int(tail)) for priority, first, tail in described["starts"]]
+            for priority, first, tail in starts:
+                is_tail = self.has_gaps or tail == state.open_lane(int(described["topic"]), priority).tail
+                if not (first <= tail and is_tail):
+                    raise ValueError(f"it begins at entry {first} of {tail}")
+            name, description = str(described["name"]), dict(described["description"])
+            state.add_subscription(number, int(described["topic"]), name, description, starts)
+
+    def _check_snapshot(self, record: Record, described: dict[str, Any]) -> None:
+        if int(described["sequence"]) != record.sequence:
+            raise ValueError(f"it says sequence {described['sequence']}")
+        told = load_snapshot(record.payload)
+        if self._is_empty:
+            self._is_empty = False
+            self.state = told
+            return
+        if self.has_gaps:
+            self._believe(told)
+            return
+        self.state.consumers = told.consumers  # which of them are still connected stands in no record
+        if _comparable(told) != _comparable(self.state):
+            raise ValueError("it does not say what the records before it come to")
+
+    def _believe(self, told: StoreState) -> None:
+        """Go on from a snapshot that follows a sparse segment."""
+        for key, lane in told.lanes.items():
+            known = self.state.lanes.get(key)
+            if known is None:
+                self._sizes.setdefault(key, (lane.tail, array("I")))
+            elif known.tail > lane.tail:
+                raise ValueError(f"lane {lane.destination_id}/{lane.priority} ends at {lane.tail}, not {known.tail}")
+            else:
+                self._leave_out(known, lane.tail)
+        self.state = told
+        self.has_gaps = self.is_sparse
+
+    def _leave_out(self, lane: Lane, tail: int) -> None:
+        """Go on at entry ``tail``: what stands before it was taken out."""
+        key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
+        first, sizes = self._sizes.setdefault(key, (lane.tail, array("I")))
+        sizes.extend([GONE] * (tail - first - len(sizes)))
+        lane.entries += bytes((tail - lane.tail) * layout.ENTRY_BYTES)
+        lane.tail = tail
+
+    def check_sums(self) -> None:
+        """Compare live bytes with the sizes of the messages that are pending."""
+        for destination in self.state.destinations.values():
+            total = 0
+            members = destination.holders.members
+            for lane in destination.lanes:
+                key = (lane.destination_id << layout.LANE_SHIFT) | lane.priority
+                known, sizes = self._sizes.get(key, (lane.tail, array("I")))
+                needed = _first_needed(destination, lane)
+                if needed < known:
+                    text = f"entry {needed} of {destination.name} is needed, the log begins with entry {known}"
+                    self._note(self._directory, -1, text)
+                for entry in range(max(needed, known), lane.tail):
+                    if lane.is_topic:
+                        is_live = any(member.lane(lane.priority).keeps(entry) for member in members)
+                    else:
+                        is_live = not lane.settled.contains(entry)
+                    if is_live and sizes[entry - known] == GONE:
+                        self._note(
+                            self._directory, -1, f"entry {entry} of {destination.name} is needed, it was taken out"
+                        )
+                    elif is_live:
+                        total += sizes[entry - known]
+            if total != destination.live_bytes():
+                text = f"{destination.name} has {destination.live_bytes()} live bytes, its messages come to {total}"
+                self._note(self._directory, -1, text)
+
+
+def _first_needed(destination: Destination, lane: Lane) -> int:
+    """Return the first entry of a lane that must be there.
+
+    A subscription may begin where retention or compaction has been; it holds only what came after it.
+    """
+    if not lane.is_topic:
+        return destination.first_needed(lane)
+    first = lane.tail
+    for member in destination.holders.members:
+        held = max(member.first_needed(lane.priority, lane.tail), member.lane(lane.priority).counted_from)
+        first = min(first, held)
+    return first
+
+
+def _comparable(state: StoreState) -> dict[str, Any]:
+    """Return what a snapshot of the state says, without the lanes of subscriptions that say nothing."""
+    described: dict[str, Any] = json.loads(encode_snapshot(state, 0))
+    for subscription in described["subscriptions"]:
+        subscription["lanes"] = [
+            lane
+            for lane in subscription["lanes"]
+            if lane["cursor"] or lane["counted_from"] or lane["end"] > 0 or lane["settled"] or lane["attempts"]
+        ]
+    return described

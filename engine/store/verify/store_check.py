@@ -1,0 +1,320 @@
+"""Whether a stopped store is sound: every file, record, reference and entry is looked at, and nothing is changed.
+
+It does not repeat recovery: recovery believes a snapshot and goes on from the last one, this goes through the whole log
+and compares each snapshot, each consume-queue entry and each sum with what the records before it say.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.errors import StoreCorrupt
+from engine.keys import Keys
+from engine.message import IN_TRANSACTION
+from engine.store.disk.files import File, Files, read_fully
+from engine.store.format import layout
+from engine.store.format.file_heads import Checkpoint, unpack_checkpoint
+from engine.store.format.sparse_runs import NOT_THERE, Runs
+from engine.store.log.checkpoint import FILE_NAME as CHECKPOINT_FILE
+from engine.store.log.segment import SUFFIX, Segment, is_left_over, load_segment, read_runs, records_limit
+from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, read_store_id
+from engine.store.verify.findings import Broken, Finding, Record, TooMany, Verification
+from engine.store.verify.index_check import IndexCheck
+from engine.store.verify.queue_check import QueueCheck
+from engine.store.verify.state_check import StateCheck
+
+READ_BYTES: Final = 4 << 20
+HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
+RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
+
+
+def verify(files: Files, directory: str, keys: Keys | None = None) -> Verification:
+    """Look at everything in a store that nobody has open.
+
+    keys: reads the keys of messages, for the key index; None: only its files are looked at.
+    """
+    return _Verifier(files, directory, keys).run()
+
+
+class _Verifier:
+    """One look at one store: the heads of its files, then the log."""
+
+    def __init__(self, files: Files, directory: str, keys: Keys | None) -> None:
+        self._files = files
+        self._directory = directory
+        self._keys = keys
+        self._found = Verification()
+        self._checkpoint: Checkpoint | None = None
+
+    def run(self) -> Verification:
+        found = self._found
+        try:
+            store_id = read_store_id(self._files, self._directory)
+            self._read_checkpoint()
+            segments = self._load_segments(store_id)
+            durable = 0 if self._checkpoint is None else self._checkpoint.durable_offset
+            if segments:
+                index = IndexCheck(self._files, self._directory, store_id, self._keys, found.note)
+                _Walk(self._files, self._directory, self._checkpoint, index, found).run(segments)
+            elif durable:
+                found.note(self._directory, -1, f"no segment is there, but the log was durable up to {durable}")
+        except (StoreCorrupt, OSError) as error:
+            found.findings.append(Finding(self._directory, -1, str(error)))
+        except TooMany:
+            pass
+        return found
+
+    # Heads of files.
+
+    def _read_checkpoint(self) -> None:
+        path = f"{self._directory}/{CHECKPOINT_FILE}"
+        if not self._files.exists(path):
+            self._found.note(path, -1, "the checkpoint is missing")
+            return
+        octets = self._read(path, 0, 2 * layout.CHECKPOINT_SLOT_BYTES)
+        self._checkpoint = unpack_checkpoint(octets, path)
+        if self._checkpoint is None:
+            self._found.note(path, 0, "no slot of the checkpoint is whole")
+
+    def _load_segments(self, store_id: str) -> list[Segment]:
+        segments: list[Segment] = []
+        directory = f"{self._directory}/{LOG_DIRECTORY}"
+        for name in self._files.list_directory(directory):
+            if not name.endswith(SUFFIX):
+                continue
+            try:
+                segment, owner = load_segment(self._files, directory, name)
+            except StoreCorrupt as error:
+                self._found.note(f"{directory}/{name}", -1, str(error))
+                continue
+            if owner != store_id:
+                self._found.note(segment.path(), 40, f"of store {owner}, this store is {store_id}")
+            if not segments or not is_left_over(segments[-1], segment):
+                segments.append(segment)
+        checkpoint = self._checkpoint
+        if checkpoint is not None and segments:
+            path = f"{self._directory}/{CHECKPOINT_FILE}"
+            # A power cut may leave a checkpoint that is older than the log, and so tell of segments that are gone.
+            bases = [segment.base for segment in segments]
+            first, complete = checkpoint.first_offset, checkpoint.consume_queue_offset
+            if first > bases[0] and first not in bases:
+                self._found.note(path, 56, f"first offset {first} is no segment's base")
+            inside = any(each.is_sparse and each.base < complete < each.limit() for each in segments)
+            if complete > bases[0] and complete not in bases and not inside:
+                self._found.note(path, 48, f"consume-queue offset {complete} is no segment's base")
+        self._found.segment_count = len(segments)
+        # Retention was interrupted: what the checkpoint has given up counts no more.
+        first = checkpoint.first_offset if checkpoint is not None else 0
+        kept = [segment for segment in segments if segment.base >= first]
+        for before, after in pairwise(kept):
+            if after.base != before.limit() and not (after.is_continuation and after.base < before.limit()):
+                text = f"log offset {before.limit()} should follow, the next segment begins at {after.base}"
+                self._found.note(before.path(), -1, text)
+        # So it was where a power cut took the checkpoint back: what a continuation continued is gone.
+        while kept and kept[0].is_continuation:
+            del kept[0]
+        return kept
+
+    def _read(self, path: str, position: int, size: int) -> bytes:
+        file = self._files.open_to_read(path)
+        try:
+            return read_fully(file, size, position)
+        finally:
+            file.close()
+
+
+class _Walk:
+    """From the first record to the last.  _runs: of the segment that is looked at, if it is sparse."""
+
+    def __init__(
+        self, files: Files, directory: str, checkpoint: Checkpoint | None, index: IndexCheck, found: Verification
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._checkpoint = checkpoint
+        self._durable = 0 if checkpoint is None else checkpoint.durable_offset
+        self._index = index
+        self._queues = QueueCheck(files, f"{directory}/{QUEUE_DIRECTORY}", found.note)
+        self._log = StateCheck(directory, index, found.note)
+        self._found = found
+        self._pending: list[Record] = []
+        self._sequence = 0  # of the next record, 0 before the first
+        self._time_ms = 0
+        self._buffer = b""
+        self._buffer_offset = 0
+        self._runs: Runs | None = None
+
+    def run(self, segments: list[Segment]) -> None:
+        """Raises: TooMany, StoreCorrupt, OSError."""
+        found = self._found
+        self._index.first = segments[0].base
+        try:
+            self._walk_all(segments)
+            self._index.ended(found.end_offset)
+            self._check_end()
+            self._queues.files_out_of_place(self._log.state.next_destination)
+            self._log.check_sums()
+        finally:
+            found.message_count = self._log.message_count
+            found.entry_count = self._queues.entry_count
+            found.index_entry_count = self._index.entry_count
+
+    def _walk_all(self, segments: list[Segment]) -> None:
+        for place, segment in enumerate(segments):
+            try:
+                self._walk(segment, records_limit(segments, place))
+            except Broken as broken:
+                if self._checkpoint is not None and broken.offset >= self._durable and not segment.is_sparse:
+                    self._found.is_torn = True
+                    return
+                self._found.note(segment.path(), self._position(segment, broken.offset), str(broken))
+                raise TooMany from None  # without this record nothing that follows makes sense
+            if place + 1 < len(segments):
+                self._index.passed(segments[place + 1].base)
+            self._check_entries(segments[place + 1].base if place + 1 < len(segments) else None)
+
+    def _walk(self, segment: Segment, upper: int) -> None:
+        file = self._files.open_to_read(segment.path())
+        self._buffer = b""
+        self._runs = None
+        try:
+            if segment.is_sparse:
+                self._runs = read_runs(file, segment.path())
+            self._index.has_gaps = self._log.is_sparse = self._runs is not None
+            if self._runs is not None:
+                self._walk_runs(file, segment, self._runs, upper)
+                return
+            offset = segment.base
+            while offset + 8 <= upper:
+                record = self._record(file, segment, offset, upper)
+                if record is None:
+                    break
+                if offset == segment.base and record.record_type != layout.SNAPSHOT and not segment.is_continuation:
+                    raise Broken(offset, "the segment does not begin with a snapshot")
+                self._take(record)
+                offset = record.end()
+                if not self._pending:
+                    self._found.end_offset = offset
+        finally:
+            file.close()
+        if self._pending:
+            raise Broken(self._pending[0].offset, "a transaction lacks its commit record")
+
+    def _walk_runs(self, file: File, segment: Segment, runs: Runs, upper: int) -> None:
+        self._log.has_gaps = True
+        before = self._log.message_count
+        offset = runs.next_from(segment.base)
+        if offset != segment.base and not segment.is_continuation:
+            raise Broken(segment.base, "the segment does not begin with a snapshot")
+        while NOT_THERE < offset < upper:
+            end = runs.end_of(offset)
+            self._sequence = 0
+            while offset < end:
+                record = self._record(file, segment, offset, min(end, upper))
+                if record is None:
+                    raise Broken(offset, "no record, where the segment's table says that one is")
+                if offset == segment.base and record.record_type != layout.SNAPSHOT and not segment.is_continuation:
+                    raise Broken(offset, "the segment does not begin with a snapshot")
+                self._take(record)
+                offset = record.end()
+            offset = runs.next_from(end)
+        if self._pending:
+            raise Broken(self._pending[0].offset, "a transaction lacks its commit record")
+        if self._log.message_count - before != runs.message_count:
+            raise Broken(segment.base, f"its head says that it holds {runs.message_count} messages")
+        self._found.end_offset = upper
+        self._sequence = segment.next_sequence
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        """Return where a log offset is in the file of the segment that is looked at."""
+        return segment.position(offset) if self._runs is None else self._runs.position(offset)
+
+    def _record(self, file: File, segment: Segment, offset: int, upper: int) -> Record | None:
+        head = self._octets(file, segment, offset, RECORD_HEADER_BYTES)
+        size = int.from_bytes(head[:4], "little")
+        if size == 0:
+            return None
+        if size < RECORD_HEADER_BYTES or offset + size > upper:
+            raise Broken(offset, f"a record of {size} octets, there is room for {upper - offset}")
+        octets = self._octets(file, segment, offset, size)
+        if len(octets) < size:
+            raise Broken(offset, f"a record of {size} octets, the file ends after {len(octets)}")
+        _, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
+        if crc32c(memoryview(octets)[8:]) != crc:
+            raise Broken(offset, "the checksum of a record does not match")
+        if own != offset:
+            raise Broken(offset, f"a record that says it stands at log offset {own}")
+        if self._sequence and sequence != self._sequence:
+            raise Broken(offset, f"a record with sequence {sequence}, {self._sequence} should follow")
+        if time_ms < self._time_ms:
+            raise Broken(offset, f"a record of store time {time_ms}, the one before it is of {self._time_ms}")
+        self._sequence = sequence + 1
+        self._time_ms = time_ms
+        self._found.record_count += 1
+        return Record(
+            kind, encoding, flags, destination_id, offset, size, sequence, time_ms, octets[RECORD_HEADER_BYTES:]
+        )
+
+    def _octets(self, file: File, segment: Segment, offset: int, size: int) -> bytes:
+        """Return what stands at a log offset, less where the file ends; large pieces are read at a time."""
+        at = offset - self._buffer_offset
+        if not 0 <= at <= len(self._buffer) - size:
+            wanted = max(READ_BYTES, size)
+            if self._runs is not None:
+                wanted = min(wanted, self._runs.end_of(offset) - offset)
+            self._buffer = read_fully(file, wanted, self._position(segment, offset))
+            self._buffer_offset = offset
+            at = 0
+        return self._buffer[at : at + size]
+
+    def _take(self, record: Record) -> None:
+        """Apply a record, or keep it until its transaction is committed."""
+        if record.flags & IN_TRANSACTION:
+            self._pending.append(record)
+            return
+        pending, self._pending = self._pending, []
+        if record.record_type == layout.COMMIT:
+            first, count, _ = layout.COMMIT_FIXED.unpack(record.payload)
+            if self._runs is None and (count != len(pending) or first != record.sequence - count):
+                raise Broken(record.offset, f"a transaction of {len(pending)} records, its commit record says {count}")
+        elif pending:
+            raise Broken(pending[0].offset, "a transaction lacks its commit record")
+        for each in (*pending, record):
+            try:
+                self._log.apply(each)
+            except (KeyError, TypeError, ValueError, AssertionError, struct.error) as error:
+                raise Broken(each.offset, f"a record of type {each.record_type} that cannot be: {error!r}") from None
+
+    def _check_entries(self, next_base: int | None) -> None:
+        """Compare the entries of the last segment's records with the files, as far as these must be complete."""
+        blocks = self._log.state.close_entries()
+        for lane in self._log.state.all_lanes():
+            lane.closing.clear()
+        complete = self._checkpoint.consume_queue_offset if self._checkpoint is not None else 0
+        if next_base is None or next_base > complete:
+            return
+        for block in blocks:
+            # In a sparse segment some of the records are missing that the system queue lists.
+            if self._runs is None or block.destination_id != layout.SYSTEM_QUEUE:
+                self._queues.block(block, self._runs is not None)
+
+    def _check_end(self) -> None:
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return
+        path = f"{self._directory}/{CHECKPOINT_FILE}"
+        end = self._found.end_offset
+        if end < checkpoint.durable_offset:
+            self._found.note(path, 24, f"durable up to {checkpoint.durable_offset}, the records end at {end}")
+        elif checkpoint.is_clean and (end > checkpoint.durable_offset or self._found.is_torn):
+            self._found.note(path, 24, f"a clean stop at {checkpoint.durable_offset}, but records follow up to {end}")
+        elif (
+            end == checkpoint.durable_offset and not self._found.is_torn and self._sequence != checkpoint.next_sequence
+        ):
+            self._found.note(
+                path, 40, f"next sequence {checkpoint.next_sequence}, the log goes on with {self._sequence}"
+            )

@@ -1,0 +1,102 @@
+"""Starts that the disk fails: the next one goes on as if they had not been."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from engine.destination import QUEUE, TOPIC
+from engine.errors import StoreError
+from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.store.file_store import FileStore
+from engine.store.settings import StoreSettings
+from engine.store.verify.store_check import verify
+from tests.support.faulty_files import FaultyFiles
+from tests.support.store_home import lane, message
+from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
+
+SEEDS = range(20)
+SETTINGS = StoreSettings(segment_bytes=4096)
+
+
+class Starts:
+    """Starts of one store, one after the other, each with its own process."""
+
+    def __init__(self, seed: int) -> None:
+        self.files = FaultyFiles(seed)
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.workers = ManualWorkers()
+
+    def start(self) -> FileStore:
+        self.files = self.files.killed()
+        self.workers = ManualWorkers()
+        self.timers = ManualTimers(self.clock)
+        store = FileStore("data", self.files, self.workers, self.clock, self.timers, SETTINGS)
+        store.attach(RecordingListener())
+        return store
+
+    def flush(self, store: FileStore) -> None:
+        """Sync, also where that takes a retry."""
+        store.sync()
+        self.workers.run_all()
+        self.timers.advance(SETTINGS.retry_interval_ms)
+        self.workers.run_all()
+
+    def segments(self) -> list[str]:
+        return self.files.paths(".log")
+
+    def fail_to_start(self, operation: str) -> None:
+        self.files.fail(operation, errno.EIO)
+        disk = self.files
+        with pytest.raises(StoreError, match="Input/output error"):
+            FileStore("data", disk, self.workers, self.clock, self.timers, SETTINGS)
+        disk.heal()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_follows_a_first_sync_that_failed_is_durable(seed: int) -> None:
+    """The system took the first snapshot for written: it is to be written again though nothing says what is durable."""
+    starts = Starts(seed)
+    starts.fail_to_start("fdatasync")
+    store = starts.start()
+    number = store.open_destination(QUEUE, "orders")
+    store.append(message(number))
+    starts.flush(store)
+    assert store.durable_offset() == store.append_offset()
+    starts.files = starts.files.crash()
+    assert lane(starts.start().recovered(), "orders").tail == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_starts_that_fail_one_after_the_other_are_no_corruption(seed: int) -> None:
+    starts = Starts(seed)
+    for _ in range(4):
+        starts.fail_to_start("fdatasync")
+        starts.files = starts.files.crash()
+    assert starts.start().recovered() == []
+
+
+def test_a_continuation_whose_predecessor_was_dropped_is_no_finding() -> None:
+    """A power cut takes back the checkpoint that had given up both, and of their two removals keeps the first."""
+    starts = Starts(1)
+    store = starts.start()
+    number = store.open_destination(QUEUE, "orders")
+    starts.flush(store)
+    old_checkpoint = bytes(starts.files.octets("data/checkpoint"))
+    starts.files.fail("fdatasync", errno.EIO)
+    while len(starts.segments()) < 3:
+        sent = message(number, bytes(500))
+        store.append(sent)
+        store.settle_range(number, 0, ACKNOWLEDGED, CAUSE_NONE, 4, sent.queue_offset, 1, sent.size)
+        starts.flush(store)
+    store.close()
+    starts.files.octets("data/checkpoint")[:] = old_checkpoint
+    starts.files.unlink(starts.segments()[0])
+    assert len(starts.segments()) == 2
+    assert verify(starts.files, "data").findings == []
+    store = starts.start()
+    news = store.open_destination(TOPIC, "news")
+    number = store.open_subscription(news, "archive", {}, {4: 0})  # what is kept begins behind the continuation
+    assert store.state_of(number).lanes == []
