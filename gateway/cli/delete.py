@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
-from gateway.cli.parsers import add_user_argument, destination_argument
+from gateway.cli.http_client import add_http_arguments, authorization_of, fetch
+from gateway.cli.parsers import destination_argument
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -27,8 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue or topic")
     parser.add_argument("--force", action="store_true", help="with what waits in it and what is scheduled for it")
-    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
-    add_user_argument(parser)
+    add_http_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
+from time import sleep
 from typing import Any, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.parsers import password_of
+from gateway.cli.parsers import add_user_argument, password_of
 
 DEFAULT_URL: Final = "http://127.0.0.1:8161"
 ANSWER_TIME_S: Final = 10.0
 BAD_REQUEST: Final = 400
 REFUSALS: Final = (403, 404, 409, 507)
+POLL_INTERVAL_S: Final = 0.2
 
 
 class HttpError(Exception):
@@ -27,6 +30,25 @@ class HttpError(Exception):
         if self.status == BAD_REQUEST:
             return exit_codes.USAGE
         return exit_codes.FAILED if self.status in REFUSALS else exit_codes.UNREACHABLE
+
+
+def add_http_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
+    add_user_argument(parser)
+
+
+def finish(arguments: argparse.Namespace, kind: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Start what the gateway does little by little, and return its last status; ^C stops it.  Raises: HttpError."""
+    authorization = authorization_of(arguments.user)
+    status = fetch(arguments.http, f"/api/{kind}", authorization, "POST", asked)
+    path = f"/api/{kind}/{status[kind]}"
+    try:
+        while not status["done"]:
+            sleep(POLL_INTERVAL_S)
+            status = fetch(arguments.http, path, authorization)
+    except KeyboardInterrupt:
+        status = fetch(arguments.http, path, authorization, "DELETE")
+    return status
 
 
 def fetch(

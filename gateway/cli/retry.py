@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from engine.store.plain_words import counted
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
-from gateway.cli.parsers import add_user_argument
+from gateway.cli.http_client import add_http_arguments, finish
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
 
 DEFAULT_QUEUE: Final = "ActiveMQ.DLQ"
-POLL_INTERVAL_S: Final = 0.2
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -37,8 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     which.add_argument("--filter", metavar="SELECTOR", default="", help="only what this JMS selector matches")
     parser.add_argument("--rate", metavar="N", type=_count, default=0, help="messages a second at most")
     parser.add_argument("--limit", metavar="N", type=_count, default=0, help="messages in all")
-    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
-    add_user_argument(parser)
+    add_http_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
 
 
@@ -48,15 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         quoted = arguments.id.replace("'", "''")
         selector = f"JMSMessageID = '{quoted}'"
     asked = {"queue": arguments.queue, "filter": selector, "rate": arguments.rate, "limit": arguments.limit}
-    authorization = authorization_of(arguments.user)
-    status = fetch(arguments.http, "/api/retry", authorization, "POST", asked)
-    path = f"/api/retry/{status['retry']}"
-    try:
-        while not status["done"]:
-            sleep(POLL_INTERVAL_S)
-            status = fetch(arguments.http, path, authorization)
-    except KeyboardInterrupt:
-        status = fetch(arguments.http, path, authorization, "DELETE")
+    status = finish(arguments, "retry", asked)
     if arguments.json:
         print(json.dumps(status))
     else:

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from engine.store.plain_words import counted
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, authorization_of, fetch
-from gateway.cli.parsers import add_user_argument, destination_argument
+from gateway.cli.http_client import add_http_arguments, authorization_of, fetch
+from gateway.cli.parsers import destination_argument
 from gateway.wording import clock_time
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
     cancelling.add_argument("--destination", metavar="NAME", type=destination_argument, help="all that are for it")
     cancelling.add_argument("--data", metavar="DIR", help="in this store directory, whose gateway is stopped")
     for one in (listing, cancelling):
-        one.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
-        add_user_argument(one)
+        add_http_arguments(one)
         one.add_argument("--json", action="store_true", help="print one JSON document")
 
 

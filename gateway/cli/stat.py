@@ -10,8 +10,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
-from gateway.cli.parsers import add_user_argument
+from gateway.cli.http_client import HttpError, add_http_arguments, authorization_of, fetch
 
 if TYPE_CHECKING:
     from gateway.cli.parsers import Subparsers
@@ -44,9 +43,8 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
     parser.add_argument("--watch", action="store_true", help="show it again every second until interrupted")
-    add_user_argument(parser)
+    add_http_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document, one per line with --watch")
 
 
