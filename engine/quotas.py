@@ -1,12 +1,14 @@
 """How much of what all share one user may take: connections, destinations, durable subscriptions.
 
 Where logins are checked a user is a login, whatever address it comes from; elsewhere each client address is one, and
-its connections are counted where they are accepted.  The rules are the engine's, for every protocol.
+its connections are counted where they are accepted.  Of IPv6 it is the network of 64 bits: a host picks any address in
+its own.  The rules are the engine's, for every protocol.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 
 from config.policies import UNLIMITED
@@ -92,7 +94,7 @@ class Quotas(DestinationWatcher):
 
     def enter(self, client: Client, user: str, host: str) -> None:
         """Count a connection for its user, "" where logins are not checked.  Raises: LimitReached."""
-        holder = holder_of(user) or f"address {host}"
+        holder = holder_of(user) or f"address {network_of(host)}"
         if user:
             self.connections.require(holder)
             self.connections.add(holder)
@@ -130,3 +132,18 @@ class Quotas(DestinationWatcher):
 def holder_of(user: str) -> str:
     """Return how a user is called where its things are counted, "" for nobody in particular."""
     return f"user {user[:200]!r}" if user else ""
+
+
+def network_of(address: str) -> str:
+    """Return what counts as one address: itself, or the network that a host of IPv6 has for itself."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address)
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    if parsed.is_loopback or parsed.is_link_local:
+        return address
+    return str(IPv6Network((int(parsed) >> 64 << 64, 64)))

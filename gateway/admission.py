@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from engine.quotas import network_of
 from gateway.counters import GatewayCounters
 
 # So that one address, or one user, cannot take the last place.
@@ -18,7 +19,7 @@ log: Final = logging.getLogger("penstock.listener")
 
 
 class Place:
-    """refusal: why there is none; "" for a socket that may stay."""
+    """address: of the peer, or its network (``network_of``).  refusal: why there is none; "" for one that may stay."""
 
     __slots__ = ("address", "refusal", "_admission")
 
@@ -51,6 +52,7 @@ class Admission:
 
     def admit(self, address: str) -> Place | None:
         """Return a place for a socket of this address; None: cut it off unheard."""
+        address = network_of(address)
         of_address = self._by_address.get(address, 0)
         if self._open_count >= self._most:
             return self._refused(address, f"{self._open_count} connections are open, which is the limit")

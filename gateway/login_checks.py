@@ -2,7 +2,8 @@
 
 A check takes tens of milliseconds, so a flood of wrong passwords can always outrun it.  It must not keep out others:
 
-- What waits is bounded; one more is refused at once.  A client that has gone takes its place along.
+- What waits is bounded.  Where no place is left, the address with the most failures, then the most places, gives one to
+  an address with fewer; if there is none, one more is refused at once.  A client that has gone takes its place along.
 - Attempts with the same login and the same password are one check, so a fleet that reconnects is one, too.
 - Addresses without failures come first, then logins without failures; among equals each address has its turn.
 - After each failure, the next check of the same login from the same address waits twice as long.
@@ -15,6 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from engine.quotas import network_of
 from gateway.counters import GatewayCounters
 
 CONCURRENT_CHECKS_MAX: Final = 2
@@ -38,6 +40,11 @@ class _Check:
         self.login = login
         self.passcode = passcode
         self.answers: set[asyncio.Future[bool]] = set()
+
+    def answer(self, is_right: bool) -> None:
+        for answer in self.answers:
+            if not answer.done():
+                answer.set_result(is_right)
 
 
 class _Failures:
@@ -93,7 +100,7 @@ class LoginChecks:
 
         Cancel it when the client has gone.
         """
-        return await self._answer(address, (login, passcode), None)
+        return await self._answer(network_of(address), (login, passcode), None)
 
     async def proved(self, address: str, login: str, is_right: bool) -> bool:
         """Say the same of a login whose proof has been looked at (SCRAM), when its turn has come."""
@@ -122,11 +129,30 @@ class LoginChecks:
                 self._remove(key)
 
     def _added(self, address: str, key: tuple[str, str], proved: bool | None) -> _Check | None:
-        if len(self._waiting) >= WAITING_MAX or self._per_address.get(address, 0) >= WAITING_PER_ADDRESS_MAX:
+        if self._per_address.get(address, 0) >= WAITING_PER_ADDRESS_MAX:
+            return None
+        if len(self._waiting) >= WAITING_MAX and not self._take_place(address):
             return None
         one = self._waiting[key] = _Check(address, *key, proved)
         self._per_address[address] = self._per_address.get(address, 0) + 1
         return one
+
+    def _take_place(self, address: str) -> bool:
+        """Refuse the last check that waits of the address that deserves it most; False if that is the one that asks."""
+        now_s = asyncio.get_running_loop().time()
+        places = self._per_address
+
+        def rank(other: str) -> tuple[int, int]:
+            return self._failures.count((other,), now_s), places.get(other, 0) + (other == address)
+
+        worst = max(places, key=rank)
+        if rank(worst) <= rank(address):
+            return False
+        key = next(key for key, one in reversed(self._waiting.items()) if one.address == worst)
+        given_up = self._remove(key)
+        self._counters.refused_logins += len(given_up.answers)
+        given_up.answer(False)
+        return True
 
     def _remove(self, key: tuple[str, str]) -> _Check:
         one = self._waiting.pop(key)
@@ -192,7 +218,5 @@ class LoginChecks:
                 now_s = asyncio.get_running_loop().time()
                 self._failures.add((one.address,), now_s)
                 self._failures.add(pair, now_s)
-            for answer in one.answers:
-                if not answer.done():
-                    answer.set_result(is_right)
+            one.answer(is_right)
             self._start()

@@ -9,7 +9,7 @@ from engine.consumer import AUTO
 from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.errors import LimitReached
 from engine.options import SubscribeOptions
-from engine.quotas import CONNECTIONS, DESTINATIONS, DURABLE_SUBSCRIPTIONS, UserLimits
+from engine.quotas import CONNECTIONS, DESTINATIONS, DURABLE_SUBSCRIPTIONS, UserLimits, network_of
 from engine.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
@@ -157,3 +157,21 @@ def test_a_durable_wildcard_begins_with_so_many_topics() -> None:
         subscribe(world, first, "a", Wildcard(TOPIC, "w.*"))
     assert list(world.broker.subscriptions.named) == [("c1", "a", True)]
     assert world.broker.quotas.durable_subscriptions.count("user 'ann'") == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::77", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::77", "2001:db8:1:3::/64"),
+        ("2001:db8:1:3::/64", "2001:db8:1:3::/64"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("::1", "::1"),
+        ("fe80::1%eth0", "fe80::1%eth0"),
+        ("?", "?"),
+    ],
+)
+def test_a_host_of_ipv6_is_its_network(address: str, expected: str) -> None:
+    assert network_of(address) == expected

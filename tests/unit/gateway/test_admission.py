@@ -40,3 +40,15 @@ def test_a_refused_place_takes_none() -> None:
     second = of_address.admit("10.0.0.1")
     assert second is not None
     assert second.refusal == "1 connections of 10.0.0.1 are open, which is the limit for one address"
+
+
+def test_a_host_of_ipv6_has_one_share_whatever_address_it_picks() -> None:
+    admission = Admission(10, 2, GatewayCounters())
+    places = [admission.admit(f"2001:db8::{number}") for number in range(3)]
+    assert [place is not None and place.refusal for place in places] == [
+        "",
+        "",
+        "2 connections of 2001:db8::/64 are open, which is the limit for one address",
+    ]
+    other = admission.admit("2001:db8:0:1::1")
+    assert other is not None and other.refusal == ""

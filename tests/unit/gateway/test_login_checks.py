@@ -90,6 +90,57 @@ async def test_all_addresses_together_are_bounded(world: World) -> None:
     assert world.counters.refused_logins == 10
 
 
+async def fill(world: World, addresses: int, attempts: int) -> list[asyncio.Task[bool]]:
+    """Have a few addresses take all places."""
+    flood = [
+        world.ask(f"10.6.6.{number % addresses}", f"mallory{number}", "wrong")
+        for number in range(addresses * attempts + CONCURRENT_CHECKS_MAX)
+    ]
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    assert world.checks.waiting_count == WAITING_MAX
+    return flood
+
+
+async def test_a_few_addresses_that_take_all_places_keep_out_nobody(world: World) -> None:
+    flood = await fill(world, 4, WAITING_PER_ADDRESS_MAX)
+    honest = world.ask("10.0.0.1", "ann", "right")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert world.checks.waiting_count == WAITING_MAX
+    assert sum(task.done() for task in flood) == world.counters.refused_logins == 1, "one has given its place"
+    soon = 4 + 2 * CONCURRENT_CHECKS_MAX  # each address has its turn
+    world.verifier.let(soon)
+    assert await honest
+    assert ("ann", "right") in world.verifier.begun[:soon]
+
+
+async def test_those_that_failed_give_their_places_first(world: World) -> None:
+    """Many addresses with a place each: one that has failed gives way, to one that has not."""
+    world.verifier.let(1)
+    assert not await world.ask("10.7.0.0", "mallory", "wrong")
+    first = world.ask("10.7.0.0", "mallory", "wrong again")
+    for number in range(WAITING_MAX - 1 + CONCURRENT_CHECKS_MAX):
+        world.ask(f"10.8.{number // 200}.{number % 200}", "eve", f"wrong{number}")
+    await world.begun(1 + CONCURRENT_CHECKS_MAX)
+    assert world.checks.waiting_count == WAITING_MAX
+    honest = world.ask("10.0.0.1", "ann", "right")
+    assert not await first
+    last = world.ask("10.0.0.2", "bob", "right")
+    assert not await last, "nobody has more than it"
+    world.verifier.let(WAITING_MAX + CONCURRENT_CHECKS_MAX)
+    assert await honest
+
+
+async def test_who_has_most_places_takes_none_from_others(world: World) -> None:
+    flood = await fill(world, 4, WAITING_PER_ADDRESS_MAX)
+    more = world.ask("10.6.6.0", "mallory", "one more")
+    fifth = world.ask("10.6.6.77", "mallory", "a fifth address")
+    assert not await more
+    await asyncio.sleep(0)
+    assert not fifth.done()
+    assert sum(task.done() for task in flood) == 1
+
+
 async def test_equal_attempts_are_one_check(world: World) -> None:
     fleet = [world.ask(f"10.0.1.{number % 250}", "ann", "right") for number in range(2_000)]
     await world.begun(1)
@@ -174,3 +225,10 @@ async def test_wrong_proofs_that_wait_are_bounded(world: World) -> None:
         task.cancel()
     await asyncio.gather(*many, return_exceptions=True)
     assert world.checks.waiting_count == 0
+
+
+async def test_a_host_of_ipv6_has_one_share_whatever_address_it_picks(world: World) -> None:
+    for number in range(WAITING_PER_ADDRESS_MAX + CONCURRENT_CHECKS_MAX + 5):
+        world.ask(f"2001:db8::{number}", "mallory", f"wrong{number}")
+    await world.begun(CONCURRENT_CHECKS_MAX)
+    assert world.checks.waiting_count <= WAITING_PER_ADDRESS_MAX
