@@ -178,7 +178,6 @@ class FileStore(Store):
             log,
             files,
             checkpoint,
-            self._queues,
             self._health,
             self._workers,
             timers,
@@ -188,6 +187,7 @@ class FileStore(Store):
             settings.flush_interval_ms,
             settings.retry_interval_ms,
         )
+        self._commit.follow(self._queues)
         self._open_files = OpenFiles(files, settings.page_open_files)
         self._segment_map = SegmentMap(log.segments)
         self._segment_map_edition = log.edition
@@ -224,7 +224,7 @@ class FileStore(Store):
             )
             self._index = KeyIndex(index, log, self._workers, timers, clock, settings.index_interval_ms)
             self._index.log_durable(log.end)
-            self._commit.index = self._index
+            self._commit.follow(self._index)
         self._queues.log_durable(log.end)
         self._release.go_on()
 

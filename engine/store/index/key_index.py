@@ -15,7 +15,7 @@ from typing import Final
 from engine.errors import StoreError
 from engine.keys import Keys
 from engine.message import KEYED
-from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.ports import FILE_LANE, Clock, Job, Timers, Workers
 from engine.store.disk.files import File, Files, describe, read_fully
 from engine.store.format import layout
 from engine.store.format.sparse_runs import NOT_THERE, Runs
@@ -28,6 +28,7 @@ from engine.store.index.index_file import (
     unpack_header,
 )
 from engine.store.log.commit_log import CommitLog
+from engine.store.log.log_follower import LogFollower
 from engine.store.log.segment import Segment, read_runs, records_limit
 
 READ_BYTES: Final = 64 << 10  # of the log at a time, unless a record is larger; the engine's thread runs in between
@@ -354,7 +355,7 @@ class KeyIndexFiles:
                 self._writer = None
 
 
-class KeyIndex(TimerTarget):
+class KeyIndex(LogFollower):
     """Has a worker go on a while after something became durable.
 
     reason: why the disk refused the last attempt, "" if it did not.

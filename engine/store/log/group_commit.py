@@ -15,11 +15,10 @@ from engine.ports import SYNC_LANE, Clock, Job, StoreListener, Timers, TimerTarg
 from engine.store.disk import disk_health as parts
 from engine.store.disk.disk_health import Health
 from engine.store.disk.files import Files, describe
-from engine.store.index.key_index import KeyIndex
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import Chunk, CommitLog
+from engine.store.log.log_follower import LogFollower
 from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
-from engine.store.queues.queue_flush import ConsumeQueues
 
 RETRY: Final = 0
 FLUSH: Final = 1
@@ -40,7 +39,7 @@ class GroupCommit(TimerTarget):
         "_log",
         "_files",
         "_checkpoint",
-        "_queues",
+        "_followers",
         "_health",
         "_workers",
         "_timers",
@@ -61,7 +60,6 @@ class GroupCommit(TimerTarget):
         "_broken",
         "_synced_segment",
         "_is_closed",
-        "index",
     )
 
     def __init__(
@@ -69,7 +67,6 @@ class GroupCommit(TimerTarget):
         log: CommitLog,
         files: Files,
         checkpoint: CheckpointFile,
-        queues: ConsumeQueues,
         health: Health,
         workers: Workers,
         timers: Timers,
@@ -84,7 +81,7 @@ class GroupCommit(TimerTarget):
         self._log = log
         self._files = files
         self._checkpoint = checkpoint
-        self._queues = queues
+        self._followers: list[LogFollower] = []
         self._health = health
         self._workers = workers
         self._timers = timers
@@ -105,7 +102,6 @@ class GroupCommit(TimerTarget):
         self._broken: Segment | None = None  # its sync failed, it is not replaced yet
         self._synced_segment: Segment | None = None  # of the last chunk that a sync has covered
         self._is_closed = False
-        self.index: KeyIndex | None = None  # follows what is durable
         if is_async:
             timers.call_at(clock.monotonic_ms() + flush_interval_ms, self, FLUSH)
 
@@ -113,13 +109,19 @@ class GroupCommit(TimerTarget):
         """Tell ``listener`` from now on."""
         self._listener = listener
 
+    def follow(self, follower: LogFollower) -> None:
+        """Tell ``follower`` of the log from now on."""
+        self._followers.append(follower)
+
     def write(self) -> None:
         """Hand what was appended to the medium in one write a segment, or keep it while the medium fails."""
         chunks = self._log.take_chunks()
         if chunks:
             self._unwritten.extend(chunks)
             if self._log.closings:
-                self._queues.add(self._log.take_closings())
+                closings = self._log.take_closings()
+                for follower in self._followers:
+                    follower.segments_closed(closings)
             if not self._is_held:
                 self._write_out()
             self._log.prepare_ahead()
@@ -233,9 +235,8 @@ class GroupCommit(TimerTarget):
         """Pass on how far the log is durable, if that is news."""
         if self.durable > self._told:
             self._told = self.durable
-            self._queues.log_durable(self.durable)
-            if self.index is not None:
-                self.index.log_durable(self.durable)
+            for follower in self._followers:
+                follower.log_durable(self.durable)
             if not self._is_async and self._listener is not None:
                 self._listener.durable(self.durable)
 

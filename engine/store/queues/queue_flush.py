@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from engine.ports import FILE_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.ports import FILE_LANE, Clock, Job, Timers, Workers
 from engine.store.disk import disk_health as parts
 from engine.store.disk.disk_health import Health
 from engine.store.disk.files import describe
 from engine.store.format.layout import LANE_SHIFT
 from engine.store.log.checkpoint import CheckpointFile
+from engine.store.log.log_follower import LogFollower
 from engine.store.queues.consume_queue import BLOCKS_TOGETHER, ConsumeQueueFiles
 from engine.store.state.closed_segment import Closing
 from engine.store.state.log_state import EntryBlock, Lane, StoreState
@@ -28,7 +29,7 @@ GATHER: Final = 1
 LET_GO: Final = 2
 
 
-class ConsumeQueues(TimerTarget):
+class ConsumeQueues(LogFollower):
     """Brings the entries of closed segments to the disk, some queues at a time.
 
     Other work of the same worker, and of the engine, gets its turn between.  What is closed meanwhile waits and then
@@ -100,8 +101,7 @@ class ConsumeQueues(TimerTarget):
         self._durable = durable
         self._is_closed = False
 
-    def add(self, closings: list[Closing]) -> None:
-        """Take what a roll of the log has closed."""
+    def segments_closed(self, closings: list[Closing]) -> None:
         self._closings.extend(closings)
         self._waiting_bytes += sum(closing.entry_bytes for closing in closings)
         if self._is_overfull():
