@@ -51,6 +51,7 @@ from engine.schedule.plan import ScheduleLimits
 from engine.schedule.scheduler import Scheduler
 from engine.selective import SelectiveDispatcher
 from engine.selector.readers import PropertyReaders
+from engine.settling import Settling
 from engine.slow_consumers import SlowConsumers
 from engine.spill_space import SpillSpace
 from engine.spilling import Spiller
@@ -107,6 +108,7 @@ class Broker:
         "access",
         "destinations",
         "dispatcher",
+        "settling",
         "redelivery",
         "expiry",
         "slow_consumers",
@@ -182,6 +184,7 @@ class Broker:
         self.destinations.watchers.append(self.quotas)
         self.dispatcher = Dispatcher(store, self.memory, Rates(clock, timers))
         self.dispatcher.wall_ms = self.wall_ms
+        self.settling = Settling(self.dispatcher, self.memory)
         self.sender = 0
         self.client_ids = ClientIds()
         self.readers = PropertyReaders(f"ID:{store.store_id()}-", f"ID:{store.store_id()}-{store.start_count()}-n")
@@ -461,15 +464,32 @@ class Broker:
         """
         self.dispatcher.acknowledge(delivery)
 
+    def acknowledge_all(self, deliveries: list[Delivery]) -> None:
+        """Settle several deliveries as accepted, as ``acknowledge`` does one."""
+        self._is_settling_due = True
+        self.settling.acknowledge(deliveries)
+
+    def acknowledge_all_unconfirmed(self, deliveries: list[Delivery]) -> None:
+        """Do the same as ``acknowledge_unconfirmed`` does."""
+        self.settling.acknowledge(deliveries)
+
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
         """Settle one delivery as not accepted: NACK, released, rejected, modified."""
         self.redelivery.refuse(delivery, refusal)
+
+    def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
+        """Settle several deliveries as not accepted, all in the same way."""
+        self.redelivery.refuse_all(deliveries, refusal)
 
     # -- transactions
 
     def roll_back(self, delivery: Delivery) -> None:
         """Take back a delivery that an aborted transaction had acknowledged, for a client that has forgotten it."""
-        self.redelivery.roll_back(delivery)
+        self.redelivery.roll_back([delivery])
+
+    def roll_back_all(self, deliveries: list[Delivery]) -> None:
+        """Take back all that an aborted transaction had acknowledged."""
+        self.redelivery.roll_back(deliveries)
 
     def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
         """Return the gate that holds the COMMIT back, and the destination it is about.
@@ -689,7 +709,7 @@ class Broker:
                 self.spiller.drop(lane)
             for delivery in lane.take_all():
                 self.release(delivery)
-        self.redelivery.forget(queue)
+        self.redelivery.delays.forget(queue)
         self.store_events.forget_faults(queue)
         self.starved.pop(queue, None)
         queue.mask = 0

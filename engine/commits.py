@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.composite import Target
+from engine.delivery import Delivery
 from engine.destination import QUEUE, TOPIC
 from engine.message import Message
 from engine.questions import QuestionQueue
+from engine.refusal import Refusal
 from engine.schedule.delayed import Delayed
 from engine.transaction import Transaction
 
@@ -41,10 +43,9 @@ class Commits:
             broker.subscriptions.send_on()
         for delayed, message in transaction.scheduled:
             broker.scheduler.add(delayed, message)
-        for delivery in transaction.accepted:
-            broker.dispatcher.acknowledge(delivery)
-        for delivery, refusal in transaction.refused:
-            broker.redelivery.refuse(delivery, refusal)
+        broker.settling.acknowledge(transaction.accepted)
+        for refusal, deliveries in _by_refusal(transaction.refused):
+            broker.redelivery.refuse_all(deliveries, refusal)
         broker.flush_settlements()
         broker.commit_batch()
         for queue, question in questions:
@@ -77,3 +78,14 @@ class Commits:
 def _is_there(delayed: Delayed) -> bool:
     """Say whether there is anything that a message may go to later."""
     return not all(part.is_closed for part in delayed.parts)
+
+
+def _by_refusal(refused: list[tuple[Delivery, Refusal]]) -> list[tuple[Refusal, list[Delivery]]]:
+    """Put together what was refused one after the other in the same way."""
+    found: list[tuple[Refusal, list[Delivery]]] = []
+    for delivery, refusal in refused:
+        if found and found[-1][0] is refusal:
+            found[-1][1].append(delivery)
+        else:
+            found.append((refusal, [delivery]))
+    return found

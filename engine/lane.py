@@ -93,7 +93,7 @@ class Lane:
         self.priority = priority
         self.bit = 1 << priority
         self.ready: deque[Delivery] = deque()
-        self.returned: list[Delivery] = []
+        self.returned: deque[Delivery] = deque()
         self.volatile: deque[Delivery] = deque()
         self.tail = 0
         self.next_load = 0
@@ -235,7 +235,7 @@ class Lane:
         returned = self.returned
         ready = self.ready
         if returned and (not ready or returned[0].position < ready[0].position):
-            delivery = returned.pop(0)
+            delivery = returned.popleft()
         elif ready:
             delivery = ready.popleft()
         else:
@@ -253,11 +253,8 @@ class Lane:
             without_place = [one for one in deliveries if not self._finds_place(one)]
         for delivery in without_place:
             self.ready_bytes += delivery.message.size
-        if len(without_place) == 1:
-            insort(self.returned, without_place[0], key=position_of)
-        elif without_place:
-            self.returned.extend(without_place)
-            self.returned.sort(key=position_of)
+        if without_place:
+            self._put_back(without_place)
         if self.ready or self.returned:
             self.queue.mask |= self.bit
         selection = self.queue.selection
@@ -265,6 +262,22 @@ class Lane:
             selection.offer(deliveries)
         if self.queue.keeper is not None:
             self.queue.keeper.deliveries_came(deliveries)
+
+    def _put_back(self, deliveries: list[Delivery]) -> None:
+        """Let deliveries, usually a row in their order, be among those that have returned."""
+        returned = self.returned
+        if len(deliveries) > 1:
+            positions = [one.position for one in deliveries]
+            if positions != sorted(positions):
+                deliveries = sorted(deliveries, key=position_of)
+        if not returned or returned[-1].position < deliveries[0].position:
+            returned.extend(deliveries)
+        elif deliveries[-1].position < returned[0].position:
+            returned.extendleft(reversed(deliveries))
+        elif len(deliveries) == 1:
+            insort(returned, deliveries[0], key=position_of)
+        else:
+            self.returned = deque(sorted([*returned, *deliveries], key=position_of))
 
     def _finds_place(self, delivery: Delivery) -> bool:
         """Say whether the place of a delivery that comes back is still there; if so, it takes it."""

@@ -99,7 +99,7 @@ class SelectiveDispatcher(TimerTarget):
         for consumer in queue.consumers.values():
             selection.add(consumer)
         if queue.delayed_count:
-            for delivery in self.broker.redelivery.delayed_of(queue):
+            for delivery in self.broker.redelivery.delays.delayed_of(queue):
                 selection.delay(delivery)
         self._await_consumers(queue, selection)
         if queue.settings.queue.group_idle_timeout_ms > 0:
@@ -274,7 +274,7 @@ class SelectiveDispatcher(TimerTarget):
         for delivery, known in selection.lookout.page_read(lane, first, next_offset, messages, broker.wall_ms):
             delivery.history = restored(known, broker.store)
             if delivery.state == DELAYED:
-                broker.redelivery.restore_wait(delivery, known.due_ms)
+                broker.redelivery.delays.restore_wait(delivery, known.due_ms)
         queue.mark_dirty()
 
     # -- timers

@@ -63,6 +63,39 @@ class SettlementBatch:
         self.following = offset + 1
         return was_empty
 
+    def add_all(self, priority: int, offsets: list[int], sizes: list[int]) -> bool:
+        """Take entries of one priority, at least one; return what ``add`` returns."""
+        was_empty = self.following < 0
+        count = len(offsets)
+        if offsets == [*range(offsets[0], offsets[0] + count)]:
+            self._add_run(priority, offsets[0], sizes)
+            return was_empty
+        start = 0
+        while start < count:
+            first = offsets[start]
+            end = start + 1
+            while end < count and offsets[end] == first + end - start:
+                end += 1
+            self._add_run(priority, first, sizes[start:end])
+            start = end
+        return was_empty
+
+    def _add_run(self, priority: int, first: int, sizes: list[int]) -> None:
+        """Take entries that follow one another."""
+        if first != self.following or priority != self.priority:
+            if self.following < 0:
+                self.size_bytes = 0
+            elif priority == self.priority:
+                self.firsts.append(self.first)
+                self.counts.append(self.following - self.first)
+            else:
+                self._close_priority()
+                self.size_bytes = 0
+            self.priority = priority
+            self.first = first
+        self.size_bytes += sum(sizes)
+        self.following = first + len(sizes)
+
     def flush(self, store: Store) -> None:
         """Append the settlement record."""
         if self.ranges:
@@ -132,6 +165,17 @@ class SubscriptionBatch(SettlementBatch):
         self.following = offset + 1
         self.sizes = [message.size]
         return was_empty
+
+    def _add_run(self, priority: int, first: int, sizes: list[int]) -> None:
+        if first == self.following and priority == self.priority:
+            self.sizes += sizes
+        else:
+            if self.following >= 0:
+                self.ranges.append(self._range())
+            self.priority = priority
+            self.first = first
+            self.sizes = sizes[:]
+        self.following = first + len(sizes)
 
     def flush(self, store: Store) -> None:
         self.ranges.append(self._range())

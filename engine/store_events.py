@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.client import Client
+from engine.delays import RELOAD_READER
 from engine.delivery import Delivery
 from engine.expiry_sweep import EXPIRY_READER
 from engine.failures import restored
@@ -13,7 +14,6 @@ from engine.message import Message
 from engine.outcomes import CAUSE_DAMAGED, CAUSE_NONE, DROPPED
 from engine.ports import StoreListener, TimerTarget
 from engine.queue import Queue
-from engine.redelivery import RELOAD_READER
 from engine.schedule.management import BROWSE_READER
 from engine.schedule.read_ahead import SCHEDULE_READER
 from engine.selective import SCAN_READER
@@ -115,7 +115,7 @@ class StoreEvents(StoreListener):
             lane.fault = ""
             self.faulty_lanes.pop(lane, None)
         if reader == RELOAD_READER:
-            broker.redelivery.page_loaded(destination_id, priority, first, messages)
+            broker.redelivery.delays.page_loaded(destination_id, priority, first, messages)
             return
         wanted = next_offset - first
         if queue.feed is not None and queue.feed.replay is not None:
@@ -153,7 +153,7 @@ class StoreEvents(StoreListener):
                 if known is not None:
                     delivery.history = restored(known, broker.store)
                 if known is not None and known.due_ms > broker.wall_ms:
-                    broker.redelivery.restore_wait(delivery, known.due_ms)
+                    broker.redelivery.delays.restore_wait(delivery, known.due_ms)
                 else:
                     lane.append_loaded(delivery)
             lane.catch_up()
@@ -184,7 +184,7 @@ class StoreEvents(StoreListener):
         lane.fault = reason
         self.faulty_lanes[lane] = None
         if reader == RELOAD_READER:
-            self.broker.redelivery.page_failed(destination_id, priority, first)
+            self.broker.redelivery.delays.page_failed(destination_id, priority, first)
             return
         if queue.feed is not None and queue.feed.replay is not None:
             queue.feed.replay.page_failed(priority)
@@ -208,7 +208,7 @@ class StoreEvents(StoreListener):
         queue = self.broker.destinations.queue_of(destination_id, reader)
         if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
             return
-        if reader == RELOAD_READER and not self.broker.redelivery.record_skipped(
+        if reader == RELOAD_READER and not self.broker.redelivery.delays.record_skipped(
             destination_id, priority, queue_offset
         ):
             return

@@ -119,7 +119,7 @@ def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Wh
                 state = {IN_FLIGHT: "in-flight", HELD: "in-transaction"}.get(delivery.state, "in-flight")
                 since_ms = broker.hand_overs.since_ms(delivery.tag)
                 return Whereabouts(state, _holder(broker, consumer), since_ms)
-    for due_ms, _, delivery in broker.redelivery.waiting:
+    for due_ms, _, delivery in broker.redelivery.delays.waiting:
         if delivery.lane.queue is queue and delivery.state == DELAYED and _is_entry(delivery, priority, queue_offset):
             return Whereabouts("delayed", None, 0, max(0, due_ms - broker.clock.monotonic_ms()))
     lane = queue.lanes[priority]

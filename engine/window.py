@@ -142,6 +142,16 @@ class Window:
             return not self.is_full
         return self._opens()
 
+    def give_back_all(self, sizes: list[int]) -> bool:
+        """Count messages, at least one, as no longer in flight; return True if that opened a full window."""
+        if max(sizes) <= self.counted_above:
+            self._leave(len(sizes) - 1)
+            return self.give_back(0)
+        was_full = self.is_full
+        for size_bytes in sizes:
+            self.give_back(size_bytes)
+        return was_full and not self.is_full
+
     def retake(self, size_bytes: int) -> None:
         """Count a message again that had been given back inside a transaction, even past the limit."""
         self.in_flight += 1
@@ -182,6 +192,10 @@ class Window:
         return f"{self.in_flight} of {self.full_at} in flight, resumes at {self.resume_at}"
 
     # -- the steps
+
+    def _leave(self, count: int) -> None:
+        """Count messages whose octets are not counted as no longer in flight, but for the last one."""
+        self.in_flight -= count
 
     def _return_bytes(self, size_bytes: int) -> None:
         """Give octets back as credit, half of the window at a time."""
@@ -274,6 +288,10 @@ class CreditWindow(Window):
             self._return_bytes(size_bytes)
         # Without credit it stays full: settling a message gives room for none.
         return self.is_full and self.gate != gates.WINDOW_FULL and self._opens()
+
+    def _leave(self, count: int) -> None:
+        self.limit -= count
+        self.in_flight -= count
 
     def retake(self, size_bytes: int) -> None:
         self.limit += 1

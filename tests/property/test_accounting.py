@@ -89,7 +89,7 @@ class Accounts:
             return 0
         found = [one for lane in queue.used_lanes for one in (*lane.ready, *lane.returned, *lane.ahead.values())]
         found += [delivery for consumer in queue.consumers.values() for delivery in consumer.ledger.values()]
-        found += self.world.broker.redelivery.delayed_of(queue)
+        found += self.world.broker.redelivery.delays.delayed_of(queue)
         distinct = {
             one.message.queue_offset: one
             for one in found

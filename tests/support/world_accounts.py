@@ -107,7 +107,7 @@ class Accounts:
             ("replays", len(broker.replays.replays) + len(broker.replays.followers)),
             ("parked connections", len(broker.flow.parked)),
             ("awaiting connections", len(broker.store_events.awaiting)),
-            ("delayed deliveries", len(broker.redelivery.waiting)),
+            ("delayed deliveries", len(broker.redelivery.delays.waiting)),
             ("octets that addresses hold", broker.flow.accounts.used_bytes),
             ("messages that addresses hold", broker.flow.accounts.used_messages),
             ("addresses that are full", len(broker.flow.accounts.full)),

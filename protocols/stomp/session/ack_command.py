@@ -104,8 +104,7 @@ class AckCommand:
             return
         refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers, dialect.nack)
         self.subscriptions.forget(covered)
-        for one in covered:
-            if is_ack:
-                self.broker.acknowledge(one)
-            else:
-                self.broker.refuse(one, refusal)
+        if is_ack:
+            self.broker.acknowledge_all(covered)
+        else:
+            self.broker.refuse_all(covered, refusal)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from engine import gates
 from engine.consumer import INDIVIDUAL
+from engine.delays import LONG_DELAY_MS, RELOAD_READER
 from engine.delivery import GONE, IN_FLIGHT
 from engine.inspection import inspect
 from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, KEPT_DELAYED_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
 from engine.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
-from engine.redelivery import LONG_DELAY_MS, RELOAD_READER
 from engine.stored import Attempts, LaneState
 from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
@@ -305,7 +305,7 @@ def test_what_waits_long_keeps_its_content_on_disk_and_holds_nothing_back() -> N
     bodies = consume_all(world, client)
     assert sorted(bodies) == [b"%07d" % number * (MIB // 7) for number in range(count)]
     assert (world.stats().depth, world.stats().delayed, lane.delayed_bytes, lane.ready_bytes) == (0, 0, 0, 0)
-    assert world.broker.redelivery.reloading == {}
+    assert world.broker.redelivery.delays.reloading == {}
 
 
 def test_content_that_cannot_be_read_is_asked_for_again() -> None:

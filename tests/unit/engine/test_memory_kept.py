@@ -109,7 +109,7 @@ def test_a_group_waits_for_a_message_that_is_due_and_whose_content_is_being_read
     world.clock.now_ms += 60_001
     world.broker.begin_turn()
     world.timers.fire_due()
-    assert len(world.broker.redelivery.reloading) == 1
+    assert len(world.broker.redelivery.delays.reloading) == 1
     second = world.client("second")
     world.consumer(second, "q", INDIVIDUAL, 1)
     world.turn()

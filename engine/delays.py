@@ -1,0 +1,209 @@
+"""Deliveries that have failed and wait for their redelivery; where memory is short, without their content.
+
+One timer is set for the first that is due, and a turn takes back no more than ``DUE_AT_ONCE``.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from engine import gates
+from engine.delivery import DELAYED, DROP, TIMER, Delivery, advance
+from engine.lane import KEPT_DELAYED_BYTES
+from engine.message import Message
+from engine.ports import TimerTarget
+from engine.queue import Queue
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+    from engine.lane import Lane
+
+LONG_DELAY_MS: Final = 100  # what waits less keeps its content in memory
+RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused, or that memory had no room for
+RELOAD_READER: Final = -2  # the store's answers to requests for it come to this reader
+DUE_AT_ONCE: Final = 2_048  # deliveries of one turn; the others that are due follow in the next turns
+
+
+class Delays(TimerTarget):
+    """reloading: (destination, priority, queue offset) -> delivery that is due and whose content is being read again.
+
+    reloading_bytes: of these.
+    waiting: a heap of (when it is due, number, delivery).  armed_ms: when the one timer that counts is set to fire,
+    0 for none; its key is that time, so that one set before for later is known when it fires.
+    """
+
+    __slots__ = ("broker", "waiting", "reloading", "reloading_bytes", "next_number", "armed_ms")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.waiting: list[tuple[int, int, Delivery]] = []
+        self.reloading: dict[tuple[int, int, int], Delivery] = {}
+        self.reloading_bytes = 0
+        self.next_number = 1
+        self.armed_ms = 0
+
+    def delayed_of(self, queue: Queue) -> list[Delivery]:
+        """Return what waits for its redelivery to a queue, also what is due and whose content is being read."""
+        found = [one for _, _, one in self.waiting if one.lane.queue is queue]
+        return found + [one for one in self.reloading.values() if one.lane.queue is queue]
+
+    def forget(self, queue: Queue) -> None:
+        """Let go of what waits for its redelivery to a queue that has ended."""
+        if not queue.delayed_count:
+            return
+        kept: list[tuple[int, int, Delivery]] = []
+        for one in self.waiting:
+            if one[2].lane.queue is queue:
+                self.broker.release(one[2])
+            else:
+                kept.append(one)
+        for key, delivery in list(self.reloading.items()):
+            if delivery.lane.queue is queue:
+                self._reloaded(*key)
+                self.broker.release(delivery)
+        heapify(kept)
+        self.waiting = kept
+        queue.delayed_count = 0
+
+    def restore_wait(self, delivery: Delivery, due_ms: int) -> None:
+        """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
+        delivery.state = DELAYED
+        self.add(delivery, due_ms - self.broker.wall_ms)
+        if delivery.lane.queue.selection is not None:
+            delivery.lane.queue.selection.delay(delivery)
+
+    def add(self, delivery: Delivery, delay_ms: int) -> None:
+        """Let a delivery, DELAYED now, wait."""
+        lane = delivery.lane
+        queue = lane.queue
+        queue.delayed_count += 1
+        lane.add_delayed(delivery.message)
+        message = delivery.message
+        if (
+            (lane.delayed_bytes > KEPT_DELAYED_BYTES or self.broker.memory.is_short())
+            and delay_ms >= LONG_DELAY_MS
+            and message.queue_offset >= 0
+            and queue.is_logged
+            and queue.feed is None
+        ):
+            lane.remove_delayed(message)
+            self.broker.memory.unload(message)
+            delivery.message = message.twin(message.flags, b"", b"", b"")
+            self.broker.memory.load(delivery.message)
+            lane.add_delayed(delivery.message)
+        self._push(delivery, delay_ms)
+
+    def timer_fired(self, key: int) -> None:
+        if key != self.armed_ms:
+            return
+        self.armed_ms = 0
+        now_ms = max(key, self.broker.clock.monotonic_ms())
+        waiting = self.waiting
+        due: dict[Lane, list[Delivery]] = {}
+        late: list[Delivery] = []
+        count = min(len(waiting), DUE_AT_ONCE)
+        while count > 0 and waiting[0][0] <= now_ms:
+            count -= 1
+            delivery = heappop(waiting)[2]
+            if delivery.message.is_hollow():
+                if self._has_room_for(delivery):
+                    self._reload(delivery)
+                else:
+                    late.append(delivery)
+                continue
+            delivery.state = advance(delivery.state, TIMER)
+            due.setdefault(delivery.lane, []).append(delivery)
+        for delivery in late:
+            self._push(delivery, RELOAD_RETRY_MS)
+        for lane, deliveries in due.items():
+            for delivery in deliveries:
+                lane.remove_delayed(delivery.message)
+            lane.give_back(deliveries)
+            lane.queue.delayed_count -= len(deliveries)
+            lane.queue.mark_dirty()
+        self._set_timer()
+
+    # -- what waits without its content
+
+    def page_loaded(self, destination_id: int, priority: int, queue_offset: int, messages: list[Message]) -> None:
+        """The content of a delivery that is due has been read again."""
+        delivery = self._reloaded(destination_id, priority, queue_offset)
+        if delivery is None:
+            return
+        if not messages:
+            self._push(delivery, RELOAD_RETRY_MS)
+            return
+        lane = delivery.lane
+        lane.remove_delayed(delivery.message)
+        self.broker.memory.unload(delivery.message)
+        self.broker.memory.load(messages[0])
+        delivery.message = messages[0]
+        delivery.state = advance(delivery.state, TIMER)
+        lane.give_back([delivery])
+        lane.queue.delayed_count -= 1
+        lane.queue.mark_dirty()
+
+    def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
+        """It could not be read: it is asked for again a little later."""
+        delivery = self._reloaded(destination_id, priority, queue_offset)
+        if delivery is not None:
+            self._push(delivery, RELOAD_RETRY_MS)
+
+    def record_skipped(self, destination_id: int, priority: int, queue_offset: int) -> bool:
+        """It is damaged, and the operator asked to go on without it; return whether it was waiting here."""
+        delivery = self._reloaded(destination_id, priority, queue_offset)
+        if delivery is None:
+            return False
+        delivery.state = advance(delivery.state, DROP)
+        delivery.lane.remove_delayed(delivery.message)
+        self.broker.memory.unload(delivery.message)
+        delivery.lane.queue.delayed_count -= 1
+        return True
+
+    def _reloaded(self, destination_id: int, priority: int, queue_offset: int) -> Delivery | None:
+        """Take out the delivery whose content was asked for, None if nobody waits for it any more."""
+        delivery = self.reloading.pop((destination_id, priority, queue_offset), None)
+        if delivery is not None:
+            self.reloading_bytes -= delivery.message.size
+        return delivery
+
+    def _has_room_for(self, delivery: Delivery) -> bool:
+        """Say whether memory has room for the content of a delivery that is due; the first of a lane always has."""
+        memory = self.broker.memory
+        if memory.held_bytes() + self.reloading_bytes + delivery.message.size <= memory.keep_bytes:
+            return True
+        if self.reloading:
+            return False
+        lane = delivery.lane
+        if not lane.returned or delivery.position < lane.returned[0].position:
+            return True
+        selection = lane.queue.selection  # what has returned may itself wait for this one
+        return selection is not None and selection.held_by() == gates.DELAYED
+
+    def _reload(self, delivery: Delivery) -> None:
+        message = delivery.message
+        self.reloading_bytes += message.size
+        queue = delivery.lane.queue
+        self.reloading[(queue.destination_id, message.priority, message.queue_offset)] = delivery
+        store = self.broker.store
+        store.write()  # only what has been written can be read
+        store.request(queue.destination_id, message.priority, message.queue_offset, 1, 1, RELOAD_READER)
+
+    # -- the steps
+
+    def _push(self, delivery: Delivery, delay_ms: int) -> None:
+        number = self.next_number
+        self.next_number = number + 1
+        due_ms = self.broker.clock.monotonic_ms() + max(0, delay_ms)
+        heappush(self.waiting, (due_ms, number, delivery))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Set a timer for what is due first, unless one is set for then."""
+        if not self.waiting:
+            return
+        due_ms = self.waiting[0][0]
+        if not 0 < self.armed_ms <= due_ms:
+            self.armed_ms = due_ms
+            self.broker.timers.call_at(due_ms, self, due_ms)

@@ -1,0 +1,93 @@
+"""Many deliveries accepted at once: what one of them costs by itself is paid once for a run of them.
+
+A run is of one consumer and one lane.  A cumulative ACK, an AMQP disposition and a COMMIT may cover as many as a
+consumer may hold.
+"""
+
+from __future__ import annotations
+
+from engine.consumer import Consumer
+from engine.delivery import ACKNOWLEDGE, HELD, IN_FLIGHT, Delivery, advance
+from engine.dispatch import Dispatcher
+from engine.lane import Lane
+from engine.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
+
+
+class Settling:
+    """What ``Dispatcher.acknowledge`` does, for many."""
+
+    __slots__ = ("_dispatcher", "_memory")
+
+    def __init__(self, dispatcher: Dispatcher, memory: MemoryBudget) -> None:
+        self._dispatcher = dispatcher
+        self._memory = memory
+
+    def acknowledge(self, deliveries: list[Delivery]) -> None:
+        """Settle all of them as accepted, in order."""
+        start = 0
+        count = len(deliveries)
+        while start < count:
+            first = deliveries[start]
+            lane = first.lane
+            consumer = first.consumer
+            state = first.state
+            end = start + 1
+            while end < count:
+                one = deliveries[end]
+                if one.lane is not lane or one.consumer is not consumer or one.state != state:
+                    break
+                end += 1
+            assert consumer is not None, "an acknowledged delivery is with a consumer"
+            run = deliveries if end - start == count else deliveries[start:end]
+            if end - start == 1 or lane.queue.selection is not None or lane.queue.account is not None:
+                for one in run:
+                    self._dispatcher.acknowledge(one)
+            else:
+                self._acknowledge_run(lane, consumer, state, run)
+            start = end
+
+    def _acknowledge_run(self, lane: Lane, consumer: Consumer, state: int, run: list[Delivery]) -> None:
+        queue = lane.queue
+        count = len(run)
+        ledger = consumer.ledger
+        gone = advance(state, ACKNOWLEDGE)
+        furthest_tag = consumer.furthest_tag
+        sizes: list[int] = []
+        offsets: list[int] = []
+        for delivery in run:
+            tag = delivery.tag
+            if tag > furthest_tag:
+                furthest_tag = tag
+            ledger.pop(tag, None)
+            delivery.state = gone
+            message = delivery.message
+            sizes.append(message.size)
+            offsets.append(message.queue_offset)
+        consumer.furthest_tag = furthest_tag
+        consumer.acknowledged_count += count
+        queue.depth -= count
+        queue.acknowledged_count += count
+        if state == IN_FLIGHT:
+            queue.in_flight_count -= count
+        if state == IN_FLIGHT or (state == HELD and not queue.settings.prefetch.use_prefetch_extension):
+            if consumer.window.give_back_all(sizes):
+                queue.list_consumer(consumer)
+        if not queue.is_logged or min(offsets) < 0:
+            self._let_go(consumer, run)
+            return
+        self._memory.paged_bytes -= sum(sizes) + count * MESSAGE_OVERHEAD_BYTES
+        if consumer.batch.add_all(lane.priority, offsets, sizes):
+            self._dispatcher.settling.append((consumer.batch, consumer))
+
+    def _let_go(self, consumer: Consumer, run: list[Delivery]) -> None:
+        """Do the same where only memory holds some of them."""
+        memory = self._memory
+        is_logged = consumer.queue.is_logged
+        for delivery in run:
+            message = delivery.message
+            if message.queue_offset < 0 or not is_logged:
+                memory.release(message)
+                continue
+            memory.paged_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+            if consumer.batch.add(message):
+                self._dispatcher.settling.append((consumer.batch, consumer))
