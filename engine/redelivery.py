@@ -61,7 +61,7 @@ class Redelivery:
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
         """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
-        self.refuse_all([delivery], refusal)
+        self._refuse_run([delivery], refusal)
 
     def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
         """Take the same negative answer to several deliveries."""

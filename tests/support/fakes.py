@@ -72,10 +72,17 @@ class VirtualTimers(Timers):
         return len(self._due)
 
     def fire_due(self) -> None:
-        """Fire all that the clock has reached."""
+        """Fire all that the clock has reached; what is set meanwhile is for the next call, as in an event loop."""
+        last = self._number
+        later: list[tuple[int, int, TimerTarget, int]] = []
         while self._due and self._due[0][0] <= self.clock.now_ms:
-            _, _, target, key = heapq.heappop(self._due)
-            target.timer_fired(key)
+            timer = heapq.heappop(self._due)
+            if timer[1] > last:
+                later.append(timer)
+                continue
+            timer[2].timer_fired(timer[3])
+        for timer in later:
+            heapq.heappush(self._due, timer)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.destinations import TEMPORARY_DESTINATIONS_MAX
 from engine.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message
 from engine.options import FIRST, ReplayStart
-from engine.refusal import Refusal
+from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from engine.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
@@ -339,7 +339,39 @@ def _(count: int) -> Input:
     world.consumer(client, "q", CLIENT, count)
     world.send(*[b"x"] * count)
     last = client.take()[-1]
-    return lambda: world.acknowledge(*world.broker.covered(last))
+
+    def acknowledge() -> None:
+        world.broker.acknowledge_all(world.broker.covered(last))
+        world.turn()
+
+    return acknowledge
+
+
+@scenario("one cumulative NACK")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", CLIENT, count)
+    world.send(*[b"x"] * count)
+    last = client.take()[-1]
+
+    def refuse() -> None:
+        world.broker.refuse_all(world.broker.covered(last), AS_THE_ADDRESS_SAYS)
+        world.turn()
+
+    return refuse
+
+
+@scenario("many messages are due for their redelivery")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", CLIENT, 5 * count)
+    world.send(*[b"x"] * (5 * count))
+    world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
+    world.turn()
+    client.is_output_full = True
+    return lambda: world.advance(10_000)
 
 
 @scenario("a cumulative acknowledgement of one message beside many held by a transaction")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.consumer import Consumer
 from engine.delivery import Delivery
 from engine.errors import LimitReached
 from engine.message import NOT_LOGGED
@@ -124,11 +125,15 @@ class Unsettled:
 
     def forget(self, deliveries: list[Delivery]) -> None:
         """These are settled, or no longer this connection's."""
+        consumer: Consumer | None = None
+        subscription: Subscription | None = None
         for delivery in deliveries:
-            consumer = delivery.consumer
-            assert consumer is not None, "an unsettled delivery is with a consumer"
-            subscription = consumer.adapter
-            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            if subscription is None or delivery.consumer is not consumer:  # mostly one has them all
+                consumer = delivery.consumer
+                assert consumer is not None, "an unsettled delivery is with a consumer"
+                adapter = consumer.adapter
+                assert isinstance(adapter, Subscription), "a consumer of this session has a subscription"
+                subscription = adapter
             subscription.unsettled.pop(delivery.key, None)
 
     def clear(self) -> None:
