@@ -32,11 +32,11 @@ ROOMS_BUT = {
     "protocols/stomp/session": "handshake settings subscribe_command",
     "protocols/amqp/v1_0/wire": """
         composite composite_codec delivery_states errors frame_size frames performatives sasl_frames termini
-        transaction_types types values
+        transaction_types value_decoder value_encoder values
     """,
     "protocols/amqp/v1_0/mapping": """
-        addresses contents conversion jms_ids map_body message_keys outgoing_message selector_properties
-        subscribe_options
+        addresses amqp_form contents jms_ids jms_types map_body message_keys outgoing_message property_types
+        selector_properties stomp_form stomp_headers subscribe_options
     """,
     "protocols/amqp/v1_0/endpoints": "attach attach_fields handshake settings",
 }

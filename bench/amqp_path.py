@@ -17,7 +17,7 @@ from engine.broker import Broker
 from protocols.amqp.sasl import Credentials, ScramVerifier
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.encoder import TransferHead, encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import TransferHead, encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Flow, Open
 from protocols.amqp.v1_0.wire.termini import Source, Target

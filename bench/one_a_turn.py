@@ -31,7 +31,7 @@ from bench.in_process import QuietLink, close_after, open_broker, open_store
 from engine.broker import Broker
 from engine.store.file_store import FileStore
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.encoder import TransferHead, encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import TransferHead, encode_frame
 from protocols.amqp.v1_0.wire.performatives import Flow
 from protocols.connection import ProtocolConnection
 from protocols.stomp.session.settings import SessionSettings

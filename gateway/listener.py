@@ -20,7 +20,7 @@ from gateway.log_lines import PERIOD_MS, LineLimit
 from gateway.security import Security
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.mapping.conversion import StompForm
+from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.connection import ProtocolConnection
 from protocols.detect import STOMP
 from protocols.stomp.codec.encoder import encode

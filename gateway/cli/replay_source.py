@@ -9,8 +9,8 @@ from engine.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
 from engine.selector.evaluate import Selector
 from engine.selector.readers import PropertyReaders
 from engine.store.read.query import FoundMessage
-from protocols.amqp.v1_0.mapping.conversion import StompForm
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
+from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 
 # Of the first sending: whether it had expired, in which transaction it came, what it was asked to confirm.
 _LEFT_OUT = frozenset(

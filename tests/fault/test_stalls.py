@@ -10,8 +10,8 @@ import time
 import aiohttp
 
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.decoder import Decoder
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Begin, Close, Open
 from tests.support.gateway_process import GatewayProcess, StartGateway

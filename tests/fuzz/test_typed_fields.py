@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from engine.message import Message
-from protocols.amqp.v1_0.mapping.conversion import StompForm
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
+from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.long_run import LongRun
 from tests.support.typed_world import Finding, TypedWorld

@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.decoder import Decoder
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target

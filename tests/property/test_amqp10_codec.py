@@ -8,19 +8,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.decoder import Decoder
 from protocols.amqp.v1_0.wire.delivery_states import Accepted
-from protocols.amqp.v1_0.wire.encoder import (
+from protocols.amqp.v1_0.wire.errors import AmqpError, DecodeError
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import (
     TransferHead,
     encode_accepted,
     encode_frame,
     encode_link_flow,
     encode_session_flow,
 )
-from protocols.amqp.v1_0.wire.errors import AmqpError, DecodeError
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, protocol_header
 from protocols.amqp.v1_0.wire.performatives import TRANSFER, Disposition, Flow, Transfer
-from protocols.amqp.v1_0.wire.types import decode, encode
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from tests.support.amqp_octets import decode_stream, shape
 from tests.support.amqp_strategies import DISPOSITIONS, FLOWS, PERFORMATIVES, TRANSFERS, UINTS, VALUES
 

@@ -12,7 +12,7 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.composite_codec import encode_composite
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released, State, TransactionalState
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from tests.support.amqp_strategies import PERFORMATIVES
 from tests.support.amqp_stream import FRAME_SIZE, bombs, composite, feed, frame
 

@@ -11,11 +11,11 @@ from engine.holdings import SHARE_LEAST_BYTES
 from engine.statistics import QUESTIONS_PER_CLIENT_MAX
 from gateway.cli.blocking_client import ConnectionLost
 from gateway.log_lines import LINES_MAX
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
 from protocols.stomp.codec.frames import MESSAGE, SEND
 from tests.support import typed_amqp

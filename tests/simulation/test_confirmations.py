@@ -18,11 +18,11 @@ import pytest
 
 from protocols.amqp.v1_0.wire.composite_codec import encode_composite
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Declared, Modified, Rejected, State, TransactionalState
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Declare, Discharge
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Symbol, UInt, ULong
 from tests.support.amqp_gateway import AmqpPeer, text
 from tests.support.confirming_gateway import SYNCS_MOST, ConfirmingGateway

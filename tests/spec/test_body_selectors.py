@@ -10,7 +10,7 @@ from engine.selector.parser import parse
 from engine.selector.properties import Properties, Value
 from engine.selector.syntax import And, BodyTest, Comparison, Identifier, Literal, Not, write
 from engine.selector.xpath.document import Node, read_document
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
 from tests.support.amqp_gateway import AmqpGateway, text
 from tests.support.engine_world import address

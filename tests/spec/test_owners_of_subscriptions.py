@@ -6,7 +6,7 @@ import pytest
 
 from protocols.amqp.sasl import PLAIN
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.encoder import encode_sasl_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Open
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit

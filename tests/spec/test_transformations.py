@@ -9,9 +9,9 @@ import pytest
 
 from engine.message import AMQP_1_0, STOMP, TEXT, Message
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents
-from protocols.amqp.v1_0.mapping.conversion import MAP_MESSAGE, OBJECT_MESSAGE, TEXT_MESSAGE
+from protocols.amqp.v1_0.mapping.jms_types import MAP_MESSAGE, OBJECT_MESSAGE, TEXT_MESSAGE
 from protocols.amqp.v1_0.wire.sections import VALUE
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Byte, Char, Decimal, Float, Int, Short, Symbol, UInt, ULong
 from protocols.broker_headers import JMS_TYPE
 from protocols.map_message import BYTES_MAX, JSON, XML, read_map, write_map

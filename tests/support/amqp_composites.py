@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.composite_codec import encode_composite
-from protocols.amqp.v1_0.wire.types import decode
+from protocols.amqp.v1_0.wire.value_decoder import decode
 from protocols.amqp.v1_0.wire.values import Described
 
 

@@ -9,17 +9,17 @@ from engine.message import AMQP_1_0
 from protocols.amqp.sasl import Credentials, ScramVerifier
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.mapping.conversion import StompForm
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
+from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.decoder import Decoder
 from protocols.amqp.v1_0.wire.delivery_states import Accepted
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Symbol
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import FakeLink

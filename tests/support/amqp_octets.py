@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.decoder import Decoder
 from protocols.amqp.v1_0.wire.errors import AmqpError
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
 from protocols.amqp.v1_0.wire.performatives import Disposition, Transfer
 from protocols.amqp.v1_0.wire.values import (
     Array,

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.inspection import inspect
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Flow, Open
 from protocols.amqp.v1_0.wire.termini import Source, Target

@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.decoder import Decoder
 from protocols.amqp.v1_0.wire.delivery_states import Accepted
-from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Disposition, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome

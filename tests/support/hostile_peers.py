@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from gateway.cli.blocking_client import ConnectionLost
 from protocols.amqp.v1_0.wire.composite import Composite
-from protocols.amqp.v1_0.wire.decoder import Decoder as AmqpDecoder
-from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder as AmqpDecoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Begin, Open
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from protocols.amqp.v1_0.wire import sections as at
 from protocols.amqp.v1_0.wire.composite import Composite, Error
-from protocols.amqp.v1_0.wire.decoder import Decoder
 from protocols.amqp.v1_0.wire.delivery_states import (
     Accepted,
     Declared,
@@ -17,13 +16,14 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     Released,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, FRAME_HEADER, HEADER_BYTES, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UByte, UInt
 from tests.support import typed_amqp
 from tests.support.amqp_composites import described_of

@@ -15,12 +15,12 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     Released,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslResponse
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Byte, Described, Symbol, Timestamp, UByte, UInt, ULong
 from tests.support.amqp_composites import described_of
 from tests.support.amqp_stream import composite

@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from protocols.amqp.v1_0.wire.types import NESTING_MAX, encode
+from protocols.amqp.v1_0.wire.value_decoder import NESTING_MAX
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import (
     Array,
     Byte,

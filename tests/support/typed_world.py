@@ -14,7 +14,7 @@ from engine.message import AMQP_1_0
 from engine.selector.readers import PropertyReader
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target

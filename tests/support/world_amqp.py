@@ -16,7 +16,6 @@ from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.composite_codec import encode_composite
-from protocols.amqp.v1_0.wire.decoder import Decoder
 from protocols.amqp.v1_0.wire.delivery_states import (
     Accepted,
     Declared,
@@ -26,12 +25,14 @@ from protocols.amqp.v1_0.wire.delivery_states import (
     State,
     TransactionalState,
 )
-from protocols.amqp.v1_0.wire.encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.types import decode, encode
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, UByte, UInt, ULong
 from tests.support.amqp_gateway import NoUsers
 from tests.support.world_bodies import Violation, data_section, read_body

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.destination import QUEUE, TOPIC
-from protocols.amqp.v1_0.mapping.conversion import StompForm
+from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode

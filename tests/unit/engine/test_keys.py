@@ -7,8 +7,8 @@ import pytest
 from engine.keys import KEY_BYTES_MAX, KEYS_MAX, Keys
 from engine.message import AMQP_1_0, STOMP
 from gateway.message_keys import MESSAGE_KEYS
-from protocols.amqp.v1_0.wire.sections import Scanner
-from protocols.amqp.v1_0.wire.types import described_list, encode
+from protocols.amqp.v1_0.wire.scanner import Scanner
+from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
 from protocols.amqp.v1_0.wire.values import Described, ULong
 
 

@@ -12,7 +12,7 @@ from engine.store.read.query import FoundMessage
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.cli.replay_source import ReplaySource
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import UInt
 
 

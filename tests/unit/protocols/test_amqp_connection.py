@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, HEARTBEAT_OCTETS, SASL_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Begin, Close, Detach, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslMechanisms, SaslOutcome, SaslResponse

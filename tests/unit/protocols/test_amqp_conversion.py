@@ -11,7 +11,8 @@ from protocols.amqp.v1_0.mapping.jms_ids import id_text, id_value
 from protocols.amqp.v1_0.wire import sections as at
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
 from protocols.amqp.v1_0.wire.performatives import Disposition
-from protocols.amqp.v1_0.wire.types import decode, described_list, encode
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
 from protocols.amqp.v1_0.wire.values import (
     Array,
     Byte,

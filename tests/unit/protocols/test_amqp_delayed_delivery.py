@@ -11,7 +11,7 @@ from protocols.amqp.v1_0.mapping.delayed_delivery import plan_in
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.performatives import Attach, Disposition
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Byte, Int, Symbol, Timestamp, UInt, ULong
 from tests.support.amqp_gateway import AmqpGateway, text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from protocols.amqp.v1_0.wire.composite import Composite, Error
-from protocols.amqp.v1_0.wire.decoder import Decoder
 from protocols.amqp.v1_0.wire.delivery_states import Rejected, TransactionalState
 from protocols.amqp.v1_0.wire.errors import FrameSizeTooSmall
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, End

@@ -14,7 +14,7 @@ from protocols.amqp.v1_0.wire.composite_codec import (
 from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Open, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, UInt, ULong
 from tests.support.amqp_composites import described_of
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.amqp.v1_0.wire.sections import Scanner, with_application_properties
-from protocols.amqp.v1_0.wire.types import decode, described_list, encode
+from protocols.amqp.v1_0.mapping.outgoing_message import with_application_properties
+from protocols.amqp.v1_0.wire.scanner import Scanner
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
 from protocols.amqp.v1_0.wire.values import Symbol, UByte, UInt
 from tests.support.attributes import attributes
 

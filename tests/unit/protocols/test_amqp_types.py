@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from protocols.amqp.v1_0.wire.errors import DecodeError
-from protocols.amqp.v1_0.wire.types import ITEMS_MAX, NESTING_MAX, decode, encode
+from protocols.amqp.v1_0.wire.value_decoder import ITEMS_MAX, NESTING_MAX, decode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Array, Byte, Described, Symbol, UByte, UInt, ULong
 
 

@@ -10,7 +10,7 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire import sections as at
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.performatives import Disposition
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Byte, Symbol
 from protocols.broker_headers import BROKER_HEADERS
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer

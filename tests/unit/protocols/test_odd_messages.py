@@ -9,7 +9,7 @@ import pytest
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition
 from protocols.amqp.v1_0.wire.termini import Source, Target
-from protocols.amqp.v1_0.wire.types import encode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
 from tests.support.amqp_gateway import DURABLE, AmqpGateway
 from tests.support.typed_amqp import erring_sessions

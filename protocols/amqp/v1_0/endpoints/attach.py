@@ -115,7 +115,7 @@ def _attach_incoming(session: AmqpSession, frame: Attach, handle: int) -> None:
         destination = node = _temporary(session, target.capabilities)
         target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
     elif target.address is not None:
-        destination = target_of(connection, target.address, target.capabilities)
+        destination = target_of(connection.broker, connection, target.address, target.capabilities)
     link = IncomingLink(
         session,
         frame.name,
@@ -154,7 +154,7 @@ def _attach_outgoing(session: AmqpSession, frame: Attach, handle: int) -> None:
     elif source.address is None:
         raise InvalidField("a consumer's attach has no source address")
     else:
-        found, uri = source_of(connection, source.address, source.capabilities)
+        found, uri = source_of(connection.broker, connection, source.address, source.capabilities)
     defaults = connection.settings.defaults
     options, applied = subscription(frame.name, source, uri, is_topic(found.kind), defaults)
     link = OutgoingLink(

@@ -32,8 +32,6 @@ from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.endpoints.transactions import Transactions
 from protocols.amqp.v1_0.mapping.outcomes import RELEASED_TO_OTHERS
 from protocols.amqp.v1_0.wire.composite import Composite, Error
-from protocols.amqp.v1_0.wire.decoder import Decoder
-from protocols.amqp.v1_0.wire.encoder import encode_frame
 from protocols.amqp.v1_0.wire.errors import (
     DeliveryTooSlow,
     Forced,
@@ -44,6 +42,8 @@ from protocols.amqp.v1_0.wire.errors import (
     TimedOut,
     error_of,
 )
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
 from protocols.amqp.v1_0.wire.frames import (
     AMQP_LAYER,
@@ -54,7 +54,7 @@ from protocols.amqp.v1_0.wire.frames import (
     protocol_header,
 )
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
-from protocols.amqp.v1_0.wire.sections import Scanner
+from protocols.amqp.v1_0.wire.scanner import Scanner
 from protocols.connection import Link as Socket
 from protocols.connection import ProtocolConnection
 from protocols.holding import holding_words

@@ -14,8 +14,8 @@ from engine.errors import ClientIdInUse, LimitReached, PenstockError
 from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Proof, Step, Success
 from protocols.amqp.v1_0.mapping.delayed_delivery import DELAYED_DELIVERY
 from protocols.amqp.v1_0.wire.composite import Composite, Error
-from protocols.amqp.v1_0.wire.encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.errors import FramingError, symbol_for
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, ProtocolHeader, protocol_header
 from protocols.amqp.v1_0.wire.performatives import Close, Open

@@ -37,7 +37,8 @@ from protocols.amqp.v1_0.wire.errors import (
     error_of,
 )
 from protocols.amqp.v1_0.wire.performatives import Flow, Transfer
-from protocols.amqp.v1_0.wire.sections import Scanned, split_annotations, split_header
+from protocols.amqp.v1_0.wire.scanner import Scanned
+from protocols.amqp.v1_0.wire.sections import split_annotations, split_header
 from protocols.broker_headers import JMS_DESTINATION
 
 if TYPE_CHECKING:
@@ -356,7 +357,8 @@ class IncomingLink(Link):
             annotations, _ = split_annotations(split_header(scanned.headers)[1])
             said = annotations.get(JMS_DESTINATION)
             kind = JMS_DESTINATION_KINDS.get(said, 0) if isinstance(said, int) else 0
-        return target_of(self.session.connection, scanned.to, None, kind)
+        connection = self.session.connection
+        return target_of(connection.broker, connection, scanned.to, None, kind)
 
     def _delayed(self, destination: Destination, scanned: Scanned) -> Destination:
         """Return where a message goes that may ask for a later delivery; what says so is taken out of it.

@@ -13,8 +13,8 @@ from engine.topic import Topic
 from protocols.amqp.v1_0.endpoints.link import MASK, Link
 from protocols.amqp.v1_0.mapping.outgoing_message import last_resort, outgoing_sections
 from protocols.amqp.v1_0.wire.delivery_states import State
-from protocols.amqp.v1_0.wire.encoder import TransferHead
 from protocols.amqp.v1_0.wire.errors import NotImplementedHere
+from protocols.amqp.v1_0.wire.frame_encoder import TransferHead
 from protocols.amqp.v1_0.wire.performatives import Flow
 from protocols.amqp.v1_0.wire.values import Symbol
 

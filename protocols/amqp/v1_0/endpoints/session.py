@@ -15,12 +15,6 @@ from protocols.amqp.v1_0.endpoints.link import MASK, Link
 from protocols.amqp.v1_0.endpoints.outgoing_link import Outgoing, OutgoingLink
 from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
 from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, State, TransactionalState
-from protocols.amqp.v1_0.wire.encoder import (
-    encode_accepted,
-    encode_disposition,
-    encode_link_flow,
-    encode_session_flow,
-)
 from protocols.amqp.v1_0.wire.errors import (
     AmqpError,
     FramingError,
@@ -30,6 +24,12 @@ from protocols.amqp.v1_0.wire.errors import (
     UnattachedHandle,
     WindowViolation,
     error_of,
+)
+from protocols.amqp.v1_0.wire.frame_encoder import (
+    encode_accepted,
+    encode_disposition,
+    encode_link_flow,
+    encode_session_flow,
 )
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer

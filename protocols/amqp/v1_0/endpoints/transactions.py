@@ -32,7 +32,8 @@ from protocols.amqp.v1_0.wire.errors import (
     error_of,
 )
 from protocols.amqp.v1_0.wire.performatives import Flow, Transfer
-from protocols.amqp.v1_0.wire.sections import VALUE, Scanner
+from protocols.amqp.v1_0.wire.scanner import Scanner
+from protocols.amqp.v1_0.wire.sections import VALUE
 from protocols.amqp.v1_0.wire.transaction_types import TRANSACTION_CODES, Declare, Discharge
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from protocols.amqp.v1_0.wire.sections import (
     SEQUENCE,
     VALUE,
 )
-from protocols.amqp.v1_0.wire.types import decode
+from protocols.amqp.v1_0.wire.value_decoder import decode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Value
 
 

@@ -8,7 +8,8 @@ from typing import Final
 from engine.schedule.asking import ANNOTATIONS, PROPERTIES, plan_of
 from engine.schedule.plan import Plan, ScheduleLimits
 from protocols.amqp.v1_0.wire.sections import APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS, SECTION_CODES
-from protocols.amqp.v1_0.wire.types import decode, encode
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Value
 
 DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"  # the capability, of a connection or of a producer's link

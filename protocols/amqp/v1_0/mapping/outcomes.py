@@ -20,7 +20,8 @@ from engine.delivery import Delivery
 from engine.outcomes import CAUSE_REJECTED
 from engine.refusal import Refusal
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released, State
-from protocols.amqp.v1_0.wire.types import decode, encode
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Value
 
 ANNOTATIONS_BYTES_MAX: Final = 64 * 1024  # that consumers may add to one message

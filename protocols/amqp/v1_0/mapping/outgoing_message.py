@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.broker import Broker
 from engine.delivery import Delivery
 from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
 from engine.queue import Queue
 from engine.schedule.asking import PROPERTIES
 from engine.schedule.ticket import JOB_ID
-from protocols.amqp.v1_0.mapping.conversion import amqp_sections, raw_sections, read_lines
+from protocols.amqp.v1_0.mapping.amqp_form import amqp_sections, raw_sections
 from protocols.amqp.v1_0.mapping.outcomes import added_annotations
+from protocols.amqp.v1_0.mapping.stomp_headers import read_lines
+from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.sections import (
+    APPLICATION_PROPERTIES,
+    HEADER,
     end_of,
-    header_section,
+    section_code,
     split_annotations,
     split_header,
-    with_application_properties,
 )
-from protocols.amqp.v1_0.wire.types import encode
-from protocols.amqp.v1_0.wire.values import Symbol, UByte, UInt
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
+from protocols.amqp.v1_0.wire.values import Symbol, UByte, UInt, Value
 from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
 
 
@@ -40,7 +46,7 @@ def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple
         has_ttl = True
         has_priority = message.jms_priority() != DEFAULT_PRIORITY
     ttl_ms = max(1, message.expires_ms - broker.wall_ms) if has_ttl and message.expires_ms else -1
-    header = header_section(
+    header = _header_section(
         bool(message.flags & PERSISTENT),
         message.jms_priority() if has_priority else -1,
         ttl_ms,
@@ -65,7 +71,7 @@ def last_resort(delivery: Delivery, broker: Broker) -> tuple[bytes, bytes]:
     """Return a message as it came, behind a header that is sure: for one that ``outgoing_sections`` fails with."""
     message = delivery.message
     first_acquirer = False if delivery.is_redelivered else None
-    header = header_section(bool(message.flags & PERSISTENT), -1, -1, first_acquirer, delivery.failed_attempts)
+    header = _header_section(bool(message.flags & PERSISTENT), -1, -1, first_acquirer, delivery.failed_attempts)
     if message.encoding != AMQP_1_0:
         headers, body = raw_sections(message, broker.message_id(message))
         return header + headers, body
@@ -81,3 +87,44 @@ def _is_of_schedule(name: str) -> bool:
     Source: ActiveMQ SchedulerBroker, as its AMQP transformer shows it.
     """
     return name == JOB_ID or name in PROPERTIES
+
+
+def with_application_properties(sections: bytes, added: Mapping[str, str]) -> bytes:
+    """Return properties and application-properties, each perhaps not there, with some more of the latter.
+
+    Application-properties that nobody can read stay as they came, without more.
+    """
+    at = 0
+    properties: dict[Value, Value] = {}
+    kept: list[bytes] = []
+    while at < len(sections):
+        code, after = section_code(sections, at)
+        end = end_of(sections, after)
+        if code == APPLICATION_PROPERTIES:
+            try:
+                found, _ = decode(sections, after)
+            except DecodeError:
+                return sections
+            if isinstance(found, dict):
+                properties = found
+        else:
+            kept.append(sections[at:end])
+        at = end
+    properties.update(added)
+    return b"".join(kept) + b"\x00\x53\x74" + encode(properties)
+
+
+def _header_section(
+    is_durable: bool, priority: int, ttl_ms: int, first_acquirer: bool | None, delivery_count: int
+) -> bytes:
+    """Return a header.  priority: -1 to leave it out, as ttl_ms."""
+    fields: list[bytes] = [
+        encode(True if is_durable else None),
+        encode(None if priority < 0 else UByte(priority)),
+        encode(None if ttl_ms < 0 else UInt(min(ttl_ms, 2**32 - 1))),
+        encode(first_acquirer),
+        encode(UInt(delivery_count) if delivery_count else None),
+    ]
+    while fields and fields[-1] == b"\x40":
+        fields.pop()
+    return described_list(HEADER, len(fields), b"".join(fields)) if fields else b""

@@ -53,7 +53,8 @@ from protocols.amqp.v1_0.wire.performatives import (
 from protocols.amqp.v1_0.wire.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator, Declare, Discharge
-from protocols.amqp.v1_0.wire.types import decode, described_list, encode
+from protocols.amqp.v1_0.wire.value_decoder import decode
+from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
 from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, UByte, UInt, ULong, UShort, Value
 
 _TYPES: Final[dict[str, type]] = {

@@ -11,8 +11,8 @@ from typing import Final
 
 from protocols.amqp.v1_0.wire.composite import Composite, Error
 from protocols.amqp.v1_0.wire.delivery_states import Rejected, TransactionalState
-from protocols.amqp.v1_0.wire.encoder import encode_frame
 from protocols.amqp.v1_0.wire.errors import FrameSizeTooSmall
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Close, Detach, Disposition, End
 
 LENGTHS_BYTES: Final = 32  # that a text adds beside itself: to its own length, and to those of the lists around it

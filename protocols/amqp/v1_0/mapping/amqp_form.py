@@ -1,0 +1,180 @@
+"""STOMP -> AMQP 1.0, by way of JMS.  The table is in docs/amqp.md."""
+
+from __future__ import annotations
+
+import json
+
+from engine.destination import is_topic
+from engine.message import TEXT, Message
+from protocols.amqp.v1_0.mapping.delayed_delivery import DELIVERY_TIME
+from protocols.amqp.v1_0.mapping.jms_ids import id_value
+from protocols.amqp.v1_0.mapping.jms_types import (
+    BYTES_MESSAGE,
+    MAP_MESSAGE,
+    MESSAGE,
+    OBJECT_MESSAGE,
+    STREAM_MESSAGE,
+    TEXT_MESSAGE,
+)
+from protocols.amqp.v1_0.mapping.map_body import amqp_map
+from protocols.amqp.v1_0.mapping.property_types import typed_property
+from protocols.amqp.v1_0.mapping.stomp_headers import (
+    ANNOTATION_HEADER,
+    BODY_HEADER,
+    GROUP_HEADER,
+    JSON,
+    MEANT,
+    MESSAGE_ID_HEADER,
+    OCTETS,
+    RAW,
+    TYPES_HEADER,
+    amqp_address,
+    read_lines,
+)
+from protocols.amqp.v1_0.wire import sections as at
+from protocols.amqp.v1_0.wire.value_encoder import described_list, encode, is_within_limits
+from protocols.amqp.v1_0.wire.values import (
+    Byte,
+    Described,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+    Value,
+)
+from protocols.broker_headers import (
+    JMS_DESTINATION,
+    JMS_REPLY_TO,
+    JMS_TYPE,
+    TRANSFORMATION_ERROR,
+    USER,
+    is_broker_annotation,
+)
+from protocols.map_message import FORMS, MapError, read_map
+
+
+def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tuple[bytes, bytes]:
+    """Return headers and body of a STOMP message as AMQP's, without a header section.
+
+    kind, name: of its destination.  message_id: what the broker calls it.
+    """
+    headers = read_lines(message.headers)
+    is_text = bool(message.flags & TEXT)
+    annotations: dict[Value, Value] = {Symbol(JMS_DESTINATION): Byte(1 if is_topic(kind) else 0)}
+    properties: list[Value] = [None] * 13
+    own_id = headers.get(MESSAGE_ID_HEADER)
+    properties[at.MESSAGE_ID] = message_id if own_id is None else id_value(own_id)
+    properties[at.TO] = name
+    if "correlation-id" in headers:
+        properties[at.CORRELATION_ID] = id_value(headers["correlation-id"])
+    if "reply-to" in headers:
+        address, reply_kind = amqp_address(headers["reply-to"])
+        properties[at.REPLY_TO] = address
+        if reply_kind is not None:
+            annotations[Symbol(JMS_REPLY_TO)] = Byte(reply_kind)
+    properties[at.SUBJECT] = headers.get("type")
+    properties[at.GROUP_ID] = headers.get("JMSXGroupID")
+    properties[at.REPLY_TO_GROUP_ID] = headers.get(GROUP_HEADER)
+    if USER in headers:
+        properties[at.USER_ID] = headers[USER].encode()
+    sequence = _whole(headers.get("JMSXGroupSeq"), 2**32)
+    properties[at.GROUP_SEQUENCE] = None if sequence is None else UInt(sequence)
+    timestamp = _whole(headers.get("timestamp"), 2**63)
+    properties[at.CREATION_TIME] = Timestamp(message.store_time_ms if timestamp is None else timestamp)
+    if message.expires_ms:
+        properties[at.ABSOLUTE_EXPIRY_TIME] = Timestamp(message.expires_ms)
+    encoding = headers.get("content-encoding")
+    if encoding is not None and encoding.isascii():
+        properties[at.CONTENT_ENCODING] = Symbol(encoding)
+    body, jms_type, content_type = _amqp_body(message, headers, is_text)
+    annotations[Symbol(JMS_TYPE)] = Byte(jms_type)
+    if content_type is not None and content_type.isascii():
+        properties[at.CONTENT_TYPE] = Symbol(content_type)
+    application: dict[Value, Value] = {}
+    types = dict(pair.rpartition("=")[::2] for pair in headers.get(TYPES_HEADER, "").split(",") if "=" in pair)
+    for header, text in headers.items():
+        if header in MEANT and header != TRANSFORMATION_ERROR:  # the gateway's own is for AMQP's clients, too
+            continue
+        if header.startswith(ANNOTATION_HEADER) and header.isascii():
+            _annotate(annotations, header.removeprefix(ANNOTATION_HEADER), text)
+        else:
+            application[header] = typed_property(text, types.get(header))
+    octets = b"\x00\x53\x72" + encode(annotations)
+    while properties and properties[-1] is None:
+        properties.pop()
+    octets += described_list(at.PROPERTIES, len(properties), b"".join([encode(value) for value in properties]))
+    if application:
+        octets += b"\x00\x53\x74" + encode(application)
+    return octets, body
+
+
+def _annotate(annotations: dict[Value, Value], name: str, text: str) -> None:
+    """Add what a sender calls an annotation, unless it is the gateway's own or not what JMS clients cast it to."""
+    if is_broker_annotation(name):
+        return
+    if name != DELIVERY_TIME:
+        annotations[Symbol(name)] = text
+        return
+    time_ms = _whole(text, 2**63)
+    if time_ms is not None:
+        annotations[Symbol(name)] = time_ms
+
+
+def raw_sections(message: Message, message_id: str) -> tuple[bytes, bytes]:
+    """Return the least that AMQP needs of a STOMP message: for one that ``amqp_sections`` fails with."""
+    properties = described_list(at.PROPERTIES, 1, encode(message_id))
+    return properties, encode(Described(ULong(at.DATA), message.body))
+
+
+def _amqp_body(message: Message, headers: dict[str, str], is_text: bool) -> tuple[bytes, int, str | None]:
+    """Return body section, x-opt-jms-msg-type and content-type."""
+    content_type = headers.get("content-type")
+    was = headers.get(BODY_HEADER, "")
+    if content_type == RAW and message.body[:2] == b"\x00\x53":
+        return message.body, MESSAGE, None
+    form = headers.get("transformation", "")
+    if is_text and form in FORMS and TRANSFORMATION_ERROR not in headers:
+        try:
+            found = amqp_map(read_map(message.body, form))
+        except MapError as error:
+            headers[TRANSFORMATION_ERROR] = str(error)
+        else:
+            return encode(Described(ULong(at.VALUE), found)), MAP_MESSAGE, None
+    if was == "null" and not message.body:
+        return encode(Described(ULong(at.VALUE), None)), TEXT_MESSAGE, content_type
+    if was in ("value", "sequence"):
+        read = _from_json(message.body, was)
+        if read is not None:
+            section, jms_type = read
+            return section, jms_type, None if content_type == JSON else content_type
+    if is_text:
+        try:
+            text = message.body.decode()
+        except UnicodeDecodeError:
+            is_text = False
+        else:
+            return encode(Described(ULong(at.VALUE), text)), TEXT_MESSAGE, content_type
+    if was == "binary":
+        return encode(Described(ULong(at.VALUE), message.body)), BYTES_MESSAGE, content_type
+    return encode(Described(ULong(at.DATA), message.body)), BYTES_MESSAGE, content_type or OCTETS
+
+
+def _from_json(body: bytes, was: str) -> tuple[bytes, int] | None:
+    """Return the section that a JSON text stands for, and x-opt-jms-msg-type; None for a text that AMQP cannot hold."""
+    try:
+        value = json.loads(body)
+        if value is None or (was == "sequence" and not isinstance(value, list)) or not is_within_limits(value):
+            return None
+        section = encode(Described(ULong(at.VALUE if was == "value" else at.SEQUENCE), value))
+    except (ValueError, RecursionError):  # no JSON, too deep for its reader, or a number of more than 64 bits
+        return None
+    if was == "sequence":
+        return section, STREAM_MESSAGE
+    return section, MAP_MESSAGE if isinstance(value, dict) else OBJECT_MESSAGE
+
+
+def _whole(text: str | None, limit: int) -> int | None:
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 19:
+        return None
+    number = int(text)
+    return number if number < limit else None
