@@ -18,11 +18,18 @@ MYPY = "mypy>=1.19,<3"
 # and interpreted code costs more than either.  Of these rooms that is everything but what is named: what no message
 # passes, and what mypyc cannot take (docs/compiled.md).
 ROOMS_BUT = {
-    "engine": """
-        access advisories annotations browsing client_ids composite dead_letters destination destinations disk_watch
-        errors failures hand_overs inspection joining lookout options places quotas refusal relocation replays retry
-        slow_consumers stats subscribing subscriptions upkeep views virtual_topics wildcard
+    "engine": "client_ids consumer_registry registry",
+    "engine/values": """
+        annotations broker_stats destination errors failed_attempts hand_over_times options refusal wildcard
     """,
+    "engine/ports": "",
+    "engine/backlog": "",
+    "engine/consumers": "joins",
+    "engine/sources": "browser composite log_replay topic_subscriptions",
+    "engine/dispatch": "selector_index",
+    "engine/limits": "disk_watch max_consumers permissions user_quota",
+    "engine/fate": "dead_letters relocation retry",
+    "engine/features": "advisories inspection purge slow_consumers virtual_topics why",
     "protocols": "broker_headers consumer_defaults detect map_message",
     "protocols/stomp/codec": "frame_limits versions",
     "protocols/stomp/mapping": """

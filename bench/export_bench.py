@@ -25,11 +25,11 @@ import time
 from pathlib import Path
 
 from bench.in_process import open_store
-from engine.destination import QUEUE
-from engine.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.read.reader import StoreReader
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from gateway.clock import SystemClock
 from spark_bridge import source
 from spark_bridge.plan import make_plan, read_pieces

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.inspection import inspect
-from engine.ports import Job, Timers, TimerTarget, Workers
+from engine.features.inspection import inspect
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import Job, Workers
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings

@@ -6,7 +6,9 @@ import heapq
 import queue
 import threading
 
-from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.ports.clock import Clock
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
 
 
 class DueTimers(Timers):

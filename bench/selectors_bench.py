@@ -22,7 +22,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.in_process import QuietLink, open_broker, open_store
-from engine.inspection import inspect
+from engine.features.inspection import inspect
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession
 

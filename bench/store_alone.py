@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.lane_threads import DueTimers, LaneThreads
-from engine.destination import QUEUE
-from engine.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.format import layout
 from engine.store.settings import ASYNC, SYNC, StoreSettings
+from engine.values.destination import QUEUE
+from engine.values.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
 from gateway.clock import SystemClock
 
 BATCH_RECORDS: Final = 1_000

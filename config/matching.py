@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Settings = TypeVar("Settings", bound=DataclassInstance)
 
-# Kinds of destination, as bits: an entry may apply to both.  The same numbers as in engine.destination, which lies
-# above this room (a test holds the two together).
+# Kinds of destination, as bits: an entry may apply to both.  The same numbers as in engine.values.destination, which
+# lies above this room (a test holds the two together).
 QUEUE: Final = 1
 TOPIC: Final = 2
 BOTH: Final = QUEUE | TOPIC

@@ -13,59 +13,61 @@ from mypy_extensions import mypyc_attr
 from config.matching import AddressMatcher
 from config.model import VirtualTopic
 from config.permissions import Action, PermissionMap
-from engine import gates
-from engine.access import Access
-from engine.advisories import Advisories
-from engine.browsing import Browsing
-from engine.client import Client
+from engine.backlog.memory import MemoryBudget
+from engine.backlog.pending_message_limit import PendingLimits
+from engine.backlog.spiller import Spiller
 from engine.client_ids import ClientIds
-from engine.commits import Commits
-from engine.composite import CompositeSource, Destination, Source, Target
-from engine.consumer import AUTO, CLIENT, Consumer
-from engine.copies import Copies
-from engine.delivery import IN_FLIGHT, Delivery
-from engine.departures import Departures
-from engine.destination import QUEUE, TOPIC, is_topic
-from engine.destinations import TEMPORARY_DESTINATIONS_MAX, Destinations
-from engine.dispatch import Dispatcher
-from engine.errors import DestinationInUse
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS, Expiry
-from engine.flow import Flow, GlobalLimits
-from engine.hand_overs import HandOvers
-from engine.holdings import CONNECTION_MEMORY_BYTES, Holdings
-from engine.memory import MemoryBudget
-from engine.message import PERSISTENT, Message
-from engine.options import SubscribeOptions
-from engine.pending import PendingLimits
-from engine.ports import Clock, Store, Timers
-from engine.queue import Queue
-from engine.quotas import Quotas, UserLimits
-from engine.rate import Rates
-from engine.redelivery import Redelivery
-from engine.refusal import Refusal
-from engine.replays import Replays
-from engine.resting import Wakes
-from engine.schedule.delayed import Delayed
-from engine.schedule.management import Management
-from engine.schedule.plan import ScheduleLimits
-from engine.schedule.scheduler import Scheduler
-from engine.selective import SelectiveDispatcher
+from engine.commit import Commits
+from engine.composite_send import Copies
+from engine.consumer_registry import Subscribing
+from engine.consumers.consumer import AUTO, CLIENT, Consumer
+from engine.consumers.departures import Departures
+from engine.consumers.rate_limit import Rates
+from engine.consumers.resting import Wakes
+from engine.consumers.steps import TURN_STEPS, Steps
+from engine.consumers.window import CreditWindow, window_for
+from engine.dispatch.dispatcher import Dispatcher
+from engine.dispatch.selective_dispatcher import SelectiveDispatcher
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS, Expiry
+from engine.fate.redelivery import Redelivery
+from engine.features.advisories import Advisories
+from engine.features.purge import Upkeep
+from engine.features.scheduler.delayed_send import Delayed
+from engine.features.scheduler.management import Management
+from engine.features.scheduler.plan import ScheduleLimits
+from engine.features.scheduler.scheduler import Scheduler
+from engine.features.slow_consumers import SlowConsumers
+from engine.features.statistics_plugin import Statistics
+from engine.features.virtual_topics import VirtualTopics
+from engine.limits.connection_memory import CONNECTION_MEMORY_BYTES, Holdings
+from engine.limits.permissions import Access
+from engine.limits.producer_gate import Flow, GlobalLimits
+from engine.limits.user_quota import Quotas, UserLimits
+from engine.ports.client import Client
+from engine.ports.clock import Clock
+from engine.ports.store import Store
+from engine.ports.temp_store import SpillSpace
+from engine.ports.timers import Timers
+from engine.registry import TEMPORARY_DESTINATIONS_MAX, Destinations
 from engine.selector.readers import PropertyReaders
 from engine.settling import Settling
-from engine.slow_consumers import SlowConsumers
-from engine.spill_space import SpillSpace
-from engine.spilling import Spiller
-from engine.statistics import Statistics
-from engine.steps import TURN_STEPS, Steps
-from engine.store_events import StoreEvents
-from engine.subscribing import Subscribing
-from engine.subscriptions import Subscriptions
-from engine.topic import Topic
+from engine.sources.browser import Browsing
+from engine.sources.composite import CompositeSource, Destination, Source, Target
+from engine.sources.log_replay import Replays
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.sources.topic_subscriptions import Subscriptions
+from engine.store_listener import StoreEvents
 from engine.transaction import Transaction
-from engine.upkeep import Upkeep
-from engine.virtual_topics import VirtualTopics
-from engine.wildcard import Wildcard, is_wildcard
-from engine.window import CreditWindow, window_for
+from engine.values import gates
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.destination import QUEUE, TOPIC, is_topic
+from engine.values.errors import DestinationInUse
+from engine.values.hand_over_times import HandOvers
+from engine.values.message import PERSISTENT, Message
+from engine.values.options import SubscribeOptions
+from engine.values.refusal import Refusal
+from engine.values.wildcard import Wildcard, is_wildcard
 
 UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
 UNLOGGED_TURNS: Final = 64  # for so many turns settlements that no one waits for gather into one record a consumer
@@ -415,7 +417,7 @@ class Broker:
     def open_temporary(self, client: Client, kind: int) -> Queue | Topic:
         """Make a destination that only ``client`` may receive from and that ends with it.
 
-        kind: engine.destination.TEMP_QUEUE or TEMP_TOPIC.  Raises: LimitReached.
+        kind: engine.values.destination.TEMP_QUEUE or TEMP_TOPIC.  Raises: LimitReached.
         """
         self.quotas.destinations.require(client.holder)
         temporary = self.destinations.open_temporary(kind, client.client_number)

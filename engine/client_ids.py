@@ -5,8 +5,8 @@ Source: Jakarta Messaging 3.1, section 6.1.2; AMQP's sole-connection-for-contain
 
 from __future__ import annotations
 
-from engine.client import Client
-from engine.errors import ClientIdInUse
+from engine.ports.client import Client
+from engine.values.errors import ClientIdInUse
 
 
 class ClientIds:

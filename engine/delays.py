@@ -8,16 +8,16 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from engine import gates
-from engine.delivery import DELAYED, DROP, TIMER, Delivery, advance
-from engine.lane import KEPT_DELAYED_BYTES
-from engine.message import Message
-from engine.ports import TimerTarget
-from engine.queue import Queue
+from engine.backlog.lane import KEPT_DELAYED_BYTES
+from engine.ports.timers import TimerTarget
+from engine.sources.queue import Queue
+from engine.values import gates
+from engine.values.delivery import DELAYED, DROP, TIMER, Delivery, advance
+from engine.values.message import Message
 
 if TYPE_CHECKING:
+    from engine.backlog.lane import Lane
     from engine.broker import Broker
-    from engine.lane import Lane
 
 LONG_DELAY_MS: Final = 100  # what waits less keeps its content in memory
 RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused, or that memory had no room for

@@ -6,11 +6,11 @@ consumer may hold.
 
 from __future__ import annotations
 
-from engine.consumer import Consumer
-from engine.delivery import ACKNOWLEDGE, HELD, IN_FLIGHT, Delivery, advance
-from engine.dispatch import Dispatcher
-from engine.lane import Lane
-from engine.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
+from engine.backlog.lane import Lane
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
+from engine.consumers.consumer import Consumer
+from engine.dispatch.dispatcher import Dispatcher
+from engine.values.delivery import ACKNOWLEDGE, HELD, IN_FLIGHT, Delivery, advance
 
 
 class Settling:

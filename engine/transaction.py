@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.client import Client
-from engine.delivery import HOLD, UNHOLD, Delivery, advance
-from engine.errors import TransactionError
-from engine.message import Message
-from engine.queue import Queue
-from engine.refusal import Refusal
-from engine.schedule.delayed import Delayed
-from engine.topic import Topic
+from engine.features.scheduler.delayed_send import Delayed
+from engine.ports.client import Client
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.delivery import HOLD, UNHOLD, Delivery, advance
+from engine.values.errors import TransactionError
+from engine.values.message import Message
+from engine.values.refusal import Refusal
 
 ACTION_BYTES: Final = 256  # of one action's objects, rounded up
 

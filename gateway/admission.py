@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from engine.quotas import network_of
+from engine.limits.user_quota import network_of
 from gateway.counters import GatewayCounters
 
 # So that one address, or one user, cannot take the last place.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from engine.accounts import ACTION_NAMES, BLOCK
+from engine.backlog.address_account import ACTION_NAMES, BLOCK
 from engine.broker import Broker
-from engine.ports import Clock, Store
+from engine.ports.clock import Clock
+from engine.ports.store import Store
 
 LOOK_MS: Final = 100  # while something is wrong every turn looks, and a reason in words costs more than many turns
 QUIET_MS: Final = 1_000  # a gate that opens and shuts for every message must not fill the log

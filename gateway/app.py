@@ -20,18 +20,18 @@ from config.model import ServerConfig
 from config.permissions import PermissionMap
 from config.policies import UNLIMITED
 from engine.broker import Broker
-from engine.disk_watch import DiskWatch
-from engine.flow import GlobalLimits
-from engine.inspection import Inspection, store_stats
-from engine.message import AMQP_1_0
-from engine.quotas import UserLimits
-from engine.schedule.plan import ScheduleLimits
-from engine.stats import StoreStats
+from engine.features.inspection import Inspection, store_stats
+from engine.features.scheduler.plan import ScheduleLimits
+from engine.limits.disk_watch import DiskWatch
+from engine.limits.producer_gate import GlobalLimits
+from engine.limits.user_quota import UserLimits
 from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
 from engine.store.log.recovery_report import LogRange
 from engine.store.settings import StoreSettings
+from engine.values.broker_stats import StoreStats
+from engine.values.message import AMQP_1_0
 from gateway.admission import Admission, share
 from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
 from gateway.clock import SystemClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from engine.ports import Clock
+from engine.ports.clock import Clock
 
 
 class SystemClock(Clock):

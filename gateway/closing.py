@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 
 
 async def close_within(close: Callable[[], None], patience_s: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from engine.disk_watch import DiskSpace
+from engine.limits.disk_watch import DiskSpace
 
 
 class StoreDisk(DiskSpace):

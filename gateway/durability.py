@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from engine.broker import Broker
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from gateway.engine_loop import EngineLoop
 
 DURABLE_MS: Final = 5_000

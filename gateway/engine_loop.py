@@ -9,8 +9,11 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from engine.broker import Broker
-from engine.disk_watch import DiskWatch
-from engine.ports import Clock, Job, Store, Timers, TimerTarget
+from engine.limits.disk_watch import DiskWatch
+from engine.ports.clock import Clock
+from engine.ports.store import Store
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import Job
 from gateway.alarms import Alarms
 from gateway.ticks import Ticks
 from gateway.workers import JobSink

@@ -13,16 +13,16 @@ from typing import Final
 ENGINE: Final = "engine"
 # Rooms and files of the engine that compute, keep nothing and change nothing.
 PURE: Final = (
-    "engine.annotations",
-    "engine.keys",
-    "engine.message",
-    "engine.schedule.asking",
-    "engine.schedule.cron",
-    "engine.schedule.plan",
-    "engine.schedule.ticket",
+    "engine.values.annotations",
+    "engine.values.message_keys",
+    "engine.values.message",
+    "engine.features.scheduler.plan_headers",
+    "engine.features.scheduler.cron",
+    "engine.features.scheduler.plan",
+    "engine.features.scheduler.ticket",
     "engine.selector",
-    "engine.wall_time",
-    "engine.wildcard",
+    "engine.values.wall_time",
+    "engine.values.wildcard",
 )
 
 

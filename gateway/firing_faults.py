@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from engine.store.disk.files import Files
 
 if TYPE_CHECKING:
-    from engine.schedule.scheduler import Scheduler
+    from engine.features.scheduler.scheduler import Scheduler
 
 NAME: Final = "schedule-faults.json"
 FORMAT: Final = 1

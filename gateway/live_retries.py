@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.broker import Broker
-from engine.errors import LimitReached
-from engine.retry import Retry
+from engine.fate.retry import Retry
+from engine.values.errors import LimitReached
 from gateway.engine_loop import EngineLoop
 from gateway.web.retry import RetrySource
 

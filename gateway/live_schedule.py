@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from config.matching import QUEUE
-from engine.schedule.pending import Schedule
+from engine.features.scheduler.pending_schedules import Schedule
 from engine.store.plain_words import counted
 from gateway.durability import check_disk, until_durable
 from gateway.engine_loop import EngineLoop

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from config.matching import QUEUE
-from engine.errors import DestinationInUse, LimitReached
-from engine.queue import Queue
-from engine.topic import Topic
-from engine.upkeep import Purge
+from engine.features.purge import Purge
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.errors import DestinationInUse, LimitReached
 from gateway.durability import check_disk, until_durable
 from gateway.engine_loop import EngineLoop
 from gateway.web.upkeep import Named, UpkeepSource

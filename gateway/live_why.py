@@ -14,13 +14,13 @@ from config.model import ConnectionDefaults, ServerConfig
 from config.policies import AddressSettings, RedeliveryPolicy
 from config.values import Destination
 from engine.broker import Broker
-from engine.consumer import Consumer
-from engine.destination import KINDS_BY_NAME, is_topic
-from engine.failures import consumer_words
+from engine.consumers.consumer import Consumer
+from engine.consumers.window import CreditWindow
+from engine.features.why import Whereabouts, locate, locate_schedule, view_consumer, view_producer
 from engine.store.read.message_history import Biography, biography, entry_of
 from engine.store.read.reader import StoreReader
-from engine.views import Whereabouts, locate, locate_schedule, view_consumer, view_producer
-from engine.window import CreditWindow
+from engine.values.destination import KINDS_BY_NAME, is_topic
+from engine.values.failed_attempts import consumer_words
 from gateway.web.why import Answer, WhySource
 from gateway.why import consumer_lines, message_lines, producer_lines
 

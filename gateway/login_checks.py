@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from engine.quotas import network_of
+from engine.limits.user_quota import network_of
 from gateway.counters import GatewayCounters
 
 CONCURRENT_CHECKS_MAX: Final = 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.keys import Keys
-from engine.message import AMQP_1_0
+from engine.values.message import AMQP_1_0
+from engine.values.message_keys import Keys
 from protocols.amqp.v1_0.mapping.message_keys import AmqpKeys
 
 MESSAGE_KEYS: Final = Keys({AMQP_1_0: AmqpKeys()})

@@ -13,7 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
+from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
 from gateway.counters import GatewayCounters
 
 # A scrape stays readable; how many were left out is a metric of its own.

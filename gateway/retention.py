@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from config.matching import AddressEntry, AddressMatcher, with_values
 from config.model import ServerConfig
 from config.policies import DEFAULT_ADDRESS_SETTINGS, RetentionPolicy
-from engine.destination import SCHEDULE_QUEUE
 from engine.store.space.retention_rules import RetentionPolicies
+from engine.values.destination import SCHEDULE_QUEUE
 
 if TYPE_CHECKING:
     from engine.store.space.retention_reasons import Keeping

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from engine.outcomes import CAUSE_NAMES, OUTCOME_NAMES
 from engine.store.format import layout
 from engine.store.read.reader import Record, StoreReader
 from engine.store.read.records import Records
+from engine.values.outcomes import CAUSE_NAMES, OUTCOME_NAMES
 from gateway.questions import WrongQuestion, number_in
 
 PAGE_RECORDS: Final = 1_000

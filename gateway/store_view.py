@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config.moments import ALLOWED, moment_ms
-from engine.annotations import split_annotations
-from engine.message import AMQP_1_0, STOMP
 from engine.store.read.query import LIMIT_DEFAULT, LIMIT_MAX, NO_END, Bounds, FoundMessage, StoreQuery
 from engine.store.read.reader import StoreReader
+from engine.values.annotations import split_annotations
+from engine.values.message import AMQP_1_0, STOMP
 from gateway.message_keys import MESSAGE_KEYS
 from gateway.questions import WrongQuestion, number_in
 

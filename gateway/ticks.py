@@ -11,7 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Final
 
-from engine.ports import Clock
+from engine.ports.clock import Clock
 
 # Rounds of the event loop from "it is time" to the look.  The sockets are polled between the first and the second; the
 # others are for octets that reach their connection by way of a task, as those of a WebSocket do.

@@ -7,13 +7,13 @@ from typing import Final
 
 from config.matching import Setting
 from config.policies import RedeliveryPolicy
-from engine.annotations import unescaped
-from engine.failures import consumer_words
-from engine.outcomes import CAUSE_FIRED, CAUSE_NAMES
-from engine.schedule.ticket import JOB_ID
-from engine.schedule.ticket import PREFIX as TICKET_PREFIX
+from engine.features.scheduler.ticket import JOB_ID
+from engine.features.scheduler.ticket import PREFIX as TICKET_PREFIX
+from engine.features.why import ConsumerView, Holder, ProducerView, Whereabouts
 from engine.store.read.message_history import FAILED, SENT, Biography, Event
-from engine.views import ConsumerView, Holder, ProducerView, Whereabouts
+from engine.values.annotations import unescaped
+from engine.values.failed_attempts import consumer_words
+from engine.values.outcomes import CAUSE_FIRED, CAUSE_NAMES
 from gateway.wording import clock_time
 
 OTHERS_SHOWN: Final = 10

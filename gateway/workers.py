@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Final
 
-from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
+from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
 
 # A small sync of a disk that is quick at present runs on the engine's own thread: handing it to another one and back
 # takes longer than such a sync (docs/decisions/0006).  After a slow sync the next few go to the other thread.

@@ -26,7 +26,7 @@ _OF_DELIVERY: Final = (
     "ingress-timestamp",
     TRANSFORMATION_ERROR,
 )
-# What moved a message, from where, and what became of it before (engine.dead_letters, engine.retry).
+# What moved a message, from where, and what became of it before (engine.fate.dead_letters, engine.fate.retry).
 _OF_MOVE: Final = (
     "original-destination",
     "originalMessageId",
@@ -45,7 +45,7 @@ _OF_MOVE: Final = (
     "_AMQ_ORIG_MESSAGE_ID",
     "_AMQ_ACTUAL_EXPIRY",
 )
-# Of a STOMP sender nobody checks whom it names; AMQP's user-id is checked (engine.access).
+# Of a STOMP sender nobody checks whom it names; AMQP's user-id is checked (engine.limits.permissions).
 USER: Final = "JMSXUserID"
 
 BROKER_HEADERS: Final = frozenset((*_OF_DELIVERY, *_OF_MOVE, USER))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from mypy_extensions import mypyc_attr
 
-from engine.client import Client
+from engine.ports.client import Client
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from config.model import ConnectionDefaults
-from engine.options import SubscribeOptions
+from engine.values.options import SubscribeOptions
 
 WINDOW_PATH: Final = "flow.consumer_window_size_bytes"
 RATE_PATH: Final = "flow.consumer_max_rate_per_second"

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from mypy_extensions import mypyc_attr
 
-from engine.message import Message
+from engine.values.message import Message
 from protocols.map_message import Map
 
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from config.moments import ALLOWED, moment_ms
-from engine.errors import InvalidOption
-from engine.options import FIRST, LAST, NEXT, ReplayStart
-from engine.wall_time import TIME_MOST_MS
+from engine.values.errors import InvalidOption
+from engine.values.options import FIRST, LAST, NEXT, ReplayStart
+from engine.values.wall_time import TIME_MOST_MS
 
 FROM_OFFSET: Final = "from-offset"
 FROM_TIME: Final = "from-time"

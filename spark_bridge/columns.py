@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.destination import KIND_NAMES, TOPIC, uri
-from engine.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
-from engine.outcomes import CAUSE_NAMES, CAUSE_NONE
 from engine.store.format import layout
 from engine.store.read.reader import DestinationInfo
+from engine.values.destination import KIND_NAMES, TOPIC, uri
+from engine.values.message import DEAD_LETTER, PERSISTENT, STOMP, TEXT
+from engine.values.outcomes import CAUSE_NAMES, CAUSE_NONE
 from spark_bridge import headers
 from spark_bridge.arrays import from_numpy, strings
 from spark_bridge.records import Block, Int64s

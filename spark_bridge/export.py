@@ -17,11 +17,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from tqdm import tqdm
 
-from engine.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
 from engine.store.plain_words import duration
 from engine.store.read.export_watermarks import write_watermark
 from engine.store.read.leases import Lease, end_lease, write_lease
 from engine.store.read.reader import StoreReader
+from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
 from spark_bridge import selection, session
 from spark_bridge.lost import Damaged, Lost
 from spark_bridge.offsets import Manifest, Target, check_continues

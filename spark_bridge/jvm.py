@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
-from engine.errors import PenstockError
+from engine.values.errors import PenstockError
 
 OLDEST_JAVA: Final = 17
 VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from engine.destination import uri
 from engine.store.plain_words import counted
 from engine.store.read.reader import DestinationInfo
+from engine.values.destination import uri
 from spark_bridge.records import Flags, Int64s
 
 TOLD_MAX: Final = 3

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from engine.errors import PenstockError, StoreError
+from engine.values.errors import PenstockError, StoreError
 from spark_bridge.lost import Damaged
 from spark_bridge.removed import Removed
 

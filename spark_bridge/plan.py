@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from engine.destination import uri
-from engine.errors import RangeGone, StoreCorrupt
 from engine.store.format import layout
 from engine.store.read.catalog import Catalog, Skipped, read_catalog
 from engine.store.read.entry_files import lanes
 from engine.store.read.reader import DestinationInfo, Record, Segment, StoreReader, scan_piece
+from engine.values.destination import uri
+from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.columns import record_batch
 from spark_bridge.lost import Damaged, Lost, stretches
 from spark_bridge.records import (

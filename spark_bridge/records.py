@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.format.sparse_runs import Runs
 from engine.store.read.entry_files import EntryFile, entry_files
 from engine.store.read.reader import Segment, open_segment
+from engine.values.errors import StoreCorrupt
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]

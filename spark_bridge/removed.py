@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from engine.destination import uri
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.plain_words import counted
 from engine.store.read.reader import DestinationInfo, Segment, StoreReader, open_segment, scan_piece
+from engine.values.destination import uri
+from engine.values.errors import StoreCorrupt
 from spark_bridge.records import entries_at
 
 TOLD_MAX: Final = 3

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.read.reader import Record, Segment, StoreReader, open_segment, scan_piece
+from engine.values.errors import StoreCorrupt
 
 LOOK_BYTES: Final = 4 << 20
 OFFSET_WORD: Final = 2  # of a record's header, in words of eight octets: its own log offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.destination import KIND_NAMES, KINDS_BY_NAME, SCHEDULE_QUEUE
+from engine.values.destination import KIND_NAMES, KINDS_BY_NAME, SCHEDULE_QUEUE
 
 PREFIXES: Final = {f"{name}://": kind for name, kind in KINDS_BY_NAME.items()} | {
     f"/{name}/": kind for name, kind in KINDS_BY_NAME.items()

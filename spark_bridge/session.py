@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from pyspark import SparkConf, SparkContext
 
-from engine.errors import PenstockError
+from engine.values.errors import PenstockError
 from spark_bridge.jvm import find_java_home, packaged_java
 from spark_bridge.workers import ship
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from engine.outcomes import CAUSE_NAMES, CAUSE_NONE, OUTCOME_NAMES
 from engine.store.format import layout
+from engine.values.outcomes import CAUSE_NAMES, CAUSE_NONE, OUTCOME_NAMES
 from spark_bridge.records import Block, Int64s
 
 PENDING: Final = 0

@@ -13,10 +13,11 @@ from pyspark import SparkContext
 
 WORKER_MODULES: Final = (
     "engine/__init__.py",
-    "engine/destination.py",
-    "engine/errors.py",
-    "engine/message.py",
-    "engine/outcomes.py",
+    "engine/values/__init__.py",
+    "engine/values/destination.py",
+    "engine/values/errors.py",
+    "engine/values/message.py",
+    "engine/values/outcomes.py",
     "engine/store/__init__.py",
     "engine/store/disk/__init__.py",
     "engine/store/disk/directory_lock.py",

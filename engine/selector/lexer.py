@@ -8,8 +8,8 @@ import struct
 import unicodedata
 from typing import Final, NamedTuple
 
-from engine.errors import InvalidSelector
 from engine.selector.arithmetic import LONG_MAX, wrapped
+from engine.values.errors import InvalidSelector
 
 LENGTH_MAX: Final = 65_536  # characters of a selector
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.errors import InvalidSelector
 from engine.selector.arithmetic import LONG_MAX, LONG_MIN, negated
 from engine.selector.lexer import END, IDENTIFIER, NUMBER, STRING, Token, invalid, tokens
 from engine.selector.syntax import (
@@ -25,6 +24,7 @@ from engine.selector.syntax import (
     Signed,
 )
 from engine.selector.xpath.parser import XPath
+from engine.values.errors import InvalidSelector
 
 NESTING_MAX: Final = 50  # parentheses, NOTs and signs inside each other
 LIKE_PATTERN_MAX: Final = 1_024  # characters

@@ -6,9 +6,9 @@ import re
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final
 
-from engine.message import PERSISTENT, Message
 from engine.selector.arithmetic import number_of
 from engine.selector.xpath.document import Node, read_document
+from engine.values.message import PERSISTENT, Message
 
 Value = bool | int | float | str | None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from engine.message import STOMP, Message
 from engine.selector.properties import Properties, StompProperties, Value, header_field
+from engine.values.message import STOMP, Message
 
 
 class PropertyReader(ABC):
@@ -17,7 +17,7 @@ class PropertyReader(ABC):
 
 
 class PropertyReaders:
-    """The readers of all encodings.  by_encoding: engine.message.STOMP and its like -> reader."""
+    """The readers of all encodings.  by_encoding: engine.values.message.STOMP and its like -> reader."""
 
     __slots__ = ("by_encoding", "id_prefix", "serial_prefix")
 

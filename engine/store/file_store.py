@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.destination import QUEUE, SCHEDULE_QUEUE
-from engine.errors import StoreError
-from engine.keys import Keys
-from engine.message import Message
-from engine.ports import READ_LANE, Clock, Store, StoreListener, Timers, Workers
+from engine.ports.clock import Clock
+from engine.ports.store import Store, StoreListener
+from engine.ports.timers import Timers
+from engine.ports.workers import READ_LANE, Workers
 from engine.store.disk.disk_health import Health
 from engine.store.disk.files import File, Files, describe
 from engine.store.format import layout
@@ -35,7 +34,11 @@ from engine.store.space.retention_rules import NoPolicies, RetentionPolicies, Re
 from engine.store.space.segment_survey import read_snapshot
 from engine.store.space.space_maker import StoreParts
 from engine.store.state.log_state import Lane, compact_json
-from engine.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE
+from engine.values.errors import StoreError
+from engine.values.message import Message
+from engine.values.message_keys import Keys
+from engine.values.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range
 
 LANE_SHIFT: Final = layout.LANE_SHIFT
 

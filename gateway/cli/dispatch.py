@@ -13,7 +13,7 @@ import sys
 from typing import Any, Final
 
 from config.errors import ConfigError
-from engine.errors import PenstockError, StoreCorrupt, StoreLocked
+from engine.values.errors import PenstockError, StoreCorrupt, StoreLocked
 from gateway.cli import exit_codes
 from gateway.cli.http_client import HttpError
 from gateway.cli.parsers import PasswordNeeded

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         print("penstock: " + NEEDS_SPARK.format(error.name), file=sys.stderr)
         return exit_codes.FAILED
-    from engine.errors import PenstockError, StoreError
+    from engine.values.errors import PenstockError, StoreError
     from spark_bridge.export import Request
     from spark_bridge.offsets import TargetError
     from spark_bridge.session import SessionFailed

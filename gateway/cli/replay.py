@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import PenstockError
 from engine.store.plain_words import counted
+from engine.values.errors import PenstockError
 from gateway.cli import exit_codes
 from gateway.cli.parsers import add_connection_arguments
 from gateway.questions import WrongQuestion

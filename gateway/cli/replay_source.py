@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.annotations import split_annotations
-from engine.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
 from engine.selector.evaluate import Selector
 from engine.selector.readers import PropertyReaders
 from engine.store.read.query import FoundMessage
+from engine.values.annotations import split_annotations
+from engine.values.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 

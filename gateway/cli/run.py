@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from config.loader import load_config
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from gateway.cli import exit_codes
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ def _back_up(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.http is not None:
         asked = {"directory": target}
         return fetch(arguments.http, "/api/store/backup", authorization_of(arguments.user), "POST", asked)
-    from engine.errors import StoreError
     from engine.store.read.backup import back_up
+    from engine.values.errors import StoreError
 
     try:
         return asdict(back_up(Path(arguments.data), Path(target)))

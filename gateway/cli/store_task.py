@@ -6,7 +6,7 @@ import argparse
 from time import sleep
 from typing import Any, Final
 
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from gateway.cli.http_client import authorization_of, fetch
 
 POLL_INTERVAL_S: Final = 0.2

@@ -42,12 +42,12 @@ def _verify(data: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     import os
     from pathlib import Path
 
-    from engine.errors import StoreError
     from engine.store.disk.directory_lock import is_held
     from engine.store.disk.files import RealFiles
     from engine.store.log.store_directory import LOCK_FILE, STORE_FILE
     from engine.store.verify.copy_check import verify_open
     from engine.store.verify.store_check import verify
+    from engine.values.errors import StoreError
     from gateway.message_keys import MESSAGE_KEYS
 
     directory = Path(data)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from config.permissions import SEEING, SEEING_WORDS, Action
-from engine.stats import BrokerStats
+from engine.values.broker_stats import BrokerStats
 from gateway.counters import GatewayCounters
 from gateway.security import Security
 from gateway.web.credentials import basic_credentials, login_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from engine.stats import DestinationStats
+from engine.values.broker_stats import DestinationStats
 
 
 @dataclass(frozen=True, slots=True)

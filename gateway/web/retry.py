@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from engine.errors import EngineError
+from engine.values.errors import EngineError
 from gateway.web.bodies import json_object
 
 NUMBERS: Final = ("rate", "limit")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from config.values import Destination
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from gateway.web.bodies import json_object
 
 LIMIT_DEFAULT: Final = 100

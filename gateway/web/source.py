@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from engine.inspection import Inspection
-from engine.stats import StoreStats
+from engine.features.inspection import Inspection
+from engine.values.broker_stats import StoreStats
 from gateway.counters import GatewayCounters
 
 

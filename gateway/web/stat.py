@@ -8,7 +8,7 @@ from dataclasses import asdict, fields, replace
 from operator import attrgetter
 from typing import Any, Final
 
-from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
+from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
 from gateway.web.rates import Rates, RateSampler
 
 AT_ONCE: Final = 128  # destinations, consumers or addresses in one piece of the text

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from engine.errors import PenstockError, StoreError
+from engine.values.errors import PenstockError, StoreError
 from gateway.questions import WrongQuestion
 from gateway.store_tasks import TaskRefused
 from gateway.web.bodies import json_object

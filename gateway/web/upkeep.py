@@ -13,7 +13,7 @@ from aiohttp import web
 
 from config.matching import QUEUE
 from config.values import Destination
-from engine.errors import DestinationInUse, PenstockError, StoreError
+from engine.values.errors import DestinationInUse, PenstockError, StoreError
 from gateway.security import Security
 from gateway.web.bodies import json_object
 from gateway.web.credentials import login_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from engine.errors import PenstockError
+from engine.values.errors import PenstockError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from proton import Delivery, Message, symbol
 from proton.reactor import Container
 from proton.utils import BlockingConnection
 
-from engine.wall_time import TIME_MOST_MS
+from engine.values.wall_time import TIME_MOST_MS
 from protocols.stomp.codec.frames import SEND
 from tests.support import raw_stomp
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from engine.message import Message
+from engine.values.message import Message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.stomp.session.settings import SessionSettings

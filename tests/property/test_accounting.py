@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from config.policies import Nack
-from engine import gates
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.delivery import GONE, Delivery
-from engine.errors import AddressFull
-from engine.memory import MESSAGE_OVERHEAD_BYTES
-from engine.queue import Queue
-from engine.refusal import Refusal
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.delivery import GONE, Delivery
+from engine.values.errors import AddressFull
+from engine.values.refusal import Refusal
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.spill_world import SpillWorld

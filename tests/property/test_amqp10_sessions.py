@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.inspection import inspect
+from engine.features.inspection import inspect
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.composite_codec import encode_composite

@@ -14,12 +14,12 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
-from engine.destination import QUEUE, TOPIC
-from engine.message import KEYED, PERSISTENT, STOMP, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.read.query import Bounds, StoreQuery
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.message import KEYED, PERSISTENT, STOMP, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome, lane
 

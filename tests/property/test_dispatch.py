@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.consumer import INDIVIDUAL, Consumer
-from engine.delivery import Delivery
+from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.values.delivery import Delivery
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

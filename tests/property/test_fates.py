@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.broker import Broker
-from engine.client import Client
-from engine.composite import Source
-from engine.consumer import INDIVIDUAL, Consumer
-from engine.delivery import Delivery
-from engine.options import SubscribeOptions
-from engine.refusal import Refusal
+from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.ports.client import Client
+from engine.sources.composite import Source
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.delivery import Delivery
+from engine.values.options import SubscribeOptions
+from engine.values.refusal import Refusal
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

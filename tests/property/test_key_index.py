@@ -12,11 +12,11 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from engine.destination import QUEUE
-from engine.message import KEYED, PERSISTENT, STOMP, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.read.query import Bounds, StoreQuery
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
+from engine.values.message import KEYED, PERSISTENT, STOMP, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome, lane
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.options import ReplayStart
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.values.options import ReplayStart
 from tests.support.engine_world import EngineWorld
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import gates
-from engine.message import PERSISTENT, STOMP, Message
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
-from engine.schedule.scheduler import TICK_MS
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.scheduler import TICK_MS
+from engine.values import gates
+from engine.values.message import PERSISTENT, STOMP, Message
 from tests.support.fakes import START_WALL_MS, FakeClient, VirtualClock
 from tests.support.restart_world import RestartWorld
 

@@ -10,8 +10,6 @@ from functools import cache
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.annotations import annotation
-from engine.errors import InvalidSelector
 from engine.selector.evaluate import Selector, compile_selector
 from engine.selector.parser import parse
 from engine.selector.properties import Properties, Value
@@ -31,6 +29,8 @@ from engine.selector.syntax import (
     Signed,
     write,
 )
+from engine.values.annotations import annotation
+from engine.values.errors import InvalidSelector
 from protocols.stomp.codec.escapes import read_block
 from tests.support.selector_properties import (
     ConvertedProperties,

@@ -10,8 +10,8 @@ from hypothesis import given
 
 from config.destination_options import CONSUMER
 from config.model import NO_DEFAULTS
-from engine.consumer import CLIENT
-from engine.errors import EngineError
+from engine.consumers.consumer import CLIENT
+from engine.values.errors import EngineError
 from protocols.stomp.mapping.connect_options import connection_defaults
 from protocols.stomp.mapping.destination_header import address_in
 from protocols.stomp.mapping.nack_options import refusal_in

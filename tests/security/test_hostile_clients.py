@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from engine.holdings import SHARE_LEAST_BYTES
-from engine.statistics import QUESTIONS_PER_CLIENT_MAX
+from engine.features.statistics_plugin import QUESTIONS_PER_CLIENT_MAX
+from engine.limits.connection_memory import SHARE_LEAST_BYTES
 from gateway.cli.blocking_client import ConnectionLost
 from gateway.log_lines import LINES_MAX
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame

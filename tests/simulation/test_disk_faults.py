@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from tests.support.disk_bugs import PROOFS, Proof
 from tests.support.disk_faults import DISK_FAULTS
 from tests.support.store_history import History

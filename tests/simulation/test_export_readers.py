@@ -11,14 +11,14 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from engine.destination import QUEUE, TOPIC
-from engine.message import PERSISTENT, STOMP, TEXT, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.message import PERSISTENT, STOMP, TEXT, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
+from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from engine.broker import Broker
-from engine.client import Client
-from engine.composite import Destination, Target
-from engine.delivery import GONE, Delivery
-from engine.message import Message
-from engine.refusal import Refusal
-from engine.schedule.delayed import Delayed
+from engine.features.scheduler.delayed_send import Delayed
+from engine.ports.client import Client
+from engine.sources.composite import Destination, Target
+from engine.values.delivery import GONE, Delivery
+from engine.values.message import Message
+from engine.values.refusal import Refusal
 from tests.support.feature_world import ANSWERS, FeatureWorld, run_seed
 from tests.support.long_run import LongRun
 from tests.support.world import Bug

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from engine.broker import Broker
-from engine.client import Client
-from engine.composite import Source
-from engine.consumer import Consumer
-from engine.options import SubscribeOptions
-from engine.queue import Queue
-from engine.topic import Topic
+from engine.consumers.consumer import Consumer
+from engine.ports.client import Client
+from engine.sources.composite import Source
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.options import SubscribeOptions
 from tests.support.guest_world import GuestWorld, run_seed
 from tests.support.long_run import LongRun
 from tests.support.world_bodies import Violation

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from engine import gates
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.values import gates
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore
 from tests.support.long_run import LongRun

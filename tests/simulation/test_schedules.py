@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.ports import Store
-from engine.stored import DestinationState, Range
+from engine.ports.store import Store
+from engine.values.stored import DestinationState, Range
 from tests.support.long_run import LongRun
 from tests.support.schedule_world import ScheduleWorld, run_seed
 from tests.support.world_bodies import Violation

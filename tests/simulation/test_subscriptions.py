@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.broker import Broker
-from engine.stored import DestinationState, LaneState, Range
+from engine.values.stored import DestinationState, LaneState, Range
 from tests.support.long_run import LongRun
 from tests.support.memory_store import MemoryStore
 from tests.support.subscription_world import SubscriptionWorld, run_seed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidSelector
 from engine.selector.evaluate import compile_selector
 from engine.selector.parser import parse
 from engine.selector.properties import Properties, Value
 from engine.selector.syntax import And, BodyTest, Comparison, Identifier, Literal, Not, write
 from engine.selector.xpath.document import Node, read_document
+from engine.values.errors import InvalidSelector
 from protocols.amqp.v1_0.wire.value_encoder import encode
 from protocols.amqp.v1_0.wire.values import Described, Symbol, ULong
 from tests.support.amqp_gateway import AmqpGateway, text

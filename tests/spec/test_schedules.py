@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from engine.errors import InvalidOption
-from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
+from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
+from engine.values.errors import InvalidOption
 
 LIMITS = ScheduleLimits()
 BERLIN = ZoneInfo("Europe/Berlin")

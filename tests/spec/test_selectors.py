@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidSelector
-from engine.message import PERSISTENT
 from engine.selector.evaluate import compile_selector
 from engine.selector.properties import Value
+from engine.values.errors import InvalidSelector
+from engine.values.message import PERSISTENT
 from tests.support.selector_properties import TypedProperties, stomp_message, stomp_properties
 
 TRUE, FALSE, UNKNOWN = True, False, None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.inspection import inspect
+from engine.features.inspection import inspect
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import START_WALL_MS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.message import AMQP_1_0, STOMP, TEXT, Message
+from engine.values.message import AMQP_1_0, STOMP, TEXT, Message
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents
 from protocols.amqp.v1_0.mapping.jms_types import MAP_MESSAGE, OBJECT_MESSAGE, TEXT_MESSAGE
 from protocols.amqp.v1_0.wire.sections import VALUE

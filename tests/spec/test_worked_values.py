@@ -7,7 +7,7 @@ import pytest
 from config.loader import merged
 from config.matching import AddressMatcher
 from config.sources.detect import read
-from engine.consumer import INDIVIDUAL
+from engine.consumers.consumer import INDIVIDUAL
 from tests.support.engine_world import EngineWorld, address
 from tests.support.restart_world import RestartWorld
 from tests.support.stomp_gateway import StompGateway

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from engine.message import AMQP_1_0
+from engine.values.message import AMQP_1_0
 from protocols.amqp.sasl import Credentials, ScramVerifier
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings

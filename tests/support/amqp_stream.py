@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from engine.inspection import inspect
+from engine.features.inspection import inspect
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header

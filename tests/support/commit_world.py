@@ -18,19 +18,19 @@ from typing import Final
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.consumer import INDIVIDUAL
-from engine.delivery import IN_FLIGHT
-from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreCorrupt
-from engine.message import PERSISTENT, STOMP, Message
-from engine.options import SubscribeOptions
-from engine.refusal import Refusal
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.consumers.consumer import INDIVIDUAL
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
 from engine.store.log.segment import load_segment
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.delivery import IN_FLIGHT
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import StoreCorrupt
+from engine.values.message import PERSISTENT, STOMP, Message
+from engine.values.options import SubscribeOptions
+from engine.values.refusal import Refusal
 from tests.support.engine_world import MIB, address
 from tests.support.fakes import FakeClient
 from tests.support.store_home import FileHome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.ports import READ_LANE, SYNC_LANE
+from engine.ports.workers import READ_LANE, SYNC_LANE
 from tests.support.amqp_gateway import AmqpGateway
 from tests.support.fakes import HeldWorkers
 from tests.support.memory_store import MemoryStore

@@ -8,18 +8,18 @@ from zlib import crc32
 from config.matching import BOTH, AddressEntry, AddressMatcher, Pattern
 from config.model import VirtualTopic
 from config.permissions import PermissionMap
-from engine import gates
 from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIMITS, Broker
-from engine.composite import Destination, Source
-from engine.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.delivery import Delivery
-from engine.flow import GlobalLimits
-from engine.inspection import inspect
-from engine.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
-from engine.options import SubscribeOptions
-from engine.quotas import UserLimits
-from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
-from engine.stats import DestinationStats
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.features.inspection import inspect
+from engine.limits.producer_gate import GlobalLimits
+from engine.limits.user_quota import UserLimits
+from engine.sources.composite import Destination, Source
+from engine.values import gates
+from engine.values.broker_stats import DestinationStats
+from engine.values.delivery import Delivery
+from engine.values.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
+from engine.values.options import SubscribeOptions
+from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
 
 MIB = 1024 * 1024

@@ -8,15 +8,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.client import Client
-from engine.consumer import Consumer
-from engine.delivery import Delivery
-from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
-from engine.errors import EngineError
-from engine.message import PERSISTENT, Message
-from engine.ports import Clock, Job, Store, StoreListener, Timers, TimerTarget, Workers
-from engine.stats import BrokerStats, DestinationStats
-from engine.stored import (
+from engine.consumers.consumer import Consumer
+from engine.ports.client import Client
+from engine.ports.clock import Clock
+from engine.ports.store import Store, StoreListener
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import Job, Workers
+from engine.values.broker_stats import BrokerStats, DestinationStats
+from engine.values.delivery import Delivery
+from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
+from engine.values.errors import EngineError
+from engine.values.message import PERSISTENT, Message
+from engine.values.stored import (
     SEEK_ENTRY,
     SEEK_LOG,
     DestinationState,

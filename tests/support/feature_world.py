@@ -21,22 +21,22 @@ from random import Random
 from typing import Any, Final
 
 from config.matching import AddressEntry
-from engine import gates
 from engine.broker import Broker
-from engine.composite import Composite, CompositeSource, Destination, Source
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
-from engine.delivery import Delivery
-from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.message import Message
-from engine.options import FIRST, ReplayStart
-from engine.questions import MANAGEMENT
-from engine.queue import Queue
-from engine.refusal import Refusal
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
-from engine.schedule.scheduler import TICK_MS
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.features.broker_questions import MANAGEMENT
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.scheduler import TICK_MS
+from engine.sources.composite import Composite, CompositeSource, Destination, Source
+from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.values.message import Message
+from engine.values.options import FIRST, ReplayStart
+from engine.values.refusal import Refusal
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

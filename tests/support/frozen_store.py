@@ -12,13 +12,21 @@ import tarfile
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.destination import QUEUE, TOPIC
-from engine.message import AMQP_1_0, DEAD_LETTER, KEYED, PERSISTENT, PLAIN, STOMP, TEXT, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_ADMIN, CAUSE_EXHAUSTED, CAUSE_NACK, CAUSE_NONE, DEAD_LETTERED, DROPPED
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import FOREVER, Plan
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import FOREVER, Plan
 from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.message import AMQP_1_0, DEAD_LETTER, KEYED, PERSISTENT, PLAIN, STOMP, TEXT, Message
+from engine.values.outcomes import (
+    ACKNOWLEDGED,
+    CAUSE_ADMIN,
+    CAUSE_EXHAUSTED,
+    CAUSE_NACK,
+    CAUSE_NONE,
+    DEAD_LETTERED,
+    DROPPED,
+)
+from engine.values.stored import Range
 from tests.support.store_home import FileHome
 
 

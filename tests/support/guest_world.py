@@ -18,21 +18,21 @@ from random import Random
 from typing import Any, Final
 
 from config.matching import AddressEntry
-from engine import gates
 from engine.broker import Broker
-from engine.composite import Destination, Target
-from engine.consumer import INDIVIDUAL, Consumer
-from engine.delivery import Delivery
-from engine.destination import TEMP_QUEUE, TOPIC
-from engine.errors import AccessDenied, EngineError
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.holdings import SHARE_LEAST_BYTES
-from engine.message import Message
-from engine.queue import Queue
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.limits.connection_memory import SHARE_LEAST_BYTES
+from engine.sources.composite import Destination, Target
+from engine.sources.queue import Queue
 from engine.store.disk.spill_files import SpillFiles
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.destination import TEMP_QUEUE, TOPIC
+from engine.values.errors import AccessDenied, EngineError
+from engine.values.message import Message
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.faulty_files import FaultyFiles

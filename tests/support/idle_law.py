@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine import gates
+from engine.backlog.lane import Lane
+from engine.backlog.waiting_deliveries import order_of
 from engine.broker import Broker
-from engine.consumer import Consumer
-from engine.delivery import DELAYED, READY, Delivery
-from engine.lane import Lane
-from engine.queue import Queue
-from engine.selection import Selection
-from engine.waiting import order_of
+from engine.consumers.consumer import Consumer
+from engine.dispatch.selection import Selection
+from engine.sources.queue import Queue
+from engine.values import gates
+from engine.values.delivery import DELAYED, READY, Delivery
 from tests.support.world_bodies import Violation
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.destination import QUEUE
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.log.recovery_report import RecoveryReport
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_home import FileHome, lane
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.message import Message
-from engine.ports import READ_LANE, SYNC_LANE, Job, Store, StoreListener, Workers
+from engine.ports.store import Store, StoreListener
+from engine.ports.workers import READ_LANE, SYNC_LANE, Job, Workers
 from engine.store.format import layout
 from engine.store.state.log_state import Lane, StoreState, compact_json
-from engine.stored import (
+from engine.values.message import Message
+from engine.values.stored import (
     DELIVERY_COUNT_MAX,
     SEEK_ENTRY,
     SEEK_LOG,

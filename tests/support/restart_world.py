@@ -6,9 +6,9 @@ from typing import Any
 
 from config.matching import AddressEntry, AddressMatcher
 from engine.broker import NO_LIMITS, Broker
-from engine.flow import GlobalLimits
-from engine.ports import READ_LANE, SYNC_LANE
-from engine.topic import Topic
+from engine.limits.producer_gate import GlobalLimits
+from engine.ports.workers import READ_LANE, SYNC_LANE
+from engine.sources.topic import Topic
 from tests.support.engine_world import MIB, EngineWorld
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.idle_law import check_nobody_idles

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from engine.destination import QUEUE
-from engine.message import IN_TRANSACTION, PERSISTENT, STOMP
-from engine.outcomes import ACKNOWLEDGED
 from engine.store.format import layout
+from engine.values.destination import QUEUE
+from engine.values.message import IN_TRANSACTION, PERSISTENT, STOMP
+from engine.values.outcomes import ACKNOWLEDGED
 
 DAY_ONE_MS = 1_700_000_000_000  # 2023-11-14
 

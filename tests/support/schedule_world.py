@@ -14,21 +14,21 @@ from random import Random
 from typing import Final
 
 from config.matching import AddressMatcher
-from engine import gates
 from engine.broker import Broker
-from engine.consumer import AUTO
-from engine.destination import QUEUE, SCHEDULE_QUEUE
-from engine.errors import EngineError
-from engine.message import PERSISTENT, STOMP, Message
-from engine.options import SubscribeOptions
-from engine.ports import Store
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
-from engine.schedule.scheduler import RETRY_MS
+from engine.consumers.consumer import AUTO
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.scheduler import RETRY_MS
+from engine.ports.store import Store
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE
+from engine.values.errors import EngineError
+from engine.values.message import PERSISTENT, STOMP, Message
+from engine.values.options import SubscribeOptions
 from tests.support.fakes import FakeClient
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_bodies import Violation, make_body, uid_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.message import STOMP, Message
 from engine.selector.properties import Properties, StompProperties, Value
+from engine.values.message import STOMP, Message
 
 
 class TypedProperties(Properties):

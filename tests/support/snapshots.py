@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
+from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats, SlowStats, StoreStats
 from gateway.web.rates import RateSampler
 from gateway.web.stat import stat_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from config.matching import AddressEntry
-from engine.spilling import Spiller
+from engine.backlog.spiller import Spiller
 from engine.store.disk.spill_files import SpillFiles
 from tests.support.faulty_files import FaultyFiles
 from tests.support.restart_world import RestartWorld

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from config.matching import AddressEntry, AddressMatcher
 from config.permissions import PermissionMap
 from engine.broker import NO_USER_LIMITS, Broker
-from engine.inspection import inspect
-from engine.ports import READ_LANE, SYNC_LANE
-from engine.quotas import UserLimits
-from engine.stats import DestinationStats
+from engine.features.inspection import inspect
+from engine.limits.user_quota import UserLimits
+from engine.ports.workers import READ_LANE, SYNC_LANE
+from engine.values.broker_stats import DestinationStats
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frame_limits import FrameLimits

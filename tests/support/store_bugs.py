@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.store.disk.files import Files
-from engine.stored import Range
+from engine.values.stored import Range
 from tests.support.faulty_files import FaultyFiles
 from tests.support.files_wrapper import FilesWrapper, FileWrapper
 from tests.support.store_history import Bug

@@ -14,16 +14,16 @@ import errno
 import hashlib
 import random
 
-from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreCorrupt, StoreError
-from engine.message import KEYED, PERSISTENT, STOMP, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.store.disk.files import Files
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.store.verify.store_check import verify
-from engine.stored import DestinationState, Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import StoreCorrupt, StoreError
+from engine.values.message import KEYED, PERSISTENT, STOMP, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
+from engine.values.stored import DestinationState, Range
 from gateway.message_keys import MESSAGE_KEYS
 from tests.support.disk_faults import BIT_FLIP
 from tests.support.faulty_files import Crashed, FaultyFiles

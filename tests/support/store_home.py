@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from engine.broker import Broker
-from engine.message import PERSISTENT, PLAIN, STOMP, Message
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
-from engine.stored import DestinationState, LaneState
+from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
+from engine.values.stored import DestinationState, LaneState
 from tests.support.faulty_files import FaultyFiles
 from tests.support.left_behind import HOMES
 from tests.support.memory_store import MemoryStore

@@ -7,8 +7,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.message import IN_TRANSACTION
 from engine.store.format import layout
+from engine.values.message import IN_TRANSACTION
 from tests.support.faulty_files import FaultyFiles
 
 FLAGS: Final = Struct("<H")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from engine.message import Message
-from engine.ports import Clock, Job, StoreListener, Timers, TimerTarget, Workers
-from engine.stored import Entry, LanePlace
+from engine.ports.clock import Clock
+from engine.ports.store import StoreListener
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import Job, Workers
+from engine.values.message import Message
+from engine.values.stored import Entry, LanePlace
 
 START_WALL_MS = 1_700_000_000_000
 

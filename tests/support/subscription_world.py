@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from engine.broker import Broker
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
-from engine.delivery import Delivery
-from engine.destination import TOPIC
-from engine.errors import SubscriptionInUse
-from engine.refusal import Refusal
-from engine.wildcard import Wildcard
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
+from engine.values.delivery import Delivery
+from engine.values.destination import TOPIC
+from engine.values.errors import SubscriptionInUse
+from engine.values.refusal import Refusal
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.memory_store import MemoryStore

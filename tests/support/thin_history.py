@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.errors import StoreError
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.store.format.layout import SPARSE
+from engine.values.errors import StoreError
 from tests.support.faulty_files import Crashed
 from tests.support.store_history import Bug, History
 from tests.support.store_model import Settled

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
-from engine.destinations import TEMPORARY_DESTINATIONS_MAX
-from engine.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message
-from engine.options import FIRST, ReplayStart
-from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
-from engine.topic import Topic
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.registry import TEMPORARY_DESTINATIONS_MAX
+from engine.sources.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Message
+from engine.values.options import FIRST, ReplayStart
+from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, End, Flow

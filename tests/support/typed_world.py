@@ -10,8 +10,8 @@ import random
 import traceback
 from typing import Final
 
-from engine.message import AMQP_1_0
 from engine.selector.readers import PropertyReader
+from engine.values.message import AMQP_1_0
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame

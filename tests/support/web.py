@@ -12,11 +12,11 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.model import ServerConfig
 from config.scram import hash_password
-from engine.errors import InvalidSelector
-from engine.inspection import Inspection
-from engine.stats import BrokerStats, StoreStats
+from engine.features.inspection import Inspection
 from engine.store.read.backup import BackupRefused
 from engine.store.read.records import UnknownMessage
+from engine.values.broker_stats import BrokerStats, StoreStats
+from engine.values.errors import InvalidSelector
 from gateway.counters import GatewayCounters
 from gateway.questions import WrongQuestion
 from gateway.security import Security

@@ -18,14 +18,14 @@ from typing import Final
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreCorrupt, StoreError
-from engine.flow import GlobalLimits
-from engine.ports import Store
-from engine.queue import Queue
+from engine.limits.producer_gate import GlobalLimits
+from engine.ports.store import Store
+from engine.sources.queue import Queue
 from engine.store.file_store import FileStore
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.store.verify.store_check import verify
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import StoreCorrupt, StoreError
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.idle_law import check_nobody_idles
 from tests.support.world_accounts import Accounts

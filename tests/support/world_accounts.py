@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import gates
+from engine.values import gates
 from tests.support.world_bodies import Violation
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.consumer import INDIVIDUAL
-from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
-from engine.options import ReplayStart
+from engine.consumers.consumer import INDIVIDUAL
+from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
+from engine.values.options import ReplayStart
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.composite import Composite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
-from engine.message import AMQP_1_0, Message
+from engine.values.message import AMQP_1_0, Message
 
 
 class Violation(AssertionError):

@@ -6,18 +6,18 @@ from collections import deque
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from engine import gates
-from engine.client import Client
-from engine.consumer import Consumer
-from engine.delivery import IN_FLIGHT, Delivery
-from engine.destination import QUEUE, SUBSCRIPTION
-from engine.errors import EngineError, ReplayGone
-from engine.message import PERSISTENT, PLAIN, STOMP, Message
-from engine.options import SubscribeOptions
-from engine.queue import Queue
-from engine.refusal import AS_THE_ADDRESS_SAYS
-from engine.topic import Topic
+from engine.consumers.consumer import Consumer
+from engine.ports.client import Client
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
 from engine.transaction import Transaction
+from engine.values import gates
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.destination import QUEUE, SUBSCRIPTION
+from engine.values.errors import EngineError, ReplayGone
+from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
+from engine.values.options import SubscribeOptions
+from engine.values.refusal import AS_THE_ADDRESS_SAYS
 from tests.support.world_bodies import Violation, uid_of
 from tests.support.world_clients import (
     LIMITS,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.broker import Broker
-from engine.client import Client
-from engine.composite import Source
-from engine.consumer import Consumer
-from engine.delivery import Delivery
-from engine.options import SubscribeOptions
-from engine.ports import Store
-from engine.stored import DestinationState, LaneState, Range
+from engine.consumers.consumer import Consumer
+from engine.ports.client import Client
+from engine.ports.store import Store
+from engine.sources.composite import Source
+from engine.values.delivery import Delivery
+from engine.values.options import SubscribeOptions
+from engine.values.stored import DestinationState, LaneState, Range
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_records import ignore_commits, records, sign
 from tests.support.world import Bug

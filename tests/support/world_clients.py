@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.destination import SUBSCRIPTION, TOPIC
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.transaction import TransactionLimits
+from engine.values.destination import SUBSCRIPTION, TOPIC
 from tests.support.world_bodies import make_body, read_body
 from tests.support.world_profile import COLOURS, GROUPED, GROUPS, SELECTED
 from tests.support.world_views import Committed, Fact, OpenTransaction, Place, Sent, Subscriber

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.consumer import CLIENT, INDIVIDUAL
-from engine.destination import QUEUE, SUBSCRIPTION
-from engine.inspection import inspect
+from engine.consumers.consumer import CLIENT, INDIVIDUAL
+from engine.features.inspection import inspect
+from engine.values.destination import QUEUE, SUBSCRIPTION
 from tests.support.world_bodies import Violation
 from tests.support.world_clients import Peer, durable_name
 from tests.support.world_profile import COLOURS, SELECTED

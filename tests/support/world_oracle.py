@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from config.matching import AddressMatcher
-from engine.consumer import AUTO, CLIENT
-from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
+from engine.consumers.consumer import AUTO, CLIENT
+from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
 from tests.support.world_bodies import Violation
 from tests.support.world_replays import Replay
 from tests.support.world_store import Image, Waiting

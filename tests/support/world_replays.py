@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from engine.message import Message
-from engine.options import FIRST, LAST, NEXT, ReplayStart
 from engine.store.log.segment import Segment
+from engine.values.message import Message
+from engine.values.options import FIRST, LAST, NEXT, ReplayStart
 from tests.support.world_bodies import Violation
 
 PLACES: Final = (FIRST, FIRST, LAST, NEXT)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.destination import QUEUE, TOPIC
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.values.destination import QUEUE, TOPIC
 from protocols.amqp.v1_0.mapping.stomp_form import StompForm
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.decoder import Decoder

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
-from engine.message import Message
-from engine.ports import Store, StoreListener
-from engine.stored import DestinationState, EntryColumns, Range
+from engine.ports.store import Store, StoreListener
+from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
+from engine.values.message import Message
+from engine.values.stored import DestinationState, EntryColumns, Range
 from tests.support.world_bodies import Violation, uid_of
 from tests.support.world_replays import LogBook
 from tests.support.world_time import VirtualWorkers

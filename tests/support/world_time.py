@@ -11,7 +11,9 @@ from collections import deque
 from random import Random
 from typing import Final
 
-from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Clock, Job, Timers, TimerTarget, Workers
+from engine.ports.clock import Clock
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job, Workers
 
 EPOCH_MS: Final = 1_700_000_000_000
 LANES: Final = (SYNC_LANE, READ_LANE, FILE_LANE)

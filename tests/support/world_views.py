@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from config.policies import AddressSettings
-from engine.destination import SUBSCRIPTION, uri
+from engine.values.destination import SUBSCRIPTION, uri
 from tests.support.world_replays import Replay
 
 

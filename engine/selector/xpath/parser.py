@@ -20,11 +20,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.errors import InvalidSelector
 from engine.selector.xpath.document import Node
 from engine.selector.xpath.expressions import AXES, Call, Chain, Constant, Expression, Negative, Path, Step
 from engine.selector.xpath.functions import FUNCTIONS
 from engine.selector.xpath.values import Budget, Focus, StepsUsedUp, boolean_of
+from engine.values.errors import InvalidSelector
 
 XPATH_LENGTH_MAX: Final = 1_024  # characters of an expression
 XPATH_NESTING_MAX: Final = 20  # parentheses, predicates and functions inside each other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.ports import StoreListener
+from engine.ports.store import StoreListener
 
 LOG: Final = 0
 CHECKPOINT: Final = 1

@@ -11,10 +11,10 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.message import Message
-from engine.ports import FILE_LANE, READ_LANE, Job, Workers
-from engine.spill_space import SpilledBlock, SpillListener, SpillSpace
+from engine.ports.temp_store import SpilledBlock, SpillListener, SpillSpace
+from engine.ports.workers import FILE_LANE, READ_LANE, Job, Workers
 from engine.store.disk.files import File, Files, describe, read_fully, write_fully
+from engine.values.message import Message
 
 FOLDER: Final = "spill"
 SUFFIX: Final = ".spill"

@@ -10,8 +10,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
+from engine.values.errors import StoreCorrupt
 
 
 class NotWhole(StoreCorrupt):

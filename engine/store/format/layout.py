@@ -9,8 +9,8 @@ Record header, 40 octets:
      0     4  size         octets of the record with this header, without padding; 0: the segment ends here
      4     4  crc          CRC-32C of octets 8 to ``size``
      8     1  type         MESSAGE, SETTLEMENT, ...
-     9     1  encoding     of a message: engine.message.STOMP, AMQP_1_0; else 0
-    10     2  flags        engine.message.PERSISTENT, ...
+     9     1  encoding     of a message: engine.values.message.STOMP, AMQP_1_0; else 0
+    10     2  flags        engine.values.message.PERSISTENT, ...
     12     4  destination  number of the destination, 0 for none
     16     8  offset       log offset of this record
     24     8  sequence     number of the record in the log, from 1, without gaps

@@ -13,9 +13,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.format.file_heads import SparseHead
+from engine.values.errors import StoreCorrupt
 
 NOT_THERE: Final = -1
 

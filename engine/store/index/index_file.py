@@ -19,9 +19,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import File, Files, read_fully, write_fully
 from engine.store.format import layout
+from engine.values.errors import StoreCorrupt
 
 INDEX_DIRECTORY: Final = "index"
 SUFFIX: Final = ".ix"

@@ -12,10 +12,9 @@ from itertools import pairwise
 from struct import Struct
 from typing import Final
 
-from engine.errors import StoreError
-from engine.keys import Keys
-from engine.message import KEYED
-from engine.ports import FILE_LANE, Clock, Job, Timers, Workers
+from engine.ports.clock import Clock
+from engine.ports.timers import Timers
+from engine.ports.workers import FILE_LANE, Job, Workers
 from engine.store.disk.files import File, Files, describe, read_fully
 from engine.store.format import layout
 from engine.store.format.sparse_runs import NOT_THERE, Runs
@@ -30,6 +29,9 @@ from engine.store.index.index_file import (
 from engine.store.log.commit_log import CommitLog
 from engine.store.log.log_follower import LogFollower
 from engine.store.log.segment import Segment, read_runs, records_limit
+from engine.values.errors import StoreError
+from engine.values.message import KEYED
+from engine.values.message_keys import Keys
 
 READ_BYTES: Final = 64 << 10  # of the log at a time, unless a record is larger; the engine's thread runs in between
 JOB_BYTES: Final = 16 << 20  # of the log in one job: other work of the same worker gets its turn

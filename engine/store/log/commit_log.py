@@ -10,14 +10,15 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.message import IN_TRANSACTION, Message
-from engine.ports import FILE_LANE, Clock, Job, Workers
+from engine.ports.clock import Clock
+from engine.ports.workers import FILE_LANE, Job, Workers
 from engine.store.disk.files import File, Files
 from engine.store.format import layout
 from engine.store.log.segment import NEW_SUFFIX, PREPARED_SUFFIX, SUFFIX, Segment, make_segment_file, segment_name
 from engine.store.state.closed_segment import Closing
 from engine.store.state.log_state import Lane, StoreState
 from engine.store.state.snapshot_draft import SnapshotDraft
+from engine.values.message import IN_TRANSACTION, Message
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES

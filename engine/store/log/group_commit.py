@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from engine.errors import StoreError
-from engine.ports import SYNC_LANE, Clock, Job, StoreListener, Timers, TimerTarget, Workers
+from engine.ports.clock import Clock
+from engine.ports.store import StoreListener
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import SYNC_LANE, Job, Workers
 from engine.store.disk import disk_health as parts
 from engine.store.disk.disk_health import Health
 from engine.store.disk.files import Files, describe
@@ -19,6 +21,7 @@ from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import Chunk, CommitLog
 from engine.store.log.log_follower import LogFollower
 from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
+from engine.values.errors import StoreError
 
 RETRY: Final = 0
 FLUSH: Final = 1

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import File, Files, read_fully, write_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
 from engine.store.log.recovery_report import LogRange, RecoveryReport
 from engine.store.log.segment import PREPARED_SUFFIX, Segment, load_segment, records_limit, seal
+from engine.values.errors import StoreCorrupt
 
 READ_BYTES: Final = 4 << 20
 

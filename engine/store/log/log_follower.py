@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from engine.ports import TimerTarget
+from engine.ports.timers import TimerTarget
 from engine.store.state.closed_segment import Closing
 
 

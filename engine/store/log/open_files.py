@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from engine.ports import Job
+from engine.ports.workers import Job
 from engine.store.disk.files import File, Files
 from engine.store.format.sparse_runs import Runs
 from engine.store.log.segment import read_runs

@@ -10,11 +10,11 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import File, Files, read_fully, write_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import HEADS_BYTES, unpack_seal, unpack_segment_header, unpack_sparse_head
 from engine.store.format.sparse_runs import Runs, unpack_runs
+from engine.values.errors import StoreCorrupt
 
 SUFFIX: Final = ".log"
 # Made ahead of need.  Its rename may be lost in a power cut, so recovery treats it as a segment that was in use.

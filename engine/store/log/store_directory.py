@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from engine.errors import StoreCorrupt, StoreLocked
 from engine.store.disk.files import File, Files, read_fully, write_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import is_known_version, other_version
 from engine.store.log.segment import SUFFIX, load_segment
+from engine.values.errors import StoreCorrupt, StoreLocked
 
 LOCK_FILE = "lock"
 STORE_FILE = "store.json"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import StoreError
-from engine.keys import Keys
-from engine.ports import Clock
+from engine.ports.clock import Clock
 from engine.store.disk.files import Files, describe
 from engine.store.file_store import FileStore
 from engine.store.index.index_file import INDEX_DIRECTORY
 from engine.store.log.store_directory import QUEUE_DIRECTORY, STORE_FILE, lock_directory
 from engine.store.offline.stopped_store import NoTimers, WorkersInTurn
 from engine.store.settings import StoreSettings
+from engine.values.errors import StoreError
+from engine.values.message_keys import Keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.destination import QUEUE, SCHEDULE_QUEUE
-from engine.outcomes import CAUSE_CANCELLED, DROPPED
-from engine.ports import Clock
-from engine.schedule.pending import merged
+from engine.features.scheduler.pending_schedules import merged
+from engine.ports.clock import Clock
 from engine.store.disk.files import Files
 from engine.store.file_store import FileStore
 from engine.store.offline.stopped_store import NoTimers, WorkersInTurn
 from engine.store.read.scheduled_messages import entries_of
 from engine.store.settings import StoreSettings
-from engine.stored import LaneState, Range
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE
+from engine.values.outcomes import CAUSE_CANCELLED, DROPPED
+from engine.values.stored import LaneState, Range
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from engine.ports import Job, Timers, TimerTarget, Workers
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import Job, Workers
 
 
 class WorkersInTurn(Workers):

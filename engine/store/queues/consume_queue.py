@@ -9,11 +9,11 @@ from collections.abc import Container
 from contextlib import closing
 from typing import Final
 
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import File, Files, WholeSync, read_fully, write_fully
 from engine.store.format.layout import ENTRIES_PER_FILE, ENTRY_BYTES
 from engine.store.settings import WHOLE_SYNC_FILES
 from engine.store.state.log_state import EntryBlock, Lane
+from engine.values.errors import StoreCorrupt
 
 SUFFIX: Final = ".cq"
 CUT_SUFFIX: Final = ".cq.cut"  # of a file that is to take another one's place

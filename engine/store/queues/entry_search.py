@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import StoreError
-from engine.ports import Job, StoreListener
+from engine.ports.store import StoreListener
+from engine.ports.workers import Job
 from engine.store.disk.files import describe, read_fully
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.consume_queue import file_name, lane_directory
 from engine.store.state.log_state import Lane
-from engine.stored import SEEK_ENTRY, SEEK_LOG, LanePlace
+from engine.values.errors import StoreError
+from engine.values.stored import SEEK_ENTRY, SEEK_LOG, LanePlace
 
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 LOG_OFFSET_AT: Final = 0  # in an entry

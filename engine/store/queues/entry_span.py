@@ -7,13 +7,13 @@ from array import array
 from bisect import bisect_left
 from typing import Final
 
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import read_fully
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.consume_queue import file_name, lane_directory
 from engine.store.state.log_state import Lane
-from engine.stored import EntryColumns
+from engine.values.errors import StoreCorrupt
+from engine.values.stored import EntryColumns
 
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 

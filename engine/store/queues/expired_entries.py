@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from engine.errors import StoreError
-from engine.ports import Job, StoreListener
+from engine.ports.store import StoreListener
+from engine.ports.workers import Job
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.entry_span import EntrySpan, entry_columns
-from engine.stored import NEVER_MS, Entry, expired_entries
+from engine.values.errors import StoreError
+from engine.values.stored import NEVER_MS, Entry, expired_entries
 
 
 class ExpiredJob(Job):

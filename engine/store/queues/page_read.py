@@ -11,9 +11,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt, StoreError
-from engine.message import IN_TRANSACTION, Message
-from engine.ports import Job, StoreListener
+from engine.ports.store import StoreListener
+from engine.ports.workers import Job
 from engine.store.disk.files import describe, read_fully
 from engine.store.format import layout
 from engine.store.format.sparse_runs import NOT_THERE
@@ -21,6 +20,8 @@ from engine.store.log.open_files import OpenFiles
 from engine.store.log.recovery_report import LogRange, RecoveryReport
 from engine.store.log.segment import Segment
 from engine.store.queues.entry_span import EntrySpan
+from engine.values.errors import StoreCorrupt, StoreError
+from engine.values.message import IN_TRANSACTION, Message
 
 READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
 GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than begun anew after them

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from engine.ports import FILE_LANE, Clock, Job, Timers, Workers
+from engine.ports.clock import Clock
+from engine.ports.timers import Timers
+from engine.ports.workers import FILE_LANE, Job, Workers
 from engine.store.disk import disk_health as parts
 from engine.store.disk.disk_health import Health
 from engine.store.disk.files import describe

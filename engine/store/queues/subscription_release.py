@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import StoreError
-from engine.outcomes import CAUSE_ADMIN, DROPPED
-from engine.ports import READ_LANE, Clock, Job, Store, Timers, TimerTarget, Workers
+from engine.ports.clock import Clock
+from engine.ports.store import Store
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import READ_LANE, Job, Workers
 from engine.store.disk.files import describe
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.entry_span import EntrySpan
 from engine.store.state.log_state import StoreState
 from engine.store.state.subscription import Subscription
-from engine.stored import Range
+from engine.values.errors import StoreError
+from engine.values.outcomes import CAUSE_ADMIN, DROPPED
+from engine.values.stored import Range
 
 ENTRIES_AT_ONCE: Final = 4096
 

@@ -18,11 +18,11 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreError
 from engine.store.disk.files import DIRECTORY_MODE, FILE_MODE
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
 from engine.store.read.reader import Segment, StoreReader
+from engine.values.errors import StoreError
 
 COPY_BYTES: Final = 4 << 20
 NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)

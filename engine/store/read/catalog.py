@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.read.entry_files import entry_files
 from engine.store.read.reader import (
@@ -25,6 +24,7 @@ from engine.store.read.reader import (
     open_segment,
     scan_piece,
 )
+from engine.values.errors import StoreCorrupt
 
 ENTRIES_AT_ONCE: Final = 1 << 17
 TYPE_AT: Final = 14  # of the record's type in an entry

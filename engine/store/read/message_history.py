@@ -9,16 +9,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from engine.annotations import annotation
-from engine.destination import QUEUE, uri
-from engine.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT, SCHEDULED
-from engine.outcomes import CAUSE_FIRED, CAUSE_NAMES, CAUSE_RETRIED, DEAD_LETTERED, DROPPED, EXPIRED, OUTCOME_NAMES
-from engine.schedule.ticket import JOB_ID
+from engine.features.scheduler.ticket import JOB_ID
 from engine.store.format import layout
 from engine.store.read.catalog import read_catalog
 from engine.store.read.entry_files import entry_files
 from engine.store.read.reader import Record, Segment, StoreReader, scan_piece
 from engine.store.read.records import Records, UnknownMessage, offset_of
+from engine.values.annotations import annotation
+from engine.values.destination import QUEUE, uri
+from engine.values.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT, SCHEDULED
+from engine.values.outcomes import (
+    CAUSE_FIRED,
+    CAUSE_NAMES,
+    CAUSE_RETRIED,
+    DEAD_LETTERED,
+    DROPPED,
+    EXPIRED,
+    OUTCOME_NAMES,
+)
 
 SENT: Final = "sent"
 FAILED: Final = "failed"

@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from engine.destination import uri
-from engine.keys import Keys
-from engine.message import DEAD_LETTER, PERSISTENT, TEXT, sent_priority
 from engine.store.disk.directory_lock import is_held
 from engine.store.format import layout
 from engine.store.index.index_file import IndexFile, list_index
@@ -24,6 +21,9 @@ from engine.store.read.catalog import read_catalog
 from engine.store.read.entry_files import entry_files, lanes
 from engine.store.read.reader import DestinationInfo, Record, StoreReader
 from engine.store.read.records import Records, UnknownMessage, offset_of
+from engine.values.destination import uri
+from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT, sent_priority
+from engine.values.message_keys import Keys
 
 LIMIT_DEFAULT: Final = 32
 LIMIT_MAX: Final = 10_000

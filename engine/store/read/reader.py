@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from engine.errors import RangeGone, StoreCorrupt, StoreError
-from engine.message import IN_TRANSACTION
 from engine.store.disk.directory_lock import is_held
 from engine.store.format import layout
 from engine.store.format.file_heads import (
@@ -36,6 +34,8 @@ from engine.store.format.file_heads import (
 )
 from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
 from engine.store.read.entry_files import are_complete
+from engine.values.errors import RangeGone, StoreCorrupt, StoreError
+from engine.values.message import IN_TRANSACTION
 
 CHECKPOINT_TRIES: Final = 20
 CHECKPOINT_WAIT_S: Final = 0.005
@@ -60,7 +60,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class DestinationInfo:
-    """``kind`` is engine.destination.QUEUE or TOPIC."""
+    """``kind`` is engine.values.destination.QUEUE or TOPIC."""
 
     destination_id: int
     kind: int

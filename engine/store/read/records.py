@@ -7,9 +7,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import RangeGone, StoreCorrupt, StoreError
 from engine.store.format import layout
 from engine.store.read.reader import OpenSegment, Record, StoreReader, open_segment
+from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 
 FIRST_READ_BYTES: Final = 4096  # of a record, before its size is known
 

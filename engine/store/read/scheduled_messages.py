@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from heapq import nsmallest
 from typing import Any, Final
 
-from engine.destination import QUEUE, SCHEDULE_QUEUE, uri
-from engine.schedule.lanes import REPEATING_LANE
+from engine.features.scheduler.lanes import REPEATING_LANE
 from engine.store.format import layout
 from engine.store.read.catalog import read_catalog
 from engine.store.read.entry_files import entry_files
@@ -15,7 +14,8 @@ from engine.store.read.reader import Record, StoreReader
 from engine.store.read.records import Records
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
-from engine.stored import Attempts, Range
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE, uri
+from engine.values.stored import Attempts, Range
 
 ENTRIES_AT_ONCE: Final = 8_192
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import RangeGone, StoreError
-from engine.ports import FILE_LANE, READ_LANE, Job, Workers
+from engine.ports.workers import FILE_LANE, READ_LANE, Job, Workers
 from engine.store.disk.files import describe
 from engine.store.format import layout
 from engine.store.index.key_index import KeyIndex
@@ -20,6 +19,7 @@ from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.read.reader import Record, Segment, StoreReader, scan_piece
 from engine.store.state.log_state import EntryBlock
 from engine.store.state.snapshot import load_snapshot
+from engine.values.errors import RangeGone, StoreError
 
 UNKNOWN: Final = -1
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import Files, read_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
@@ -35,6 +34,7 @@ from engine.store.recover.roll_forward import Replay
 from engine.store.state.closed_segment import Closing
 from engine.store.state.log_state import Lane, StoreState
 from engine.store.state.snapshot import load_snapshot
+from engine.values.errors import StoreCorrupt
 
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES

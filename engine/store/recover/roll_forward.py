@@ -12,9 +12,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.destination import QUEUE
-from engine.errors import StoreCorrupt
-from engine.message import IN_TRANSACTION
 from engine.store.disk.files import File, Files, read_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
@@ -25,7 +22,10 @@ from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.state.closed_segment import Closing
 from engine.store.state.log_state import RECOVERED, Lane, StoreState, compact_json
 from engine.store.state.snapshot import load_snapshot
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.errors import StoreCorrupt
+from engine.values.message import IN_TRANSACTION
+from engine.values.stored import Range
 
 READ_BYTES: Final = 4 << 20
 ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond these to the disk on its way

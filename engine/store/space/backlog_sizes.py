@@ -9,11 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from engine.errors import StoreCorrupt
-from engine.ports import Job
+from engine.ports.workers import Job
 from engine.store.disk.files import Files, describe, read_fully
 from engine.store.format import layout
 from engine.store.queues.consume_queue import file_name, lane_directory
+from engine.values.errors import StoreCorrupt
 
 ENTRIES_AT_ONCE: Final = 16_384
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.destination import TOPIC
-from engine.errors import StoreError
-from engine.ports import FILE_LANE, Job
+from engine.ports.workers import FILE_LANE, Job
 from engine.store.disk.files import Files, describe
 from engine.store.format import layout
 from engine.store.log.segment import Segment, records_limit
@@ -24,6 +22,8 @@ from engine.store.space.segment_survey import LookJob
 from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
 from engine.store.space.sparse_segment import Choice, Kept, Thinning
 from engine.store.state.log_state import Destination, Lane, StoreState
+from engine.values.destination import TOPIC
+from engine.values.errors import StoreError
 
 STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn between
 DURABLE_WAIT_MS: Final = 50

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from engine.destination import SCHEDULE_QUEUE, TOPIC, uri
 from engine.store.format import layout
 from engine.store.index.index_file import INDEX_DIRECTORY
 from engine.store.read.entry_files import entry_files
@@ -22,7 +21,8 @@ from engine.store.read.records import Records
 from engine.store.space.retention_reasons import Keeping, KeptReasons
 from engine.store.state.log_state import Destination, Lane, StoreState
 from engine.store.state.snapshot import load_snapshot
-from engine.stored import Range
+from engine.values.destination import SCHEDULE_QUEUE, TOPIC, uri
+from engine.values.stored import Range
 
 BEHIND: Final = "behind a segment that stays"
 DUE: Final = "retention drops it at its next look"

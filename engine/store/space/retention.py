@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.ports import FILE_LANE, Job
+from engine.ports.workers import FILE_LANE, Job
 from engine.store.disk.files import Files, describe
 from engine.store.format import layout
 from engine.store.log.checkpoint import CheckpointFile

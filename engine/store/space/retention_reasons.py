@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.policies import UNLIMITED, RetentionPolicy
-from engine.destination import uri
-from engine.errors import StoreError
 from engine.store.disk.files import RealFiles
 from engine.store.format import layout
 from engine.store.log.segment import Segment as LogSegment
@@ -20,6 +18,8 @@ from engine.store.read.reader import Segment, StoreReader, open_segment
 from engine.store.space.backlog_sizes import BacklogSizes
 from engine.store.space.retention_rules import RetentionPolicies
 from engine.store.space.segment_survey import Snapshot, read_snapshot
+from engine.values.destination import uri
+from engine.values.errors import StoreError
 
 NAMED_MAX: Final = 5  # destinations that one segment names; the others are counted
 

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from config.policies import UNLIMITED, RetentionPolicy
-from engine.destination import uri
-from engine.ports import Clock
+from engine.ports.clock import Clock
 from engine.store.format.layout import LANE_SHIFT
 from engine.store.log.commit_log import CommitLog
 from engine.store.plain_words import duration
 from engine.store.settings import StoreSettings
 from engine.store.space.backlog_sizes import BacklogSizes
 from engine.store.space.segment_survey import LookJob
+from engine.values.destination import uri
 
 KEPT: Final = 0
 PAST: Final = 1
@@ -32,7 +32,7 @@ class RetentionPolicies(ABC):
 
     @abstractmethod
     def policy_for(self, kind: int, name: str) -> RetentionPolicy:
-        """Return what applies to a destination.  kind: engine.destination.QUEUE or TOPIC."""
+        """Return what applies to a destination.  kind: engine.values.destination.QUEUE or TOPIC."""
 
     @abstractmethod
     def all_policies(self) -> list[RetentionPolicy]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
-from engine.errors import StoreError
-from engine.ports import Job
+from engine.ports.workers import Job
 from engine.store.disk.files import Files, describe, read_fully
 from engine.store.format import layout
 from engine.store.log.segment import Segment
@@ -16,6 +15,7 @@ from engine.store.read.export_watermarks import read_watermarks
 from engine.store.read.leases import Lease, read_leases
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
+from engine.values.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True)

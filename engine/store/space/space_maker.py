@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.ports import FILE_LANE, READ_LANE, Clock, Timers, TimerTarget, Workers
+from engine.ports.clock import Clock
+from engine.ports.timers import Timers, TimerTarget
+from engine.ports.workers import FILE_LANE, READ_LANE, Workers
 from engine.store.disk.files import Files
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import CommitLog

@@ -12,8 +12,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
-from engine.message import IN_TRANSACTION
 from engine.store.disk.files import File, Files, read_fully, write_fully
 from engine.store.format import layout
 from engine.store.format.sparse_runs import Runs
@@ -26,6 +24,8 @@ from engine.store.log.segment import (
     read_runs,
     segment_name,
 )
+from engine.values.errors import StoreCorrupt
+from engine.values.message import IN_TRANSACTION
 
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES

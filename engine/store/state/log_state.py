@@ -10,11 +10,11 @@ import json
 from collections import deque
 from typing import Any, Final
 
-from engine.destination import SUBSCRIPTION, TOPIC
 from engine.store.format.layout import ENTRY_BYTES, LANE_SHIFT, SYSTEM_QUEUE
 from engine.store.state.progress import Progress
 from engine.store.state.subscription import Holders, Subscription, SubscriptionLane
-from engine.stored import Attempts, DestinationState, LaneState, Range
+from engine.values.destination import SUBSCRIPTION, TOPIC
+from engine.values.stored import Attempts, DestinationState, LaneState, Range
 
 RECOVERED: Final = 0  # the generation of what was in the log before it was opened
 CLOSED_CONSUMERS_MAX: Final = 1024  # closed consumers that gather before those that nothing names are forgotten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.store.state.settled_entries import SettledEntries
-from engine.stored import Attempts
+from engine.values.stored import Attempts
 
 
 class Progress:

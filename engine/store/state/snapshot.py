@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from engine.destination import QUEUE
 from engine.store.format.layout import LANE_SHIFT, SYSTEM_QUEUE
 from engine.store.state.log_state import Destination, Lane, StoreState, compact_json
 from engine.store.state.progress import Progress
 from engine.store.state.subscription import Subscription, SubscriptionLane
-from engine.stored import Attempts
+from engine.values.destination import QUEUE
+from engine.values.stored import Attempts
 
 
 def encode_snapshot(state: StoreState, sequence: int) -> bytes:

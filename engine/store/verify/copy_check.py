@@ -11,14 +11,14 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from engine.errors import StoreError
-from engine.keys import Keys
 from engine.store.disk.files import RealFiles
 from engine.store.index.index_file import INDEX_DIRECTORY, list_index
 from engine.store.read.backup import copy_store
 from engine.store.read.reader import StoreReader
 from engine.store.verify.findings import Finding, Verification
 from engine.store.verify.store_check import verify
+from engine.values.errors import StoreError
+from engine.values.message_keys import Keys
 
 COPY_PREFIX: Final = "verifying-"  # and the pid of who makes it
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from engine.keys import KEYS_MAX, Keys
-from engine.message import KEYED
 from engine.store.disk.files import Files, read_fully
 from engine.store.format import layout
 from engine.store.index.index_file import (
@@ -25,6 +23,8 @@ from engine.store.index.index_file import (
     unpack_header,
 )
 from engine.store.verify.findings import Note
+from engine.values.message import KEYED
+from engine.values.message_keys import KEYS_MAX, Keys
 
 ENTRIES_AT_ONCE: Final = 65_536
 NO_MORE: Final = 1 << 63

@@ -6,13 +6,13 @@ import json
 from array import array
 from typing import Any, Final
 
-from engine.outcomes import OUTCOME_NAMES
 from engine.store.format import layout
 from engine.store.state.log_state import Destination, Lane, StoreState, compact_json
 from engine.store.state.snapshot import encode_snapshot, load_snapshot
 from engine.store.verify.findings import Note, Record
 from engine.store.verify.index_check import IndexCheck
-from engine.stored import Range
+from engine.values.outcomes import OUTCOME_NAMES
+from engine.values.stored import Range
 
 GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
 RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES

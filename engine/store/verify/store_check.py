@@ -12,9 +12,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
-from engine.keys import Keys
-from engine.message import IN_TRANSACTION
 from engine.store.disk.files import File, Files, read_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, unpack_checkpoint
@@ -26,6 +23,9 @@ from engine.store.verify.findings import Broken, Finding, Record, TooMany, Verif
 from engine.store.verify.index_check import IndexCheck
 from engine.store.verify.queue_check import QueueCheck
 from engine.store.verify.state_check import StateCheck
+from engine.values.errors import StoreCorrupt
+from engine.values.message import IN_TRANSACTION
+from engine.values.message_keys import Keys
 
 READ_BYTES: Final = 4 << 20
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES

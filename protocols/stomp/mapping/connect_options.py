@@ -14,7 +14,7 @@ from config.destination_options import with_delays
 from config.model import ConnectionDefaults
 from config.options import OptionError, unknown_option
 from config.sources.uri import OPTIONS
-from engine.errors import InvalidOption
+from engine.values.errors import InvalidOption
 
 ACTIVEMQ: Final = "activemq."
 JMS: Final = "jms."

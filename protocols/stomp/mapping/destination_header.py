@@ -7,8 +7,8 @@ from typing import Final
 
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
-from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
-from engine.errors import InvalidDestination, InvalidOption
+from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
+from engine.values.errors import InvalidDestination, InvalidOption
 
 PARTS_MOST: Final = 100  # of a composite destination
 

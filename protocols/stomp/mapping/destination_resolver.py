@@ -6,11 +6,11 @@ unique, in the reply-to of its messages (ActiveMQ's way).
 
 from __future__ import annotations
 
-from engine.annotations import annotation
 from engine.broker import Broker
-from engine.client import Client
-from engine.composite import Composite, CompositeSource, Destination, Source, Target
-from engine.wildcard import Wildcard
+from engine.ports.client import Client
+from engine.sources.composite import Composite, CompositeSource, Destination, Source, Target
+from engine.values.annotations import annotation
+from engine.values.wildcard import Wildcard
 from protocols.stomp.mapping.destination_header import Address, Named, alias_for, header_for, named_in
 from protocols.stomp.session.unsettled import Unsettled
 

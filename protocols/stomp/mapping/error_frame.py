@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.errors import PenstockError
+from engine.values.errors import PenstockError
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import Frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import InvalidOption
+from engine.values.errors import InvalidOption
 
 _TRUE: Final = frozenset(("true", "1", "yes"))
 _FALSE: Final = frozenset(("false", "0", "no", ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.message import INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, TEXT, Message
+from engine.values.message import INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, TEXT, Message
 from protocols.stomp.codec.escapes import block_for
 from protocols.stomp.codec.versions import VERSION_1_1, VERSION_1_2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.errors import InvalidOption
-from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
+from engine.values.errors import InvalidOption
+from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from protocols.stomp.mapping.header_values import boolean, number
 
 DELAY_MOST_MS: Final = 365 * 86_400_000

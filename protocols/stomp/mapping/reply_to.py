@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.annotations import annotation, unescaped
-from engine.message import PLAIN, Message
+from engine.values.annotations import annotation, unescaped
+from engine.values.message import PLAIN, Message
 
 _REPLY_TO: Final = b"\nreply-to:"
 _REMOTE: Final = b"/remote-temp-"

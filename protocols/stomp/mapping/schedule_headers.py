@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.schedule.asking import PROPERTIES, plan_of
-from engine.schedule.plan import Plan, ScheduleLimits
+from engine.features.scheduler.plan import Plan, ScheduleLimits
+from engine.features.scheduler.plan_headers import PROPERTIES, plan_of
 
 _LINES: Final = tuple(f"{name}:".encode() for name in PROPERTIES)
 

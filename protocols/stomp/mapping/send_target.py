@@ -6,14 +6,14 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.annotations import annotation
-from engine.composite import Composite, Destination, Target
-from engine.errors import InvalidOption
-from engine.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
-from engine.schedule.asking import PROPERTIES
-from engine.schedule.delayed import Delayed, delayed
-from engine.schedule.plan import Plan
-from engine.wall_time import TIME_MOST_MS, later_ms
+from engine.features.scheduler.delayed_send import Delayed, delayed
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.plan_headers import PROPERTIES
+from engine.sources.composite import Composite, Destination, Target
+from engine.values.annotations import annotation
+from engine.values.errors import InvalidOption
+from engine.values.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
+from engine.values.wall_time import TIME_MOST_MS, later_ms
 from protocols.stomp.codec.frames import SEND, Head
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.destination_header import address_in

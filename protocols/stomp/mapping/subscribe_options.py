@@ -27,8 +27,8 @@ from config.destination_options import CONSUMER, REDELIVERY_PREFIX, ConsumerOpti
 from config.jms_options import REDELIVERY
 from config.model import ConnectionDefaults
 from config.options import OptionError, unknown_option
-from engine.errors import InvalidOption
-from engine.options import ReplayStart, SubscribeOptions
+from engine.values.errors import InvalidOption
+from engine.values.options import ReplayStart, SubscribeOptions
 from protocols.consumer_defaults import RATE_PATH, WINDOW_PATH, redelivery_in, with_defaults
 from protocols.replay_start import NAMES, STREAM_OFFSET, replay_start, stream_start
 from protocols.stomp.mapping.header_values import boolean, number

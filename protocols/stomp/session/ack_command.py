@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.broker import Broker
-from engine.consumer import CLIENT, INDIVIDUAL, Consumer
-from engine.delivery import IN_FLIGHT, Delivery
-from engine.refusal import AS_THE_ADDRESS_SAYS
+from engine.consumers.consumer import CLIENT, INDIVIDUAL, Consumer
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.refusal import AS_THE_ADDRESS_SAYS
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2

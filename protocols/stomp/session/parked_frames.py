@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.composite import Destination, reached
+from engine.sources.composite import Destination, reached
 from protocols.stomp.codec.frames import Frame
 
 FRAME_OVERHEAD_BYTES: Final = 512  # of a parked frame's objects, without the octets of head and body, rounded up

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Final
 
 from engine.broker import Broker
-from engine.consumer import Consumer
+from engine.consumers.consumer import Consumer
 from protocols.stomp.codec.frames import Frame
 
 _RECEIPT: Final = b"RECEIPT\nreceipt-id:"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine import gates
 from engine.broker import Broker
-from engine.client import Client
-from engine.composite import Destination, held_part
-from engine.errors import EngineError
-from engine.message import STOMP as STOMP_ENCODING
-from engine.message import Message
+from engine.ports.client import Client
+from engine.sources.composite import Destination, held_part
+from engine.values import gates
+from engine.values.errors import EngineError
+from engine.values.message import STOMP as STOMP_ENCODING
+from engine.values.message import Message
 from protocols.connection import Link
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.errors import ParkedTooMuch

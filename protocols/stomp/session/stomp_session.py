@@ -8,12 +8,12 @@ from mypy_extensions import mypyc_attr
 
 from config.model import ConnectionDefaults
 from engine.broker import Broker
-from engine.consumer import Consumer
-from engine.delivery import Delivery
-from engine.errors import DATA_FAULTS, EngineError, PenstockError
-from engine.message import STOMP as STOMP_ENCODING
-from engine.message import Message
-from engine.queue import Queue
+from engine.consumers.consumer import Consumer
+from engine.sources.queue import Queue
+from engine.values.delivery import Delivery
+from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
+from engine.values.message import STOMP as STOMP_ENCODING
+from engine.values.message import Message
 from protocols.connection import Link, ProtocolConnection, host_of
 from protocols.holding import holding_words
 from protocols.peer_times import NO_FRAME, TICK_ENDING_MS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from config.model import ConnectionDefaults
 from engine.broker import Broker
-from engine.client import Client
-from engine.consumer import ACK_MODES
-from engine.errors import InvalidSelector
-from engine.queue import Queue
-from engine.topic import Topic
+from engine.consumers.consumer import ACK_MODES
+from engine.ports.client import Client
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.errors import InvalidSelector
 from protocols.connection import Link
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.codec.versions import VERSION_1_0

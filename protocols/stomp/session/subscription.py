@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.consumer import AUTO, Consumer
-from engine.delivery import Delivery
-from engine.destinations import Destinations
-from engine.options import SubscribeOptions
+from engine.consumers.consumer import AUTO, Consumer
+from engine.registry import Destinations
+from engine.values.delivery import Delivery
+from engine.values.options import SubscribeOptions
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.escapes import escape

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.broker import Broker
-from engine.client import Client
-from engine.errors import TransactionError
+from engine.ports.client import Client
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.errors import TransactionError
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.errors import InvalidHeader

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.consumer import Consumer
-from engine.delivery import Delivery
-from engine.errors import LimitReached
-from engine.message import NOT_LOGGED
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import Delivery
+from engine.values.errors import LimitReached
+from engine.values.message import NOT_LOGGED
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.escapes import unescape_known
 from protocols.stomp.codec.frames import Frame

@@ -8,7 +8,7 @@ import pytest
 
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, AddressMatcher, InvalidPattern, Pattern, Setting
 from config.policies import AddressSettings
-from engine import destination
+from engine.values import destination
 
 
 def entry(pattern: str, kinds: int = BOTH, /, **values: object) -> AddressEntry:

@@ -55,7 +55,17 @@ def test_a_class_that_the_glossary_names_is_there() -> None:
 
 
 def test_a_class_of_one_word_is_explained() -> None:
-    words = {name for name in _classes(*(ROOT / "engine").glob("*.py")) if re.fullmatch("[A-Z][a-z]+", name)}
+    words = {
+        name
+        for name in _classes(
+            *(
+                file
+                for file in (ROOT / "engine").glob("**/*.py")
+                if not {"store", "selector", "scheduler"} & set(file.parts)
+            )
+        )
+        if re.fullmatch("[A-Z][a-z]+", name)
+    }
     assert words - _explained() - NOT_YET == set()
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from config.matching import BOTH, QUEUE, TOPIC, Pattern
 from config.permissions import Permission, PermissionMap
-from engine.consumer import AUTO
-from engine.errors import AccessDenied
-from engine.queue import Queue
-from engine.retry import Retry
-from engine.topic import Topic
-from engine.wildcard import Wildcard
+from engine.consumers.consumer import AUTO
+from engine.fate.retry import Retry
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.errors import AccessDenied
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 

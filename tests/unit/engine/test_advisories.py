@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from engine.advisories import RETIRED_MAX
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.destination import TEMP_QUEUE, TOPIC
-from engine.errors import InvalidOption, LimitReached
-from engine.queue import Queue
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.features.advisories import RETIRED_MAX
+from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
-from engine.wildcard import Wildcard
+from engine.values.destination import TEMP_QUEUE, TOPIC
+from engine.values.errors import InvalidOption, LimitReached
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

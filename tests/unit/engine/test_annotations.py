@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.annotations import annotation
+from engine.values.annotations import annotation
 
 
 def test_an_annotation_is_one_line_whatever_is_in_it() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import AUTO
-from engine.outcomes import CAUSE_CONNECTION_LOST
+from engine.consumers.consumer import AUTO
+from engine.values.outcomes import CAUSE_CONNECTION_LOST
 from tests.support.engine_world import EngineWorld, address
 
 DLQ = "ActiveMQ.DLQ"

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from config.matching import TOPIC
-from engine import gates
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.broker import UNLOGGED_TURNS, Broker
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.destination import TEMP_QUEUE, TEMP_TOPIC
-from engine.destination import TOPIC as TOPIC_KIND
-from engine.errors import InvalidOption, LimitReached
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.inspection import inspect
-from engine.memory import MESSAGE_OVERHEAD_BYTES
-from engine.outcomes import EXPIRED
-from engine.queue import Queue
-from engine.stored import DestinationState, LaneState
-from engine.topic import Topic
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.features.inspection import inspect
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
+from engine.values.destination import TOPIC as TOPIC_KIND
+from engine.values.errors import InvalidOption, LimitReached
+from engine.values.outcomes import EXPIRED
+from engine.values.stored import DestinationState, LaneState
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore
 

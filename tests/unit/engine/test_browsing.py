@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.errors import InvalidSelector
-from engine.lane import IDLE_LANE_BYTES
-from engine.options import SubscribeOptions
+from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.values.errors import InvalidSelector
+from engine.values.options import SubscribeOptions
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine import gates
-from engine.consumer import INDIVIDUAL
-from engine.message import Message
-from engine.options import SubscribeOptions
-from engine.window import CreditWindow
+from engine.consumers.consumer import INDIVIDUAL
+from engine.consumers.window import CreditWindow
+from engine.values import gates
+from engine.values.message import Message
+from engine.values.options import SubscribeOptions
 from tests.support.engine_world import EngineWorld
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.destination import TOPIC
-from engine.message import Message
-from engine.options import SubscribeOptions
-from engine.outcomes import DROPPED, EXPIRED
-from engine.retry import Retry
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.fate.retry import Retry
 from engine.transaction import Transaction, TransactionLimits
-from engine.wildcard import Wildcard
+from engine.values.destination import TOPIC
+from engine.values.message import Message
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import DROPPED, EXPIRED
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

@@ -6,15 +6,15 @@ from typing import Any, Final
 
 import pytest
 
-from engine import gates
-from engine.consumer import INDIVIDUAL, Consumer
-from engine.delivery import IN_FLIGHT
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.flow import GlobalLimits
-from engine.lane import IDLE_LANE_BYTES
-from engine.options import FIRST, ReplayStart
-from engine.ports import READ_LANE
+from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.limits.producer_gate import GlobalLimits
+from engine.ports.workers import READ_LANE
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.delivery import IN_FLIGHT
+from engine.values.options import FIRST, ReplayStart
 from tests.support.engine_world import MIB, address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

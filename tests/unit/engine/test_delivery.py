@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from engine.delivery import EVENT_COUNT, STATE_COUNT, TRANSITIONS, advance
+from engine.values.delivery import EVENT_COUNT, STATE_COUNT, TRANSITIONS, advance
 
 
 @pytest.mark.parametrize(("row", "after"), TRANSITIONS.items())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.departures import CLOSE_STEPS
-from engine.destination import QUEUE, TEMP_QUEUE
-from engine.options import SubscribeOptions
-from engine.steps import TURN_STEPS
-from engine.wildcard import Wildcard
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.consumers.departures import CLOSE_STEPS
+from engine.consumers.steps import TURN_STEPS
+from engine.values.destination import QUEUE, TEMP_QUEUE
+from engine.values.options import SubscribeOptions
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

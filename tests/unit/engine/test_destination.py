@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from config import matching
-from engine.destination import KINDS_BY_NAME, NAME_MAX_BYTES, QUEUE, TOPIC, uri
-from engine.errors import InvalidDestination
+from engine.values.destination import KINDS_BY_NAME, NAME_MAX_BYTES, QUEUE, TOPIC, uri
+from engine.values.errors import InvalidDestination
 from tests.support.engine_world import EngineWorld
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine import gates
-from engine.disk_watch import LOOK_MS, DiskSpace, DiskWatch
-from engine.ports import FILE_LANE
+from engine.limits.disk_watch import LOOK_MS, DiskSpace, DiskWatch
+from engine.ports.workers import FILE_LANE
+from engine.values import gates
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import HeldWorkers
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine import gates
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.delivery import IN_FLIGHT, Delivery
-from engine.options import SubscribeOptions
-from engine.outcomes import ACKNOWLEDGED, EXPIRED
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import ACKNOWLEDGED, EXPIRED
 from tests.support.engine_world import EngineWorld, address
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from engine.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.destination import QUEUE, TEMP_TOPIC, TOPIC
-from engine.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
-from engine.options import SubscribeOptions
-from engine.outcomes import CAUSE_NOT_SELECTED, DROPPED
-from engine.topic import Topic
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.sources.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
-from engine.wildcard import Wildcard
+from engine.values.destination import QUEUE, TEMP_TOPIC, TOPIC
+from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import CAUSE_NOT_SELECTED, DROPPED
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine import gates
-from engine.delivery import Delivery
-from engine.exclusions import SWEEP_COUNT
-from engine.refusal import Refusal
+from engine.dispatch.undeliverable_here import SWEEP_COUNT
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 

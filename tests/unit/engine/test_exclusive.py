@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine import gates
+from engine.values import gates
 from tests.support.engine_world import EngineWorld, address
 
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from engine.consumer import AUTO
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS, MESSAGES_AT_ONCE, QUEUES_AT_ONCE
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.consumers.consumer import AUTO
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS, MESSAGES_AT_ONCE, QUEUES_AT_ONCE
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
 from tests.support.engine_world import EngineWorld
 
 

@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from engine import gates
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.expiry_sweep import MOVED_MESSAGES, SWEPT_ENTRIES
-from engine.lane import IDLE_LANE_BYTES
-from engine.ports import READ_LANE
-from engine.stored import NEVER_MS
+from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.fate.expiry_sweep import MOVED_MESSAGES, SWEPT_ENTRIES
+from engine.ports.workers import READ_LANE
+from engine.values import gates
+from engine.values.stored import NEVER_MS
 from tests.support.engine_world import address
 from tests.support.restart_world import RestartWorld
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import gates
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.errors import AddressFull
-from engine.flow import GlobalLimits
-from engine.queue import Queue
-from engine.refusal import Refusal
-from engine.stored import DestinationState, LaneState
-from engine.topic import Topic
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.limits.producer_gate import GlobalLimits
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.errors import AddressFull
+from engine.values.refusal import Refusal
+from engine.values.stored import DestinationState, LaneState
 from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import gates
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.delivery import Delivery
-from engine.groups import GROUPS_MAX, SWEEP_GROUPS, Groups
-from engine.lane import LANE_MESSAGES
-from engine.queue import Queue
-from engine.selection import Selection
+from engine.backlog.lane import LANE_MESSAGES
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.dispatch.message_groups import GROUPS_MAX, SWEEP_GROUPS, Groups
+from engine.dispatch.selection import Selection
+from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.delivery import Delivery
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.hand_overs import INTERVAL_MS, SAMPLES_MAX, HandOvers
+from engine.values.hand_over_times import INTERVAL_MS, SAMPLES_MAX, HandOvers
 from tests.support.engine_world import EngineWorld
 
 

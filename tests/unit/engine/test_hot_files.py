@@ -89,5 +89,5 @@ def test_nothing_compiled_derives_from_what_is_interpreted() -> None:
 
 
 def test_the_tree_is_seen() -> None:
-    assert ("engine/ports.py", "Store") in COMPILED
-    assert CLASSES["tests/support/memory_store.py", "MemoryStore"].bases == (("engine/ports.py", "Store"),)
+    assert ("engine/ports/store.py", "Store") in COMPILED
+    assert CLASSES["tests/support/memory_store.py", "MemoryStore"].bases == (("engine/ports/store.py", "Store"),)

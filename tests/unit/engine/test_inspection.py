@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.inspection import AT_ONCE, Inspection, inspect
-from engine.stats import BrokerStats
+from engine.features.inspection import AT_ONCE, Inspection, inspect
+from engine.values.broker_stats import BrokerStats
 from tests.support.engine_world import EngineWorld, address
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.consumer import AUTO
-from engine.message import DEFAULT_PRIORITY, INGRESS
-from engine.refusal import Refusal
+from engine.consumers.consumer import AUTO
+from engine.values.message import DEFAULT_PRIORITY, INGRESS
+from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld, address
 
 

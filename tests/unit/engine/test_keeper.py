@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.keeper import PRUNE_COUNT
-from engine.lane import LANE_MESSAGES
-from engine.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
-from engine.stored import LaneState
+from engine.backlog.lane import LANE_MESSAGES
+from engine.sources.bounded_queue import PRUNE_COUNT
+from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
+from engine.values.stored import LaneState
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import ScriptedStore, Settled, recovered_queue, stored_message
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine.composite import CompositeSource
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.destination import QUEUE
-from engine.errors import DestinationInUse, InvalidSelector, LimitReached
-from engine.lane import IDLE_LANE_BYTES
-from engine.retry import Retry
+from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.fate.retry import Retry
+from engine.sources.composite import CompositeSource
 from engine.transaction import Transaction, TransactionLimits
-from engine.wildcard import Wildcard
+from engine.values.destination import QUEUE
+from engine.values.errors import DestinationInUse, InvalidSelector, LimitReached
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.restart_world import RestartWorld
 

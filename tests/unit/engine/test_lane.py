@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from engine import gates
-from engine.consumer import INDIVIDUAL
+from engine.backlog.lane import (
+    DELAYED_BYTES,
+    IDLE_LANE_BYTES,
+    KEPT_DELAYED_BYTES,
+    LANE_MESSAGES,
+    PAGE_BYTES,
+    PAGE_MESSAGES,
+)
+from engine.consumers.consumer import INDIVIDUAL
 from engine.delays import LONG_DELAY_MS, RELOAD_READER
-from engine.delivery import GONE, IN_FLIGHT
-from engine.inspection import inspect
-from engine.lane import DELAYED_BYTES, IDLE_LANE_BYTES, KEPT_DELAYED_BYTES, LANE_MESSAGES, PAGE_BYTES, PAGE_MESSAGES
-from engine.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
-from engine.stored import Attempts, LaneState
+from engine.features.inspection import inspect
+from engine.values import gates
+from engine.values.delivery import GONE, IN_FLIGHT
+from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
+from engine.values.stored import Attempts, LaneState
 from tests.support.engine_world import MIB, EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, Settled, recovered_queue, stored_message
 

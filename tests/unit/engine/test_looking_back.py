@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.consumer import INDIVIDUAL
-from engine.destination import TOPIC
-from engine.options import SubscribeOptions
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.consumers.consumer import INDIVIDUAL
 from engine.store.log.segment import load_segment
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import TOPIC
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.engine_world import MIB
 from tests.support.fakes import FakeClient
 from tests.support.store_home import THINNING, FileHome

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES, MemoryBudget
-from engine.message import STOMP, Message
+from engine.backlog.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES, MemoryBudget
+from engine.values.message import STOMP, Message
 
 
 def test_the_octets_count_for_the_first_holder_for_the_encoded_copy_of_several_and_a_little_for_each() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine import gates
-from engine.consumer import INDIVIDUAL
-from engine.options import FIRST, ReplayStart
-from engine.refusal import Refusal
+from engine.consumers.consumer import INDIVIDUAL
+from engine.values import gates
+from engine.values.options import FIRST, ReplayStart
+from engine.values.refusal import Refusal
 from tests.support.engine_world import MIB, address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from engine.consumer import AUTO, Consumer
-from engine.destination import TOPIC
-from engine.errors import AccessDenied, SubscriptionInUse
-from engine.subscription import Subscription, from_description
+from engine.consumers.consumer import AUTO, Consumer
+from engine.sources.named_subscription import Subscription, from_description
+from engine.values.destination import TOPIC
+from engine.values.errors import AccessDenied, SubscriptionInUse
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld
 

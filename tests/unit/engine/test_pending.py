@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.delivery import Delivery
-from engine.message import STOMP, Message
-from engine.options import SubscribeOptions
-from engine.refusal import Refusal
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.values.delivery import Delivery
+from engine.values.message import STOMP, Message
+from engine.values.options import SubscribeOptions
+from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.composite import CompositeSource
-from engine.consumer import AUTO
-from engine.destination import QUEUE
-from engine.errors import LimitReached
-from engine.wildcard import Wildcard
+from engine.consumers.consumer import AUTO
+from engine.sources.composite import CompositeSource
+from engine.values.destination import QUEUE
+from engine.values.errors import LimitReached
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

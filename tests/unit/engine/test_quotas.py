@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from engine.composite import Source
-from engine.consumer import AUTO
-from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
-from engine.errors import LimitReached
-from engine.options import SubscribeOptions
-from engine.quotas import CONNECTIONS, DESTINATIONS, DURABLE_SUBSCRIPTIONS, UserLimits, network_of
-from engine.wildcard import Wildcard
+from engine.consumers.consumer import AUTO
+from engine.limits.user_quota import CONNECTIONS, DESTINATIONS, DURABLE_SUBSCRIPTIONS, UserLimits, network_of
+from engine.sources.composite import Source
+from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.values.errors import LimitReached
+from engine.values.options import SubscribeOptions
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 

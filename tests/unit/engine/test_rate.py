@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.options import SubscribeOptions
-from engine.queue import Queue
-from engine.rate import TokenBucket
-from engine.topic import Topic
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.consumers.rate_limit import TokenBucket
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.options import SubscribeOptions
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

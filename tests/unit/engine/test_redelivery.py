@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from config.matching import AddressEntry
-from engine.consumer import CLIENT, INDIVIDUAL
-from engine.delivery import Delivery
-from engine.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
-from engine.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NACK, DEAD_LETTERED, DROPPED, EXPIRED
+from engine.consumers.consumer import CLIENT, INDIVIDUAL
+from engine.values.delivery import Delivery
+from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
+from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NACK, DEAD_LETTERED, DROPPED, EXPIRED
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from config.policies import Nack
-from engine.consumer import INDIVIDUAL
-from engine.delivery import Delivery
-from engine.options import SubscribeOptions
-from engine.outcomes import CAUSE_NACK, CAUSE_REJECTED, DEAD_LETTERED
-from engine.refusal import Refusal
+from engine.consumers.consumer import INDIVIDUAL
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.delivery import Delivery
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import CAUSE_NACK, CAUSE_REJECTED, DEAD_LETTERED
+from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

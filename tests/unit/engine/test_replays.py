@@ -8,14 +8,14 @@ import pytest
 
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
-from engine.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.destination import QUEUE, TEMP_QUEUE
-from engine.errors import AccessDenied, InvalidDestination, InvalidOption, ReplayGone
-from engine.inspection import inspect
-from engine.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
-from engine.refusal import Refusal
-from engine.replays import PAGE_MESSAGES
-from engine.views import view_consumer
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.features.inspection import inspect
+from engine.features.why import view_consumer
+from engine.sources.log_replay import PAGE_MESSAGES
+from engine.values.destination import QUEUE, TEMP_QUEUE
+from engine.values.errors import AccessDenied, InvalidDestination, InvalidOption, ReplayGone
+from engine.values.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
+from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

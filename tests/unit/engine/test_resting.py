@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.composite import CompositeSource
-from engine.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.destination import QUEUE
-from engine.joining import JOIN_STEPS
-from engine.steps import TURN_STEPS
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.consumers.joins import JOIN_STEPS
+from engine.consumers.steps import TURN_STEPS
+from engine.sources.composite import CompositeSource
+from engine.values.destination import QUEUE
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 

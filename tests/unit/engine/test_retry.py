@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from engine.annotations import split_annotations
-from engine.consumer import INDIVIDUAL
-from engine.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from engine.errors import InvalidSelector
-from engine.message import DEAD_LETTER, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
-from engine.queue import Queue
-from engine.retry import HELD_MAX, SKIPPED_BYTES, Retry
-from engine.topic import Topic
+from engine.consumers.consumer import INDIVIDUAL
+from engine.fate.retry import HELD_MAX, SKIPPED_BYTES, Retry
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.annotations import split_annotations
+from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from engine.values.errors import InvalidSelector
+from engine.values.message import DEAD_LETTER, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
 from tests.support.engine_world import EngineWorld, address
 
 DLQ = "ActiveMQ.DLQ"

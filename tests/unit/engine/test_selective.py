@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from engine import gates
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.delivery import READY
-from engine.errors import InvalidSelector
-from engine.lane import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
-from engine.lookout import SCAN_MESSAGES
-from engine.message import STOMP, Message
+from engine.backlog.lane import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.dispatch.selector_index import SCAN_MESSAGES
+from engine.dispatch.selector_view import VIEW_MESSAGES
 from engine.selector.evaluate import compile_selector
 from engine.selector.properties import Properties, StompProperties
 from engine.selector.readers import PropertyReader
 from engine.selector.table import SelectorTable
-from engine.stored import Attempts, LaneState
 from engine.transaction import Transaction, TransactionLimits
-from engine.view import VIEW_MESSAGES
+from engine.values import gates
+from engine.values.delivery import READY
+from engine.values.errors import InvalidSelector
+from engine.values.message import STOMP, Message
+from engine.values.stored import Attempts, LaneState
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient, ScriptedStore, recovered_queue, stored_message
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.settlement import SettlementBatch
+from engine.backlog.settlement import SettlementBatch
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from tests.support.fakes import ScriptedStore, stored_message
 
 

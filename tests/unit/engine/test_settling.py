@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from engine.consumer import CLIENT
-from engine.delivery import Delivery
-from engine.destination import QUEUE, TOPIC
-from engine.refusal import AS_THE_ADDRESS_SAYS, Refusal
+from engine.consumers.consumer import CLIENT
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.delivery import Delivery
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import AUTO
-from engine.destination import TOPIC
-from engine.errors import InvalidOption, InvalidSelector, SubscriptionInUse
-from engine.wildcard import Wildcard
+from engine.consumers.consumer import AUTO
+from engine.values.destination import TOPIC
+from engine.values.errors import InvalidOption, InvalidSelector, SubscriptionInUse
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld
 
 

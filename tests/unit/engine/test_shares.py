@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.consumer import INDIVIDUAL
-from engine.lane import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES, Lane
-from engine.memory import MESSAGE_OVERHEAD_BYTES
-from engine.shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART
+from engine.backlog.lane import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES, Lane
+from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.consumers.consumer import INDIVIDUAL
 from tests.support.engine_world import MIB, EngineWorld, address
 
 

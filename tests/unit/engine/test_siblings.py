@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from engine import gates
-from engine.composite import Composite, CompositeSource
-from engine.consumer import AUTO, CLIENT
-from engine.copies import COMPOSITE_BYTES_MAX
-from engine.destination import QUEUE, TOPIC
-from engine.errors import AddressFull, InvalidDestination, InvalidOption, LimitReached
-from engine.inspection import inspect
-from engine.options import SubscribeOptions
+from engine.composite_send import COMPOSITE_BYTES_MAX
+from engine.consumers.consumer import AUTO, CLIENT
+from engine.features.inspection import inspect
+from engine.sources.composite import Composite, CompositeSource
 from engine.transaction import Transaction, TransactionLimits
-from engine.wildcard import Wildcard
+from engine.values import gates
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import AddressFull, InvalidDestination, InvalidOption, LimitReached
+from engine.values.options import SubscribeOptions
+from engine.values.wildcard import Wildcard
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

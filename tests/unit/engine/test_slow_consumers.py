@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.slow_consumers import is_slow
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.features.slow_consumers import is_slow
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

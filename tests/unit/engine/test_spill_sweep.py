@@ -6,10 +6,10 @@ import errno
 
 import pytest
 
-from engine import gates
-from engine.destination import TOPIC
-from engine.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.topic import Topic
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.destination import TOPIC
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.spill_world import SpillWorld

@@ -6,9 +6,9 @@ import errno
 
 import pytest
 
-from engine import gates
-from engine.consumer import INDIVIDUAL, Consumer
-from engine.spilling import BLOCK_BYTES
+from engine.backlog.spiller import BLOCK_BYTES
+from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.values import gates
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.spill_world import SpillWorld

@@ -6,12 +6,12 @@ from collections.abc import Generator
 
 import pytest
 
-from engine import gates
-from engine.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.delivery import Delivery
-from engine.destination import TEMP_QUEUE
-from engine.queue import Queue
-from engine.topic import Topic
+from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.destination import TEMP_QUEUE
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.spill_world import SpillWorld

@@ -8,14 +8,14 @@ import pytest
 
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
-from engine.composite import Composite
-from engine.consumer import AUTO
-from engine.destination import TEMP_QUEUE
-from engine.errors import AccessDenied, LimitReached
-from engine.questions import MANAGEMENT
-from engine.queue import Queue
-from engine.statistics import ANSWER_STEPS, QUESTIONS_MAX, QUESTIONS_PER_CLIENT_MAX, STEPS_AT_ONCE
+from engine.consumers.consumer import AUTO
+from engine.features.broker_questions import MANAGEMENT
+from engine.features.statistics_plugin import ANSWER_STEPS, QUESTIONS_MAX, QUESTIONS_PER_CLIENT_MAX, STEPS_AT_ONCE
+from engine.sources.composite import Composite
+from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.destination import TEMP_QUEUE
+from engine.values.errors import AccessDenied, LimitReached
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

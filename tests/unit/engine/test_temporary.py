@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.composite import Composite
-from engine.consumer import AUTO
-from engine.destination import TEMP_QUEUE, TEMP_TOPIC
-from engine.errors import DestinationInUse, DestinationLocked, InvalidDestination, LimitReached
-from engine.queue import Queue
-from engine.topic import Topic
+from engine.consumers.consumer import AUTO
+from engine.sources.composite import Composite
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
+from engine.values.errors import DestinationInUse, DestinationLocked, InvalidDestination, LimitReached
 from tests.support.engine_world import EngineWorld, address
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine import gates
-from engine.consumer import AUTO, INDIVIDUAL
-from engine.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES
-from engine.options import SubscribeOptions
+from engine.backlog.memory import HOLDER_BYTES, MESSAGE_OVERHEAD_BYTES
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.values import gates
+from engine.values.options import SubscribeOptions
 from tests.support.engine_world import EngineWorld
 
 

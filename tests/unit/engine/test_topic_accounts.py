@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine import gates
-from engine.consumer import INDIVIDUAL
-from engine.errors import AddressFull
-from engine.flow import GlobalLimits
+from engine.consumers.consumer import INDIVIDUAL
+from engine.limits.producer_gate import GlobalLimits
+from engine.values import gates
+from engine.values.errors import AddressFull
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine import gates
-from engine.composite import Composite, Target
-from engine.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.errors import TransactionError
-from engine.outcomes import ACKNOWLEDGED
-from engine.queue import Queue
-from engine.refusal import AS_THE_ADDRESS_SAYS
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.sources.composite import Composite, Target
+from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.errors import TransactionError
+from engine.values.outcomes import ACKNOWLEDGED
+from engine.values.refusal import AS_THE_ADDRESS_SAYS
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

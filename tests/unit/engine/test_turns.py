@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.composite import CompositeSource
-from engine.consumer import AUTO, INDIVIDUAL
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.sources.composite import CompositeSource
 from tests.support.engine_world import EngineWorld, address
 from tests.support.idle_law import check_nobody_idles
 

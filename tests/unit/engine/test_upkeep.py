@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from engine.consumer import AUTO
-from engine.errors import DestinationInUse, InvalidDestination, LimitReached
-from engine.lane import IDLE_LANE_BYTES
-from engine.outcomes import CAUSE_PURGED, DROPPED
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.backlog.lane import IDLE_LANE_BYTES
+from engine.consumers.consumer import AUTO
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
 from engine.transaction import Transaction, TransactionLimits
+from engine.values.errors import DestinationInUse, InvalidDestination, LimitReached
+from engine.values.outcomes import CAUSE_PURGED, DROPPED
 from tests.support.engine_world import EngineWorld, address
 from tests.support.restart_world import RestartWorld
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from config.model import VirtualTopic
-from engine import gates
-from engine.consumer import AUTO
+from engine.consumers.consumer import AUTO
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
 from tests.support.engine_world import EngineWorld, address
 from tests.support.restart_world import RestartWorld
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from config.policies import AddressSettings, PrefetchPolicy
-from engine import gates
-from engine.consumer import INDIVIDUAL
-from engine.message import PERSISTENT, STOMP, Message
-from engine.options import SubscribeOptions
-from engine.window import UNCOUNTED_SHARE, Window, window_for
+from engine.consumers.consumer import INDIVIDUAL
+from engine.consumers.window import UNCOUNTED_SHARE, Window, window_for
+from engine.values import gates
+from engine.values.message import PERSISTENT, STOMP, Message
+from engine.values.options import SubscribeOptions
 
 
 def fill(window: Window) -> int:

@@ -7,12 +7,12 @@ import logging
 import pytest
 
 from config.matching import AddressEntry, AddressMatcher
-from engine import gates
 from engine.broker import Broker
-from engine.inspection import inspect
-from engine.message import PERSISTENT, STOMP, Message
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.features.inspection import inspect
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.values import gates
+from engine.values.message import PERSISTENT, STOMP, Message
 from gateway.alarms import QUIET_MS, Alarms
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers

@@ -46,4 +46,8 @@ def test_what_every_message_passes_is_hot() -> None:
     assert {COMPILED, INTERPRETED} >= {WANTED}
     assert {"engine/broker.py", "engine/store/log/commit_log.py"} <= set(HOT_FILES)
     assert {"protocols/stomp/codec/decoder.py", "protocols/stomp/session/stomp_session.py"} <= set(HOT_FILES)
-    assert {"engine/dispatch.py", "engine/lane.py", "protocols/amqp/v1_0/endpoints/session.py"} <= set(HOT_FILES)
+    assert {
+        "engine/dispatch/dispatcher.py",
+        "engine/backlog/lane.py",
+        "protocols/amqp/v1_0/endpoints/session.py",
+    } <= set(HOT_FILES)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.message import AMQP_1_0, STOMP
 from engine.selector.evaluate import compile_selector
 from engine.store.read.query import FoundMessage
+from engine.values.message import AMQP_1_0, STOMP
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.cli.replay_source import ReplaySource

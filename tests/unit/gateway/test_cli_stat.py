@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine.stats import ScheduleStats
+from engine.values.broker_stats import ScheduleStats
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.cli.stat import table

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE
 from engine.store.disk.directory_lock import take
 from engine.store.plain_words import counted
+from engine.values.destination import QUEUE
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from tests.support.store_copy import copy_to

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
+from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.questions import WrongQuestion

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from gateway.closing import close_within
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.consumer import Consumer
-from engine.delivery import Delivery
-from engine.errors import EngineError
-from engine.message import Message
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import Delivery
+from engine.values.errors import EngineError
+from engine.values.message import Message
 from gateway.admission import Admission, Place
 from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
 from gateway.counters import GatewayCounters

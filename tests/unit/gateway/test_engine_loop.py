@@ -9,10 +9,11 @@ import pytest
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.consumer import INDIVIDUAL
-from engine.message import PERSISTENT, STOMP, Message
-from engine.options import SubscribeOptions
-from engine.ports import Job, TimerTarget
+from engine.consumers.consumer import INDIVIDUAL
+from engine.ports.timers import TimerTarget
+from engine.ports.workers import Job
+from engine.values.message import PERSISTENT, STOMP, Message
+from engine.values.options import SubscribeOptions
 from gateway.connection import Connection
 from gateway.engine_loop import EngineLoop, LoopTimers
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.errors import DATA_FAULTS, InvalidSelector
-from engine.queue import Queue
-from engine.schedule.ticket import read_ticket
+from engine.features.scheduler.ticket import read_ticket
 from engine.selector.parser import parse
+from engine.sources.queue import Queue
+from engine.values.errors import DATA_FAULTS, InvalidSelector
 from gateway.faults import PURE, is_engine_whole
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
 from tests.support.engine_world import EngineWorld

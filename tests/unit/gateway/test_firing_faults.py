@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
-from engine.schedule.scheduler import Scheduler
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.scheduler import Scheduler
 from engine.store.disk.files import RealFiles
 from gateway.firing_faults import NAME, FiringFaults
 from tests.support.engine_world import EngineWorld

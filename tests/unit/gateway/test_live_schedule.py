@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from config.matching import QUEUE, AddressMatcher
-from engine import gates
 from engine.broker import Broker
-from engine.message import STOMP, Message
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
+from engine.values import gates
+from engine.values.message import STOMP, Message
 from gateway.engine_loop import EngineLoop
 from gateway.live_schedule import CANCELS, LOOK_KEYS, LiveSchedule
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from config.matching import QUEUE, TOPIC, AddressMatcher
-from engine import gates
 from engine.broker import Broker
-from engine.errors import DestinationInUse, LimitReached, StoreError
-from engine.message import STOMP, Message
+from engine.values import gates
+from engine.values.errors import DestinationInUse, LimitReached, StoreError
+from engine.values.message import STOMP, Message
 from gateway.engine_loop import EngineLoop
 from gateway.live_upkeep import EMPTYING_MS, RUNNING_MAX, LiveUpkeep
 from tests.support.engine_world import EngineWorld

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine.stats import ScheduleStats
+from engine.values.broker_stats import ScheduleStats
 from gateway import metrics
 from tests.support.snapshots import broker, destination
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from config.matching import AddressMatcher
 from config.model import ServerConfig
 from config.policies import RetentionPolicy
-from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from gateway.retention import AddressPolicies, keeping_of
 from tests.support.engine_world import address
 

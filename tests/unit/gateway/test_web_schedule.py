@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from config.matching import QUEUE, TOPIC
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from gateway.web.schedule import IDS_MOST, Named, ScheduleRoutes, ScheduleSource
 
 

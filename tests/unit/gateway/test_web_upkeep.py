@@ -13,7 +13,7 @@ from config.matching import BOTH, QUEUE, Pattern
 from config.model import ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
-from engine.errors import DestinationInUse, InvalidSelector, StoreError
+from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
 from gateway.security import Security
 from gateway.web.api import create_app
 from gateway.web.upkeep import Named, UpkeepSource

@@ -8,9 +8,9 @@ import pytest
 
 from config.matching import Setting
 from config.policies import RedeliveryPolicy
-from engine.consumer import CLIENT
+from engine.consumers.consumer import CLIENT
+from engine.features.why import Whereabouts, locate, view_consumer, view_producer
 from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, Event
-from engine.views import Whereabouts, locate, view_consumer, view_producer
 from gateway.why import consumer_lines, delay_words, message_lines, producer_lines
 from tests.support.engine_world import EngineWorld
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE, Job
+from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job
 from gateway.workers import HERE_S, LANE_NAMES, JobSink, ThreadWorkers
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.ports import SYNC_LANE
+from engine.ports.workers import SYNC_LANE
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.delivery_states import Accepted
 from protocols.amqp.v1_0.wire.frames import Heartbeat

@@ -7,7 +7,7 @@ import pytest
 from config.destination_options import parse_destination
 from config.model import NO_DEFAULTS
 from config.sources.uri import parse_endpoint
-from engine.options import SubscribeOptions
+from engine.values.options import SubscribeOptions
 from protocols.amqp.v1_0.mapping.subscribe_options import subscription
 from protocols.amqp.v1_0.wire.termini import Source
 

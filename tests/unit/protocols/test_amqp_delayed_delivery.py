@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.schedule.plan import Plan, ScheduleLimits
+from engine.features.scheduler.plan import Plan, ScheduleLimits
 from protocols.amqp.v1_0.mapping.delayed_delivery import plan_in
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.performatives import Attach, Disposition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine import gates
+from engine.values import gates
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Flow
 from protocols.amqp.v1_0.wire.termini import Source, Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.message import AMQP_1_0, Message
+from engine.values.message import AMQP_1_0, Message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
 from protocols.amqp.v1_0.wire.values import Byte, Symbol, Value

@@ -7,8 +7,8 @@ from types import MappingProxyType
 import pytest
 
 from config.model import NO_DEFAULTS, ConnectionDefaults
-from engine.consumer import AUTO
-from engine.options import SubscribeOptions
+from engine.consumers.consumer import AUTO
+from engine.values.options import SubscribeOptions
 from protocols.consumer_defaults import redelivery_in, with_defaults
 
 PREFETCH = {

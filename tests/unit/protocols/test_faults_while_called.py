@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.errors import AddressFull
+from engine.values.errors import AddressFull
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.amqp.v1_0.endpoints.handshake import OPEN
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings

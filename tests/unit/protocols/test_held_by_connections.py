@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.inspection import inspect
-from engine.views import view_producer
+from engine.features.inspection import inspect
+from engine.features.why import view_producer
 from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
 from protocols.amqp.v1_0.wire.performatives import Close, Transfer
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text

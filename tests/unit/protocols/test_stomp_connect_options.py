@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from config.model import NO_DEFAULTS, ConnectionDefaults
-from engine.errors import InvalidOption
+from engine.values.errors import InvalidOption
 from protocols.stomp.mapping.connect_options import WARNINGS_MOST, connection_defaults
 
 LISTENER = ConnectionDefaults(

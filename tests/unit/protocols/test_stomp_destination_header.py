@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
-from engine.errors import InvalidDestination, InvalidOption
+from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
+from engine.values.errors import InvalidDestination, InvalidOption
 from protocols.stomp.mapping.destination_header import PARTS_MOST, Named, address_in
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.composite import Composite, CompositeSource
-from engine.destination import TEMP_QUEUE, TEMP_TOPIC
-from engine.errors import InvalidDestination
-from engine.wildcard import Wildcard
+from engine.sources.composite import Composite, CompositeSource
+from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC
+from engine.values.errors import InvalidDestination
+from engine.values.wildcard import Wildcard
 from protocols.stomp.mapping.destination_header import address_in
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.session.unsettled import Unsettled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidDestination, PenstockError
+from engine.values.errors import InvalidDestination, PenstockError
 from protocols.stomp.errors import MESSAGES, FrameError, ProtocolError, message_for
 
 
@@ -14,7 +14,11 @@ def _below(root: type[PenstockError]) -> list[type[PenstockError]]:
 
 def _ours() -> list[type[PenstockError]]:
     """Not those that a test defines."""
-    return [found for found in _below(PenstockError) if found.__module__ in ("engine.errors", "protocols.stomp.errors")]
+    return [
+        found
+        for found in _below(PenstockError)
+        if found.__module__ in ("engine.values.errors", "protocols.stomp.errors")
+    ]
 
 
 @pytest.mark.parametrize("error", _ours(), ids=lambda error: str(error.__name__))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidOption
+from engine.values.errors import InvalidOption
 from protocols.stomp.mapping.header_values import boolean, number
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.message import DEAD_LETTER, INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, STOMP, TEXT, Message
+from engine.values.message import DEAD_LETTER, INGRESS, PERSISTENT, PLAIN, PRIORITY_SHIFT, STOMP, TEXT, Message
 from protocols.stomp.codec.escapes import escape
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.mapping.message_octets import message_parts, shared_octets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.composite import Composite
+from engine.sources.composite import Composite
 from protocols.stomp.codec.frames import DISCONNECT, SEND, Frame, Head
 from protocols.stomp.session.parked_frames import FRAME_OVERHEAD_BYTES, ParkedFrames
 from tests.support.engine_world import EngineWorld

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.consumer import INDIVIDUAL, Consumer
-from engine.options import SubscribeOptions
+from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.values.options import SubscribeOptions
 from protocols.stomp.session.receipts import Receipts
 from tests.support.engine_world import EngineWorld
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidOption
-from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
+from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
+from engine.values.errors import InvalidOption
 from protocols.stomp.mapping.schedule_headers import plan_in, without_schedule
 from tests.support.stomp_gateway import StompGateway
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from engine.errors import InvalidDestination, InvalidOption
-from engine.message import KEYED, PERSISTENT, PLAIN, TEXT
-from engine.schedule.delayed import Delayed
-from engine.schedule.plan import Plan
+from engine.features.scheduler.delayed_send import Delayed
+from engine.features.scheduler.plan import Plan
+from engine.values.errors import InvalidDestination, InvalidOption
+from engine.values.message import KEYED, PERSISTENT, PLAIN, TEXT
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.frames import Frame, Head
 from protocols.stomp.codec.versions import VERSION_1_2

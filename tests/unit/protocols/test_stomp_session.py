@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from config.model import ConnectionDefaults
-from engine.inspection import inspect
+from engine.features.inspection import inspect
 from engine.transaction import TransactionLimits
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings

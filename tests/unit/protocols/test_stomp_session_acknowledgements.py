@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.inspection import inspect
-from engine.outcomes import ACKNOWLEDGED
+from engine.features.inspection import inspect
+from engine.values.outcomes import ACKNOWLEDGED
 from tests.support.engine_world import address
 from tests.support.stomp_gateway import Peer, Received, StompGateway
 

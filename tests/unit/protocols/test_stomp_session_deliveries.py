@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.inspection import inspect
+from engine.features.inspection import inspect
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine_world import address
 from tests.support.fakes import START_WALL_MS

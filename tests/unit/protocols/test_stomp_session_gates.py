@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.memory import MESSAGE_OVERHEAD_BYTES
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from protocols.stomp.session.parked_frames import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.stomp_gateway import Peer, StompGateway

@@ -9,9 +9,9 @@ import pytest
 
 from config.destination_options import parse_destination
 from config.model import NO_DEFAULTS, ConnectionDefaults
-from engine.consumer import CLIENT
-from engine.errors import InvalidOption
-from engine.options import ReplayStart, SubscribeOptions
+from engine.consumers.consumer import CLIENT
+from engine.values.errors import InvalidOption
+from engine.values.options import ReplayStart, SubscribeOptions
 from protocols.stomp.mapping.subscribe_options import Asked, durable_name, subscribe_options
 
 

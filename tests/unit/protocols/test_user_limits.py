@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.quotas import CONNECTIONS, UserLimits
+from engine.limits.user_quota import CONNECTIONS, UserLimits
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.frame_encoder import encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header

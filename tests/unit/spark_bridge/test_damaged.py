@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from engine.errors import RangeGone, StoreCorrupt
 from engine.store.format import layout
 from engine.store.read.reader import StoreReader
+from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.lost import Damaged, Lost, tell_damaged
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.removed import Rows

@@ -25,16 +25,16 @@ from pyspark.sql import SparkSession
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
-from engine.errors import RangeGone, StoreCorrupt
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import Plan
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import Plan
 from engine.store.disk.files import RealFiles
 from engine.store.format import layout
 from engine.store.read.export_watermarks import read_watermarks
 from engine.store.read.leases import Lease, read_leases
-from engine.stored import Range
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
+from engine.values.errors import RangeGone, StoreCorrupt
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from gateway.cli.export import summary
 from spark_bridge import source
 from spark_bridge.export import HOUR_MS, Request, Result, export

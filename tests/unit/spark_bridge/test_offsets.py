@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import StoreError
+from engine.values.errors import StoreError
 from spark_bridge.offsets import ExportedFile, Manifest, Target, TargetError, check_continues
 
 

@@ -12,10 +12,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import StoreCorrupt
-from engine.message import PERSISTENT, TEXT
 from engine.store.format import layout
 from engine.store.read.reader import StoreReader
+from engine.values.errors import StoreCorrupt
+from engine.values.message import PERSISTENT, TEXT
 from spark_bridge.parquet import FILE_COLUMNS, directory_name, write_partition
 from spark_bridge.plan import make_plan
 from spark_bridge.selection import parse

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.errors import RangeGone, StoreCorrupt
-from engine.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, TEXT
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED
 from engine.store.format import layout
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import RangeGone, StoreCorrupt
+from engine.values.message import AMQP_1_0, DEAD_LETTER, PERSISTENT, TEXT
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROPPED, EXPIRED
+from engine.values.stored import Range
 from spark_bridge.plan import Plan, make_plan, read_pieces
 from spark_bridge.schema import ARROW_SCHEMA
 from spark_bridge.selection import parse

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.read.reader import StoreReader
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.selection import parse

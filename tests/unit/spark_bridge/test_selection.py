@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
 from spark_bridge.selection import parse
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.outcomes import ACKNOWLEDGED, DEAD_LETTERED
+from engine.values.outcomes import ACKNOWLEDGED, DEAD_LETTERED
 from spark_bridge.settlements import PENDING, Ranges, by_lane
 
 

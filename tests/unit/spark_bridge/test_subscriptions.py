@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.outcomes import (
+from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.outcomes import (
     ACKNOWLEDGED,
     CAUSE_EXHAUSTED,
     CAUSE_NONE,
@@ -17,8 +18,7 @@ from engine.outcomes import (
     DEAD_LETTERED,
     DROPPED,
 )
-from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from spark_bridge.subscriptions import label

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from engine.destination import QUEUE
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.records import Piece
 from spark_bridge.selection import parse

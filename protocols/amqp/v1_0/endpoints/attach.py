@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from config.destination_options import NO_CONSUMER_OPTIONS
-from engine.composite import Destination
-from engine.composite import Source as FoundSource
-from engine.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
-from engine.errors import EngineError, LimitReached, SubscriptionInUse
-from engine.options import SubscribeOptions
-from engine.queue import Queue
-from engine.topic import Topic
+from engine.sources.composite import Destination
+from engine.sources.composite import Source as FoundSource
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
+from engine.values.errors import EngineError, LimitReached, SubscriptionInUse
+from engine.values.options import SubscribeOptions
 from protocols.amqp.v1_0.endpoints.attach_fields import check_attach
 from protocols.amqp.v1_0.endpoints.incoming_link import IncomingLink
 from protocols.amqp.v1_0.endpoints.link import Link
@@ -41,7 +41,7 @@ from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.values import Described, Symbol, UInt, ULong, Value
 
 if TYPE_CHECKING:
-    from engine.errors import PenstockError
+    from engine.values.errors import PenstockError
     from protocols.amqp.v1_0.endpoints.session import AmqpSession
 
 SETTLED: Final = 1  # snd-settle-mode

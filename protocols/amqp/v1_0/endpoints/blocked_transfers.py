@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine import gates
-from engine.composite import Destination, held_part, reached
-from engine.errors import EngineError
-from engine.message import Message
+from engine.sources.composite import Destination, held_part, reached
+from engine.values import gates
+from engine.values.errors import EngineError
+from engine.values.message import Message
 from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from engine.broker import Broker
-from engine.message import PERSISTENT, Message
+from engine.values.message import PERSISTENT, Message
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.endpoints.link import Link

@@ -6,10 +6,10 @@ from typing import Final
 
 from config.model import ConnectionDefaults
 from engine.broker import Broker
-from engine.consumer import Consumer
-from engine.delivery import IN_FLIGHT, Delivery
-from engine.errors import DATA_FAULTS, EngineError, PenstockError
-from engine.message import Message
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
+from engine.values.message import Message
 from protocols.amqp.sasl import Credentials
 from protocols.amqp.v1_0.endpoints.blocked_transfers import Parking
 from protocols.amqp.v1_0.endpoints.confirmations import Confirmations

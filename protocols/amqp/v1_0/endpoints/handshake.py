@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import ClientIdInUse, LimitReached, PenstockError
+from engine.values.errors import ClientIdInUse, LimitReached, PenstockError
 from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Proof, Step, Success
 from protocols.amqp.v1_0.mapping.delayed_delivery import DELAYED_DELIVERY
 from protocols.amqp.v1_0.wire.composite import Composite, Error

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from crc32c import crc32c
 
-from engine import gates
-from engine.accounts import BLOCK
-from engine.composite import Composite, Destination
-from engine.errors import AddressFull, EngineError, PenstockError
-from engine.message import AMQP_1_0, KEYED, PERSISTENT, Message
-from engine.queue import Queue
-from engine.schedule.delayed import delayed
-from engine.topic import Topic
-from engine.wall_time import later_ms
+from engine.backlog.address_account import BLOCK
+from engine.features.scheduler.delayed_send import delayed
+from engine.sources.composite import Composite, Destination
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.errors import AddressFull, EngineError, PenstockError
+from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message
+from engine.values.wall_time import later_ms
 from protocols.amqp.v1_0.endpoints.attach_fields import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST
 from protocols.amqp.v1_0.endpoints.confirmations import waits
 from protocols.amqp.v1_0.endpoints.link import MASK, Link

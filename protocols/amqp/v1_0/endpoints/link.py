@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import PenstockError
+from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.wire.errors import NotAllowed, error_of
 from protocols.amqp.v1_0.wire.performatives import Detach, Flow, Transfer
 

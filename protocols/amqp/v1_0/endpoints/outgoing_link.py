@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine import gates
-from engine.consumer import Consumer
-from engine.delivery import Delivery
-from engine.errors import DATA_FAULTS
-from engine.queue import Queue
-from engine.topic import Topic
+from engine.consumers.consumer import Consumer
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.errors import DATA_FAULTS
 from protocols.amqp.v1_0.endpoints.link import MASK, Link
 from protocols.amqp.v1_0.mapping.outgoing_message import last_resort, outgoing_sections
 from protocols.amqp.v1_0.wire.delivery_states import State

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.consumer import Consumer
-from engine.delivery import IN_FLIGHT, Delivery
-from engine.errors import EngineError, PenstockError
-from engine.message import AMQP_1_0, INGRESS
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.errors import EngineError, PenstockError
+from engine.values.message import AMQP_1_0, INGRESS
 from protocols.amqp.v1_0.endpoints.attach import attach
 from protocols.amqp.v1_0.endpoints.incoming_link import IncomingLink
 from protocols.amqp.v1_0.endpoints.link import MASK, Link

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine import gates
-from engine.composite import Destination
-from engine.delivery import IN_FLIGHT, Delivery
-from engine.errors import EngineError, PenstockError, TransactionError
-from engine.message import Message
+from engine.sources.composite import Destination
 from engine.transaction import Transaction
+from engine.values import gates
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.errors import EngineError, PenstockError, TransactionError
+from engine.values.message import Message
 from protocols.amqp.v1_0.endpoints.link import MASK, Link
 from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.mapping.outcomes import refusal_of

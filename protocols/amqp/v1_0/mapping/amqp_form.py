@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from engine.destination import is_topic
-from engine.message import TEXT, Message
+from engine.values.destination import is_topic
+from engine.values.message import TEXT, Message
 from protocols.amqp.v1_0.mapping.delayed_delivery import DELIVERY_TIME
 from protocols.amqp.v1_0.mapping.jms_ids import id_value
 from protocols.amqp.v1_0.mapping.jms_types import (

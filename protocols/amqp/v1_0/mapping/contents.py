@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.message import Message
+from engine.values.message import Message
 from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.sections import (
     APPLICATION_PROPERTIES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.schedule.asking import ANNOTATIONS, PROPERTIES, plan_of
-from engine.schedule.plan import Plan, ScheduleLimits
+from engine.features.scheduler.plan import Plan, ScheduleLimits
+from engine.features.scheduler.plan_headers import ANNOTATIONS, PROPERTIES, plan_of
 from protocols.amqp.v1_0.wire.sections import APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS, SECTION_CODES
 from protocols.amqp.v1_0.wire.value_decoder import decode
 from protocols.amqp.v1_0.wire.value_encoder import encode

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.keys import KeyReader
-from engine.message import AMQP_1_0, Message
+from engine.values.message import AMQP_1_0, Message
+from engine.values.message_keys import KeyReader
 from protocols.amqp.v1_0.mapping.contents import read_headers
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
 from protocols.amqp.v1_0.wire import sections as at

@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from engine.delivery import Delivery
-from engine.outcomes import CAUSE_REJECTED
-from engine.refusal import Refusal
+from engine.values.delivery import Delivery
+from engine.values.outcomes import CAUSE_REJECTED
+from engine.values.refusal import Refusal
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released, State
 from protocols.amqp.v1_0.wire.value_decoder import decode
 from protocols.amqp.v1_0.wire.value_encoder import encode

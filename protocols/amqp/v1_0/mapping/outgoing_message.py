@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.broker import Broker
-from engine.delivery import Delivery
-from engine.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
-from engine.queue import Queue
-from engine.schedule.asking import PROPERTIES
-from engine.schedule.ticket import JOB_ID
+from engine.features.scheduler.plan_headers import PROPERTIES
+from engine.features.scheduler.ticket import JOB_ID
+from engine.sources.queue import Queue
+from engine.values.delivery import Delivery
+from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, PERSISTENT
 from protocols.amqp.v1_0.mapping.amqp_form import amqp_sections, raw_sections
 from protocols.amqp.v1_0.mapping.outcomes import added_annotations
 from protocols.amqp.v1_0.mapping.stomp_headers import read_lines

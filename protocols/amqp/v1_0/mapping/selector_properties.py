@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from engine.destination import QUEUE, uri
-from engine.message import Message
 from engine.selector.properties import Properties, header_field
 from engine.selector.properties import Value as Seen
 from engine.selector.readers import PropertyReader
 from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, Node, read_document
+from engine.values.destination import QUEUE, uri
+from engine.values.message import Message
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents, read_headers
 from protocols.amqp.v1_0.mapping.jms_ids import id_text

@@ -11,8 +11,8 @@ import json
 import re
 from typing import Final
 
-from engine.annotations import annotation
-from engine.message import AMQP_1_0, PLAIN, STOMP, TEXT, Message
+from engine.values.annotations import annotation
+from engine.values.message import AMQP_1_0, PLAIN, STOMP, TEXT, Message
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
 from protocols.amqp.v1_0.mapping.jms_types import MAP_MESSAGE, OBJECT_MESSAGE, TEXT_MESSAGE

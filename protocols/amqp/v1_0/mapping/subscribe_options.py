@@ -19,8 +19,8 @@ from typing import Final
 
 from config.destination_options import ConsumerOptions
 from config.model import ConnectionDefaults
-from engine.consumer import INDIVIDUAL
-from engine.options import ReplayStart, SubscribeOptions
+from engine.consumers.consumer import INDIVIDUAL
+from engine.values.options import ReplayStart, SubscribeOptions
 from protocols.amqp.v1_0.wire.errors import InvalidField
 from protocols.amqp.v1_0.wire.termini import Source
 from protocols.amqp.v1_0.wire.values import Described, Symbol, Timestamp, Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from engine.errors import PenstockError
+from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.wire.composite import Error
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cronsim import CronSim
 
-from engine.errors import InvalidOption
-from engine.schedule.cron import EPOCH, next_hit_ms
+from engine.features.scheduler.cron import EPOCH, next_hit_ms
+from engine.values.errors import InvalidOption
 
 NOW_MS = 1_790_000_000_000  # September 2026
 CALLS_MAX = (

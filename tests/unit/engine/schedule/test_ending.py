@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine import gates
-from engine.destination import TEMP_QUEUE
-from engine.schedule.delayed import delayed
-from engine.schedule.ending import CANCELS, CHUNKS
-from engine.schedule.pending import CHUNK_COUNT
-from engine.schedule.plan import Plan
-from engine.schedule.scheduler import TICK_MS
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.ending import CANCELS, CHUNKS
+from engine.features.scheduler.pending_schedules import CHUNK_COUNT
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.scheduler import TICK_MS
+from engine.values import gates
+from engine.values.destination import TEMP_QUEUE
 from tests.support.engine_world import EngineWorld, address
 from tests.support.restart_world import RestartWorld
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from engine import gates
 from engine.broker import Broker
-from engine.composite import Destination, Target
-from engine.inspection import inspect
-from engine.message import Message
-from engine.schedule.delayed import delayed
-from engine.schedule.firing import FIRE_MESSAGES, HOLD_MESSAGES
-from engine.schedule.held import KEPT_OF_ONE
-from engine.schedule.plan import Plan
-from engine.schedule.scheduler import ASIDE_MS, DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
-from engine.views import locate_schedule
+from engine.features.inspection import inspect
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.firing import FIRE_MESSAGES, HOLD_MESSAGES
+from engine.features.scheduler.held_back import KEPT_OF_ONE
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.scheduler import ASIDE_MS, DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
+from engine.features.why import locate_schedule
+from engine.sources.composite import Destination, Target
+from engine.values import gates
+from engine.values.message import Message
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

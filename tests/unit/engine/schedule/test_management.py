@@ -6,15 +6,15 @@ import pytest
 
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
-from engine import gates
-from engine.destination import TEMP_QUEUE, TOPIC
-from engine.errors import InvalidOption
-from engine.message import PERSISTENT, PLAIN, STOMP, Message
-from engine.questions import MANAGEMENT
-from engine.schedule.delayed import delayed
-from engine.schedule.management import BROWSES_MAX, REMOVED_AT_ONCE
-from engine.schedule.plan import Plan
+from engine.features.broker_questions import MANAGEMENT
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.management import BROWSES_MAX, REMOVED_AT_ONCE
+from engine.features.scheduler.plan import Plan
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.destination import TEMP_QUEUE, TOPIC
+from engine.values.errors import InvalidOption
+from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
 

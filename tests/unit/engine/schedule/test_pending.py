@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from engine.schedule.pending import CHUNK_COUNT, PendingSchedules, Schedule
+from engine.features.scheduler.pending_schedules import CHUNK_COUNT, PendingSchedules, Schedule
 
 
 def schedule(place: int, lane: int = 3, due_ms: int = 1_700_000_000_000) -> Schedule:

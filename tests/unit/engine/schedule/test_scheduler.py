@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from engine import gates
-from engine.composite import Composite, Destination
-from engine.destination import SCHEDULE_QUEUE, TEMP_QUEUE
-from engine.errors import InvalidDestination, LimitReached
-from engine.message import PERSISTENT
-from engine.outcomes import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
-from engine.schedule.delayed import Delayed, delayed
-from engine.schedule.firing import FIRE_MESSAGES
-from engine.schedule.plan import FOREVER, Plan, ScheduleLimits
-from engine.schedule.read_ahead import AHEAD_BYTES, LATEST_MS, PAUSE_MS
-from engine.schedule.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, RETRY_MS, TICK_MS
+from engine.features.scheduler.delayed_send import Delayed, delayed
+from engine.features.scheduler.firing import FIRE_MESSAGES
+from engine.features.scheduler.plan import FOREVER, Plan, ScheduleLimits
+from engine.features.scheduler.read_ahead import AHEAD_BYTES, LATEST_MS, PAUSE_MS
+from engine.features.scheduler.scheduler import CLOCK_CHECK_MS, DAMAGED_RETRY_MS, RETRY_MS, TICK_MS
+from engine.sources.composite import Composite, Destination
 from engine.transaction import Transaction, TransactionLimits
+from engine.values import gates
+from engine.values.destination import SCHEDULE_QUEUE, TEMP_QUEUE
+from engine.values.errors import InvalidDestination, LimitReached
+from engine.values.message import PERSISTENT
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_CANCELLED, CAUSE_DAMAGED, CAUSE_FIRED, DROPPED
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld

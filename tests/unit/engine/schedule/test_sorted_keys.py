@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from engine.schedule.sorted_keys import CHUNK_KEYS, SortedKeys
+from engine.features.scheduler.sorted_keys import CHUNK_KEYS, SortedKeys
 
 
 @pytest.mark.parametrize("seed", range(3))

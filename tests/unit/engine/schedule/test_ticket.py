@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.destination import QUEUE, TEMP_QUEUE, TOPIC
-from engine.message import AMQP_1_0, KEYED, PERSISTENT, PLAIN, PRIORITY_SHIFT, SCHEDULED, STOMP, TEXT, Message
-from engine.schedule.plan import FOREVER, Plan
-from engine.schedule.ticket import read_ticket, standing_lines, to_message, to_record
+from engine.features.scheduler.plan import FOREVER, Plan
+from engine.features.scheduler.ticket import read_ticket, standing_lines, to_message, to_record
+from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
+from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, PLAIN, PRIORITY_SHIFT, SCHEDULED, STOMP, TEXT, Message
 
 NOW_MS = 1_700_000_000_000
 FLAGS = PERSISTENT | TEXT | PLAIN | KEYED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidSelector
 from engine.selector.evaluate import compile_selector
 from engine.selector.parser import NESTING_MAX
 from engine.selector.syntax import write
+from engine.values.errors import InvalidSelector
 from tests.support.selector_properties import ConvertedProperties, TypedProperties
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidSelector
 from engine.selector.lexer import END, IDENTIFIER, LENGTH_MAX, NUMBER, STRING, tokens
+from engine.values.errors import InvalidSelector
 
 
 def test_words_keep_their_place_and_their_text() -> None:

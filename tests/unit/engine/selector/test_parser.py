@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import InvalidSelector
 from engine.selector.parser import LIKE_PATTERN_MAX, NESTING_MAX, parse
 from engine.selector.syntax import And, Arithmetic, Comparison, Identifier, Like, Literal, Not, Or, Signed, write
+from engine.values.errors import InvalidSelector
 
 A, B, C = Identifier("a"), Identifier("b"), Identifier("c")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.message import PERSISTENT
 from engine.selector.properties import Value
+from engine.values.message import PERSISTENT
 from tests.support.selector_properties import stomp_message, stomp_properties
 
 HEADERS = (

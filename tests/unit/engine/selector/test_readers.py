@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.message import AMQP_1_0, PERSISTENT, STOMP, Message
 from engine.selector.properties import Properties
 from engine.selector.readers import PropertyReader, PropertyReaders
+from engine.values.message import AMQP_1_0, PERSISTENT, STOMP, Message
 from tests.support.selector_properties import TypedProperties
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InvalidSelector
 from engine.selector.xpath.document import DOCUMENT_BYTES_MAX, NODES_MAX, Builder, read_document
 from engine.selector.xpath.parser import XPATH_LENGTH_MAX, XPATH_NESTING_MAX, XPath
 from engine.selector.xpath.values import XPATH_STEPS_MAX, Budget, Focus, StepsUsedUp
+from engine.values.errors import InvalidSelector
 
 ORDER = (
     b'<order id="7" state="open"><item n="1">a<b>x</b>y</item><item n="2"> 12.5 </item><!-- no node --><item n="3"/>'

@@ -6,14 +6,14 @@ import errno
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.errors import StoreError
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE
+from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE
 from engine.store.format import layout
 from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import ASYNC, StoreSettings
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.errors import StoreError
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_home import UNLIMITED, FileHome, lane, message
 
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"

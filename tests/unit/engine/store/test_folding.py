@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.format.sparse_runs import NOT_THERE, Runs
 from engine.store.read.reader import Segment, StoreReader, list_segments, open_segment
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.faulty_files import Crashed
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome, lane

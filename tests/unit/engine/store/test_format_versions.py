@@ -14,8 +14,6 @@ from crc32c import crc32c
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.destination import SCHEDULE_QUEUE
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.format import layout
@@ -25,7 +23,9 @@ from engine.store.read.reader import StoreReader, read_checkpoint
 from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.stored import Attempts, DestinationState, LaneState
+from engine.values.destination import SCHEDULE_QUEUE
+from engine.values.errors import StoreCorrupt
+from engine.values.stored import Attempts, DestinationState, LaneState
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from tests.support.store_copy import copy_to

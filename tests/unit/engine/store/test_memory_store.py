@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.destination import QUEUE
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.memory_store import MemoryStore
 from tests.support.store_home import UNLIMITED, message
 from tests.support.store_world import ManualWorkers, RecordingListener

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.message import PERSISTENT, STOMP, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.format import layout
 from engine.store.read.catalog import read_catalog
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.message import PERSISTENT, STOMP, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.message import IN_TRANSACTION, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
-from engine.ports import SYNC_LANE
+from engine.ports.workers import SYNC_LANE
 from engine.store.format import layout
-from engine.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.message import IN_TRANSACTION, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
+from engine.values.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
 from tests.support.attributes import attributes
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
 from tests.support.store_world import START_WALL_MS

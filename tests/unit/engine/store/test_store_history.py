@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import StoreError
 from engine.store.format import layout
+from engine.values.errors import StoreError
 from tests.support.disk_inode import Inode
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_history import History

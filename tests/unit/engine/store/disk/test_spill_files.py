@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.message import AMQP_1_0, STOMP, TEXT, Message
 from engine.store.disk.spill_files import SpillFiles, pack_messages, unpack_messages
+from engine.values.message import AMQP_1_0, STOMP, TEXT, Message
 from tests.support.attributes import attributes
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_world import ManualWorkers

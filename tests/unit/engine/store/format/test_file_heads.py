@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.format.file_heads import (
     Checkpoint,
@@ -18,6 +17,7 @@ from engine.store.format.file_heads import (
 )
 from engine.store.log.checkpoint import pack_checkpoint
 from engine.store.log.segment import pack_header
+from engine.values.errors import StoreCorrupt
 
 SLOT = Checkpoint(3, False, 1000, 5, 17, 800, 400, 2)
 

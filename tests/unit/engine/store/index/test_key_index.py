@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.message import KEYED, PERSISTENT, STOMP, Message
 from engine.store.index.index_file import INDEX_DIRECTORY, list_index
 from engine.store.index.key_index import READ_BYTES
 from engine.store.read.query import Bounds, StoreQuery
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
+from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 

@@ -9,15 +9,15 @@ import random
 import pytest
 from crc32c import crc32c
 
-from engine.destination import QUEUE
-from engine.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE
 from engine.store.format import layout
 from engine.store.log.commit_log import DRAFT_LAST_BYTES
 from engine.store.log.segment import Segment, load_segment
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_home import FileHome, lane, message
 from tests.support.store_world import START_WALL_MS
 

@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.log.segment import NOT_SEALED, Segment, load_segment, make_segment_file, seal
+from engine.values.errors import StoreCorrupt
 from tests.support.faulty_files import FaultyFiles
 
 DIRECTORY = "data/commitlog"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.schedule.plan import FOREVER, Plan
+from engine.features.scheduler.plan import FOREVER, Plan
 from engine.store.disk.files import RealFiles
 from engine.store.offline.schedule_cancellation import Cancelled, cancel_scheduled
 from engine.store.read.scheduled_messages import scheduled_in

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 
-from engine.destination import QUEUE
-from engine.keys import Keys
 from engine.store.offline.rebuild import rebuild
-from engine.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME
+from engine.values.destination import QUEUE
+from engine.values.message_keys import Keys
+from engine.values.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME
 from tests.support.store_home import FileHome
 from tests.unit.engine.store.space.test_retention import INTERVAL_MS, fill, home_with, settle
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.destination import QUEUE
-from engine.ports import READ_LANE
+from engine.ports.workers import READ_LANE
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.page_read import GAP_BYTES, READ_BYTES, dense_end, run_end
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_home import UNLIMITED, FileHome
 

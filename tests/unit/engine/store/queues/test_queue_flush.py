@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.destination import QUEUE
-from engine.ports import FILE_LANE, SYNC_LANE
+from engine.ports.workers import FILE_LANE, SYNC_LANE
 from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.log.commit_log import PrepareJob
 from engine.store.queues.consume_queue import BLOCKS_TOGETHER
 from engine.store.queues.queue_flush import TOGETHER, StoreEntriesJob
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
 from tests.support.store_home import FileHome, message
 
 QUEUE_COUNT = 2 * BLOCKS_TOGETHER + 40

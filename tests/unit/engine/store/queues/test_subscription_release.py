@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 
-from engine.destination import TOPIC
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.ports import READ_LANE
+from engine.ports.workers import READ_LANE
 from engine.store.queues.subscription_release import ENTRIES_AT_ONCE
 from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.destination import TOPIC
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_home import FileHome, message
 
 SIZE = message(1, b"x").size

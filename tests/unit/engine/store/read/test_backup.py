@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.errors import StoreError
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.read.backup import BackupRefused, back_up
@@ -17,6 +14,9 @@ from engine.store.read.query import Bounds, StoreQuery
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
+from engine.values.destination import QUEUE
+from engine.values.errors import StoreError
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from tests.support.store_home import lane, message
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreCorrupt
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.read.catalog import Catalog, read_catalog
 from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import StoreCorrupt
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 

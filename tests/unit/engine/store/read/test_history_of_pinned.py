@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.destination import QUEUE
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.store.read.message_history import FAILED, SENT, biography
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome
 

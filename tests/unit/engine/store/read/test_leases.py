@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.disk.files import RealFiles, write_fully
 from engine.store.read.leases import Lease, end_lease, leased, read_leases, write_lease
 from engine.store.space.disk_usage import space_of
 from engine.store.space.retention_reasons import Keeping
 from engine.store.space.retention_rules import NoPolicies
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome
 

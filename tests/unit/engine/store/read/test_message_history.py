@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.annotations import annotation
-from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreError
-from engine.message import DEAD_LETTER, PERSISTENT, STOMP, Message
-from engine.outcomes import (
+from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, biography
+from engine.store.read.reader import StoreReader
+from engine.store.read.records import UnknownMessage
+from engine.values.annotations import annotation
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import StoreError
+from engine.values.message import DEAD_LETTER, PERSISTENT, STOMP, Message
+from engine.values.outcomes import (
     ACKNOWLEDGED,
     CAUSE_EXHAUSTED,
     CAUSE_NACK,
@@ -19,10 +22,7 @@ from engine.outcomes import (
     DEAD_LETTERED,
     DROPPED,
 )
-from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, biography
-from engine.store.read.reader import StoreReader
-from engine.store.read.records import UnknownMessage
-from engine.stored import Range
+from engine.values.stored import Range
 from tests.support.store_home import FileHome
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.errors import RangeGone, StoreCorrupt
-from engine.keys import KeyReader, Keys
-from engine.message import AMQP_1_0, KEYED, PERSISTENT, PRIORITY_SHIFT, STOMP, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.index.index_file import INDEX_DIRECTORY
 from engine.store.read.query import Bounds, Page, StoreQuery, UnknownDestination
 from engine.store.read.reader import StoreReader
 from engine.store.read.records import UnknownMessage
 from engine.store.settings import StoreSettings
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import RangeGone, StoreCorrupt
+from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, PRIORITY_SHIFT, STOMP, Message
+from engine.values.message_keys import KeyReader, Keys
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 from tests.support.store_world import START_WALL_MS

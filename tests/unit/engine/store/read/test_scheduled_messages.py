@@ -8,8 +8,8 @@ import pytest
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.schedule.delayed import delayed
-from engine.schedule.plan import FOREVER, Plan
+from engine.features.scheduler.delayed_send import delayed
+from engine.features.scheduler.plan import FOREVER, Plan
 from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
 from tests.support.store_copy import copy_to

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.errors import StoreCorrupt
 from engine.store.format import layout
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
+from engine.values.errors import StoreCorrupt
 from tests.support.many_segments import bodies, check_many, many_segments, report, settle
 from tests.support.store_home import FileHome, lane
 

@@ -6,12 +6,12 @@ import errno
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreError
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import StoreError
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_home import lane, message
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener

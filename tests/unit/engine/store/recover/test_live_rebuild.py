@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.keys import Keys
-from engine.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.read.query import Bounds, StoreQuery
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
+from engine.values.destination import QUEUE
+from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
+from engine.values.message_keys import Keys
 from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
 
 SETTINGS = StoreSettings(segment_bytes=8192, index_slots=8, index_entries=20)

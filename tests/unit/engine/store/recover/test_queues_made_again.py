@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.errors import StoreError
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.errors import StoreError
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from tests.support.store_copy import copy_to

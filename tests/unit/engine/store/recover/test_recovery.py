@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from engine.destination import QUEUE
-from engine.errors import StoreCorrupt, StoreError, StoreLocked
 from engine.store.disk.files import File, Files, RealFiles
 from engine.store.file_store import FileStore
 from engine.store.format import layout
 from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import StoreSettings
+from engine.values.destination import QUEUE
+from engine.values.errors import StoreCorrupt, StoreError, StoreLocked
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.files_wrapper import FilesWrapper
 from tests.support.many_segments import bodies, check_many, many_segments, report, settle

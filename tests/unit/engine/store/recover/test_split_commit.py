@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import StoreCorrupt
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
+from engine.values.errors import StoreCorrupt
 from tests.support.store_home import lane
 from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, RecordingListener
 

@@ -10,11 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.errors import RangeGone
-from engine.message import KEYED, PERSISTENT, STOMP, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
-from engine.ports import READ_LANE
+from engine.ports.workers import READ_LANE
 from engine.store.format import layout
 from engine.store.log.segment import Segment, load_segment
 from engine.store.read.backup import _Copy, _Dropped, _identities, back_up
@@ -25,7 +21,11 @@ from engine.store.read.reader import StoreReader
 from engine.store.space.disk_usage import space_of
 from engine.store.space.sparse_segment import Choice, Kept, Thinning
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import RangeGone
+from engine.values.message import KEYED, PERSISTENT, STOMP, Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
+from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
 from tests.support.faulty_files import Crashed

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.store.space.disk_usage import Space, space_of
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome, message
 

@@ -6,14 +6,14 @@ import errno
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.errors import StoreError
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.ports import FILE_LANE, READ_LANE, SYNC_LANE
+from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE
 from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import StoreError
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_home import UNLIMITED, FileHome, lane
 
 INTERVAL_MS = 1_000

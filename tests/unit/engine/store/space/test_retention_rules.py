@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.policies import RetentionPolicy
-from engine.destination import QUEUE
-from engine.errors import StoreError
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
-from engine.ports import Store
+from engine.ports.store import Store
 from engine.store.disk.files import RealFiles, write_fully
 from engine.store.file_store import FileStore
 from engine.store.plain_words import duration
@@ -23,7 +20,10 @@ from engine.store.space.disk_usage import BEHIND, space_of
 from engine.store.space.retention_reasons import Keeping
 from engine.store.space.retention_rules import RetentionPolicies
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.errors import StoreError
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome, message
 from tests.support.store_world import START_WALL_MS

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.outcomes import CAUSE_NACK
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import encode_snapshot, load_snapshot
-from engine.stored import Attempts, Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.outcomes import CAUSE_NACK
+from engine.values.stored import Attempts, Range
 
 ATTEMPTS = {6: Attempts(3, 77, 50, 50, CAUSE_NACK, 11), 7: Attempts(4, 78, 50, 60, CAUSE_NACK, 11)}
 

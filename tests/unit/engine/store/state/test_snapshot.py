@@ -7,13 +7,13 @@ import random
 
 import pytest
 
-from engine.destination import QUEUE, TOPIC
-from engine.outcomes import CAUSE_NACK
 from engine.store.state.log_state import StoreState
 from engine.store.state.settled_entries import SettledEntries
 from engine.store.state.snapshot import encode_snapshot, load_snapshot
 from engine.store.state.snapshot_draft import SnapshotDraft
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.outcomes import CAUSE_NACK
+from engine.values.stored import Range
 
 
 def append(state: StoreState, number: int, priority: int, size: int) -> None:

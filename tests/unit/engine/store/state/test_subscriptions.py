@@ -6,9 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.destination import QUEUE, SUBSCRIPTION, TOPIC
-from engine.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NACK, CAUSE_NONE, CAUSE_NOT_SELECTED, DROPPED
-from engine.stored import Attempts, DestinationState, Range
+from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
+from engine.values.outcomes import (
+    ACKNOWLEDGED,
+    CAUSE_CONNECTION_LOST,
+    CAUSE_NACK,
+    CAUSE_NONE,
+    CAUSE_NOT_SELECTED,
+    DROPPED,
+)
+from engine.values.stored import Attempts, DestinationState, Range
 from tests.support.store_home import UNLIMITED, FileHome, Home, MemoryHome, lane, message
 from tests.support.store_world import START_WALL_MS
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.destination import QUEUE
-from engine.keys import Keys
-from engine.message import KEYED, PERSISTENT, STOMP, TEXT, Message
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.store.index.index_file import ENTRY_BYTES, HEADER_BYTES, hash_of, unpack_header
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE
+from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
+from engine.values.message_keys import Keys
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_home import FileHome
 from tests.unit.engine.store.space.test_retention import INTERVAL_MS
 

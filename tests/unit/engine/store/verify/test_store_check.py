@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 from crc32c import crc32c
 
-from engine.destination import QUEUE, TOPIC
-from engine.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.store.format import layout
 from engine.store.settings import StoreSettings
 from engine.store.verify.findings import Verification
 from engine.store.verify.store_check import verify
-from engine.stored import Range
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_home import FileHome
 
 HEADER = layout.SEGMENT_HEADER_BYTES

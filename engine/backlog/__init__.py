@@ -1,0 +1,1 @@
+"""The ordered buffer of what waits in a queue, and the memory it takes."""

@@ -1,0 +1,293 @@
+"""What each address holds, against what it may hold.  Terms: Artemis address-settings; docs/flow-control.md.
+
+Under BLOCK, DROP and FAIL a message counts once for its address, headers and body as they were encoded, from its append
+until the last queue of the address has settled it, on disk or in memory.  Under PAGE that is what the page limits are
+of, where one is set; how much of such an address is in memory is bounded by its lanes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from config.policies import UNLIMITED, AddressFullPolicy
+from engine.backlog.memory import MemoryBudget
+from engine.ports.store import Store
+from engine.values.message import SHOWN, Message
+
+if TYPE_CHECKING:
+    from engine.limits.producer_gate import Flow
+    from engine.sources.topic import Topic
+
+# What becomes of the next message of a full address.
+BLOCK: Final = 0
+DROP: Final = 1
+FAIL: Final = 2
+
+ACTIONS: Final = {"BLOCK": BLOCK, "DROP": DROP, "FAIL": FAIL}
+ACTION_NAMES: Final = {BLOCK: "BLOCK", DROP: "DROP", FAIL: "FAIL"}
+
+# Who waits goes on once an address has come down to this part of its limit: a full one would else open and shut for
+# every message, and those who wait would starve behind newcomers.
+RESUME_PERCENT: Final = 90
+
+
+def limits_of(policy: AddressFullPolicy) -> tuple[int, int, int]:
+    """Return (octets, messages, action): what is counted under ``policy``; -1 for no limit."""
+    if policy.address_full_policy == "PAGE":
+        return policy.page_limit_bytes, policy.page_limit_messages, ACTIONS[policy.page_full_policy]
+    return policy.max_size_bytes, policy.max_size_messages, ACTIONS[policy.address_full_policy]
+
+
+def resume_at(limit: int) -> int:
+    """Return the most that an address with ``limit`` holds when it takes messages again."""
+    return limit * RESUME_PERCENT // 100
+
+
+class Account:
+    """What one address holds: a queue, or a topic with all its subscriptions.
+
+    max_bytes, max_messages: -1 for no limit.  Full is more octets than the limit (HornetQ: one message may overshoot),
+    or as many messages as the limit.
+    is_full: a limit was reached, and what is held has not come down to ``resume_at`` it since.
+    is_shut: so, and somebody waits or has been refused: newcomers wait, too.
+    topic: whose account this is, None for a queue.  Its messages are held by subscriptions: those that are not in the
+    log in memory; those in the log in memory (``memory``) or as entries of durable subscriptions (``durable``), often
+    both, and the larger of the two sums counts.
+    dropped_count, failed_count: messages discarded, and sends refused with an error, since the start.
+    """
+
+    __slots__ = (
+        "uri",
+        "action",
+        "max_bytes",
+        "max_messages",
+        "timeout_ms",
+        "reject_bytes",
+        "used_bytes",
+        "used_messages",
+        "is_full",
+        "is_shut",
+        "topic",
+        "memory_bytes",
+        "memory_messages",
+        "durable_bytes",
+        "durable_messages",
+        "dropped_count",
+        "failed_count",
+        "accounts",
+    )
+
+    def __init__(self, accounts: Accounts, uri: str, policy: AddressFullPolicy) -> None:
+        self.accounts = accounts
+        self.uri = uri
+        self.max_bytes, self.max_messages, self.action = limits_of(policy)
+        self.timeout_ms = policy.block_timeout_ms
+        self.reject_bytes = policy.max_size_bytes_reject_threshold
+        self.used_bytes = 0
+        self.used_messages = 0
+        self.is_full = False
+        self.is_shut = False
+        self.topic: Topic | None = None
+        self.memory_bytes = 0
+        self.memory_messages = 0
+        self.durable_bytes = 0
+        self.durable_messages = 0
+        self.dropped_count = 0
+        self.failed_count = 0
+
+    def enter(self, size_bytes: int) -> None:
+        """Count a message that the address has taken, whatever its limit: who asks before is ``Flow``."""
+        self.used_bytes += size_bytes
+        self.used_messages += 1
+        accounts = self.accounts
+        accounts.used_bytes += size_bytes
+        accounts.used_messages += 1
+        if not self.is_full and self.is_over():
+            accounts.fill(self)
+
+    def leave(self, size_bytes: int) -> None:
+        """Take off a message that its last queue has settled."""
+        self.used_bytes -= size_bytes
+        self.used_messages -= 1
+        self.accounts.used_bytes -= size_bytes
+        self.accounts.used_messages -= 1
+
+    def hold_logged(self, size_bytes: int, count: int) -> None:
+        """Count (1) or take off (-1) a topic's message that is in the log and held in memory, too."""
+        self._set_logged(
+            self.memory_bytes + size_bytes * count,
+            self.memory_messages + count,
+            self.durable_bytes,
+            self.durable_messages,
+        )
+
+    def let_go_logged(self, size_bytes: int, count: int) -> None:
+        """Take off messages of a topic that are in the log and were held outside it, too.  size_bytes: of all."""
+        self._set_logged(
+            self.memory_bytes - size_bytes, self.memory_messages - count, self.durable_bytes, self.durable_messages
+        )
+
+    def see_durable(self, store: Store) -> None:
+        """Take what durable subscriptions hold: the store knows the octets, the longest of them the messages."""
+        topic = self.topic
+        if topic is None:
+            return
+        count = 0
+        for queue in topic.subscriptions.values():
+            if queue.is_logged and queue.depth > count:
+                count = queue.depth
+        size_bytes = store.live_bytes(topic.destination_id) if count else 0
+        # A depth counts what is not in the log, too; that has been counted where memory holds it.
+        not_logged = self.used_messages - max(self.memory_messages, self.durable_messages)
+        self._set_logged(self.memory_bytes, self.memory_messages, size_bytes, max(0, count - not_logged))
+
+    def _set_logged(self, memory_bytes: int, memory_messages: int, durable_bytes: int, durable_messages: int) -> None:
+        before_bytes = max(self.memory_bytes, self.durable_bytes)
+        before_messages = max(self.memory_messages, self.durable_messages)
+        self.memory_bytes = memory_bytes
+        self.memory_messages = memory_messages
+        self.durable_bytes = durable_bytes
+        self.durable_messages = durable_messages
+        self.restore(
+            max(memory_bytes, durable_bytes) - before_bytes, max(memory_messages, durable_messages) - before_messages
+        )
+
+    def restore(self, size_bytes: int, message_count: int) -> None:
+        """Take up what recovery found, or what has changed otherwise."""
+        self.used_bytes += size_bytes
+        self.used_messages += message_count
+        self.accounts.used_bytes += size_bytes
+        self.accounts.used_messages += message_count
+        if not self.is_full and self.is_over():
+            self.accounts.fill(self)
+
+    def is_over(self, settled_bytes: int = 0, settled_count: int = 0) -> bool:
+        """Say whether the next message meets the limit.  settled: of all addresses, about to be taken off."""
+        accounts = self.accounts
+        return (
+            0 <= self.max_bytes < self.used_bytes
+            or 0 <= self.max_messages <= self.used_messages
+            or 0 <= accounts.max_bytes < accounts.used_bytes - settled_bytes
+            or 0 <= accounts.max_messages <= accounts.used_messages - settled_count
+        )
+
+    def has_room(self) -> bool:
+        """Say whether a full address has come down far enough to take messages again."""
+        accounts = self.accounts
+        return (
+            (self.max_bytes < 0 or self.used_bytes <= resume_at(self.max_bytes))
+            and (self.max_messages < 0 or self.used_messages <= resume_at(self.max_messages))
+            and (accounts.max_bytes < 0 or accounts.used_bytes <= resume_at(accounts.max_bytes))
+            and (accounts.max_messages < 0 or accounts.used_messages <= resume_at(accounts.max_messages))
+            and not self.is_over()
+        )
+
+    def describe(self) -> str:
+        """Return in words what is used of which limit: the one that is reached, else all that are set."""
+        accounts = self.accounts
+        own = f"{self.uri} holds"
+        limits = (
+            (own, self.used_bytes, self.max_bytes, "octets", "max-size-bytes"),
+            (own, self.used_messages, self.max_messages, "messages", "max-size-messages"),
+            ("all addresses hold", accounts.used_bytes, accounts.max_bytes, "octets", "global-max-size"),
+            ("all addresses hold", accounts.used_messages, accounts.max_messages, "messages", "global-max-messages"),
+        )
+        known = [limit for limit in limits if limit[2] >= 0]
+        reached = [limit for limit in known if limit[1] > limit[2] or (limit[1] == limit[2] and limit[3] == "messages")]
+        words = [f"{who} {used} of {limit} {what} ({name})" for who, used, limit, what, name in reached or known]
+        return ", ".join(words)
+
+
+class Accounts:
+    """The accounts of all addresses that have a limit, by destination, and what they hold together.
+
+    max_bytes, max_messages: of all together (global-max-size, global-max-messages), -1 for no limit; then each address
+    does what its policy says.  Addresses that page have their backlog on disk and are not reckoned.
+    full: those that are full now.
+    """
+
+    __slots__ = ("memory", "flow", "by_id", "max_bytes", "max_messages", "used_bytes", "used_messages", "full")
+
+    def __init__(self, memory: MemoryBudget, flow: Flow, max_bytes: int, max_messages: int) -> None:
+        self.memory = memory
+        self.flow = flow
+        self.max_bytes = max_bytes
+        self.max_messages = max_messages
+        self.by_id: dict[int, Account] = {}
+        self.used_bytes = 0
+        self.used_messages = 0
+        self.full: list[Account] = []
+
+    def open(self, destination_id: int, uri: str, policy: AddressFullPolicy) -> Account | None:
+        """Return the account of a new destination, None where nothing is to be counted."""
+        max_bytes, max_messages, _ = limits_of(policy)
+        is_global = policy.address_full_policy != "PAGE" and (self.max_bytes >= 0 or self.max_messages >= 0)
+        if max_bytes == UNLIMITED and max_messages == UNLIMITED and not is_global:
+            return None
+        account = Account(self, uri, policy)
+        self.by_id[destination_id] = account
+        self.memory.accounts = self
+        account.restore(0, 0)  # one that may hold nothing is full from the start
+        return account
+
+    def close(self, destination_id: int) -> None:
+        """Forget a destination that is gone, with all that it held."""
+        account = self.by_id.pop(destination_id, None)
+        if account is not None:
+            account.restore(-account.used_bytes, -account.used_messages)
+            if account in self.full:
+                self.full.remove(account)
+            account.is_full = account.is_shut = False
+            self.flow.is_blocked = True  # who waits there is let go on, to find it made anew or gone
+
+    def enter(self, message: Message) -> None:
+        """Count a message that memory alone holds from now on."""
+        account = self.by_id.get(message.destination_id)
+        if account is None:
+            return
+        if message.queue_offset < 0:
+            account.enter(message.size)
+        elif account.topic is not None and message.serial != SHOWN:  # else a browser's or a replay's, and counted
+            account.hold_logged(message.size, 1)
+
+    def leave(self, message: Message) -> None:
+        """Take off a message that memory alone held."""
+        account = self.by_id.get(message.destination_id)
+        if account is None:
+            return
+        if message.queue_offset < 0:
+            account.leave(message.size)
+        elif account.topic is not None and message.serial != SHOWN:
+            account.hold_logged(message.size, -1)
+
+    def leave_many(self, destination_id: int, is_logged: bool, size_bytes: int, count: int) -> None:
+        """Take off messages that only temporary files held.  size_bytes: of all of them."""
+        account = self.by_id.get(destination_id)
+        if account is None:
+            return
+        if not is_logged:
+            account.restore(-size_bytes, -count)
+        elif account.topic is not None:
+            account.let_go_logged(size_bytes, count)
+
+    def fill(self, account: Account) -> None:
+        """A limit of ``account`` is reached."""
+        account.is_full = True
+        self.full.append(account)
+        self.flow.is_blocked = True
+
+    def drain(self, store: Store) -> None:
+        """Open those that have come down far enough."""
+        if self.max_bytes >= 0 or self.max_messages >= 0:
+            for account in self.by_id.values():  # what others hold keeps these shut, too, and they are not looked at
+                if account.durable_messages:
+                    account.see_durable(store)
+        kept: list[Account] = []
+        for account in self.full:
+            account.see_durable(store)
+            if account.has_room():
+                account.is_full = False
+                account.is_shut = False
+            else:
+                kept.append(account)
+        self.full = kept

@@ -1,0 +1,53 @@
+"""What is done to each message as it comes to an address, where its settings ask for more than taking it."""
+
+from __future__ import annotations
+
+from config.policies import AddressSettings, ExpiryPolicy
+from engine.values.message import DEFAULT_PRIORITY, INGRESS, PRIORITY_SHIFT, Message
+
+_ADDRESS_FLAGS = ~(INGRESS | -1 << PRIORITY_SHIFT)
+
+
+class Intake:
+    """expiry: when messages expire, beyond what producers say.  rate: messages a second of a producer, -1: any.
+
+    is_ordered: JMSPriority counts; else all messages take the lane of the default one.
+    ingress: the flag of messages that tell when they were stored, 0 for none.
+    """
+
+    __slots__ = ("expiry", "rate", "is_ordered", "ingress")
+
+    def __init__(self, settings: AddressSettings) -> None:
+        self.expiry: ExpiryPolicy = settings.expiry
+        self.rate = settings.flow.producer_max_rate_per_second
+        self.is_ordered = settings.queue.prioritized_messages
+        self.ingress = INGRESS if settings.enable_ingress_timestamp else 0
+
+    def stamp(self, message: Message, wall_ms: int) -> None:
+        """Give a message that has not been taken yet the expiry, lane and flags that its address wants."""
+        message.expires_ms = self.expiry.effective_ms(message.expires_ms, wall_ms)
+        self.mark(message)
+
+    def mark(self, message: Message) -> None:
+        """Do so without the expiry, for what the engine itself moves here."""
+        message.flags |= self.ingress
+        if not self.is_ordered and message.priority != DEFAULT_PRIORITY:
+            message.flags |= message.priority + 1 << PRIORITY_SHIFT
+            message.priority = DEFAULT_PRIORITY
+
+
+def intake_for(settings: AddressSettings) -> Intake | None:
+    """Return None where messages are taken as they are."""
+    if (
+        settings.expiry.is_unchanged
+        and settings.flow.producer_max_rate_per_second <= 0
+        and settings.queue.prioritized_messages
+        and not settings.enable_ingress_timestamp
+    ):
+        return None
+    return Intake(settings)
+
+
+def without_marks(flags: int) -> int:
+    """Return the flags of a message that leaves its address, without those that the address gave it."""
+    return flags & _ADDRESS_FLAGS

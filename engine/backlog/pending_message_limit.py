@@ -1,0 +1,149 @@
+"""How many messages may wait for a topic subscription that only memory holds, and which go when it is more.
+
+Source: ActiveMQ pendingMessageLimitStrategy and messageEvictionStrategy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from config.policies import PendingLimitPolicy
+from engine.backlog.memory import MemoryBudget
+from engine.consumers.window import Window
+from engine.selector.properties import Value
+from engine.selector.readers import PropertyReaders
+from engine.values.delivery import EXPIRE, READY, Delivery, advance
+from engine.values.message import Message
+
+if TYPE_CHECKING:
+    from engine.features.advisories import Advisories
+    from engine.sources.queue import Queue
+
+PRUNE_COUNT: Final = 1_024  # so many values more than twice those at the last look, and those of nothing are forgotten
+
+
+class PendingLimits:
+    """What the limits of all subscriptions have in common.  evicted_count: messages let go, since the start."""
+
+    __slots__ = ("memory", "readers", "evicted_count", "advisories")
+
+    def __init__(self, memory: MemoryBudget, readers: PropertyReaders, advisories: Advisories) -> None:
+        self.memory = memory
+        self.readers = readers
+        self.evicted_count = 0
+        self.advisories = advisories
+
+    def limit(self, policy: PendingLimitPolicy, window: Window, requested: int) -> PendingLimit | None:
+        """Return the limit of a new subscription, None for no limit.  requested: its maximumPendingMessageLimit."""
+        limit = policy.limit_for(window.prefetch, requested)
+        return None if limit < 0 else PendingLimit(self, limit, policy, window)
+
+
+class PendingLimit:
+    """limit: messages that may wait beyond the window; then one goes for each that comes.
+
+    replaced: what a newer message of the same value makes the first to go, None where no property decides that.
+    """
+
+    __slots__ = ("common", "limit", "policy", "window", "replaced")
+
+    def __init__(self, common: PendingLimits, limit: int, policy: PendingLimitPolicy, window: Window) -> None:
+        self.common = common
+        self.limit = limit
+        self.policy = policy
+        self.window = window
+        is_unique = policy.eviction == "unique-property"
+        self.replaced = Replaced(policy.eviction_property, common.readers) if is_unique else None
+
+    def message_came(self, queue: Queue, message: Message) -> None:
+        """A message is new on the queue: if it is one too many, one goes; a window of credit changes its size."""
+        if self.replaced is not None:
+            self.replaced.add(queue.lane(message.priority).newest(message))
+        if queue.depth > self.window.limit + self.limit:
+            self._evict(queue)
+
+    def _evict(self, queue: Queue) -> None:
+        """Let go of one message too much.  What is in flight stays, and so does what goes next into the window."""
+        for lane in queue.used_lanes:
+            lane.drop_taken()  # only where a selection took deliveries out of their order
+        delivery = self._choose(queue, max(0, self.window.limit - self.window.in_flight))
+        if delivery is None:
+            return
+        delivery.lane.remove(delivery)
+        delivery.state = advance(delivery.state, EXPIRE)
+        queue.depth -= 1
+        self.common.evicted_count += 1
+        self.common.advisories.discarded(queue, delivery.message)
+        self.common.memory.release(delivery.message)
+
+    def _choose(self, queue: Queue, room: int) -> Delivery | None:
+        """Return the one to let go, of those that wait behind the ``room`` that the window still has."""
+        if self.replaced is not None:
+            found = self.replaced.take_first(queue, room)
+            if found is not None:
+                return found
+        takes_lowest = self.policy.eviction == "oldest-lowest-priority"
+        chosen: Delivery | None = None
+        for lane in reversed(queue.lanes):  # highest priority first
+            count = 0 if lane is None else len(lane.returned) + len(lane.ready)
+            if lane is None or count <= room:
+                room -= count
+                continue
+            oldest = lane.waiting_at(room)
+            room = 0
+            if chosen is None or takes_lowest or _age(oldest) < _age(chosen):
+                chosen = oldest
+        return chosen
+
+
+class Replaced:
+    """Messages that wait though a newer one has the same value of a property, by when that came.
+
+    newest: of each value.  Where each message is the only one of its value, simply the oldest goes.
+    """
+
+    __slots__ = ("name", "readers", "newest", "older", "kept_count")
+
+    def __init__(self, name: str, readers: PropertyReaders) -> None:
+        self.name = name
+        self.readers = readers
+        self.newest: dict[Value, Delivery] = {}
+        self.older: deque[Delivery] = deque()
+        self.kept_count = 0
+
+    def add(self, delivery: Delivery | None) -> None:
+        """A message has come, None if only the log has it."""
+        value = None if delivery is None else self.readers.properties(delivery.message, 1, False).get(self.name)
+        if delivery is None or value is None:
+            return
+        earlier = self.newest.get(value)
+        self.newest[value] = delivery
+        if earlier is not None and earlier.state == READY:
+            self.older.append(earlier)
+        if len(self.newest) > 2 * self.kept_count + PRUNE_COUNT:
+            self.newest = {value: one for value, one in self.newest.items() if one.state == READY}
+            self.kept_count = len(self.newest)
+
+    def take_first(self, queue: Queue, room: int) -> Delivery | None:
+        """Return the first that waits behind ``room`` others, None if there is none."""
+        older = self.older
+        while older:
+            delivery = older.popleft()
+            if delivery.state == READY and _rank(queue, delivery) >= room:
+                return delivery  # any other has gone out, or was about to
+        return None
+
+
+def _rank(queue: Queue, delivery: Delivery) -> int:
+    """Return how many wait in memory before ``delivery``."""
+    rank = delivery.lane.waiting_before(delivery.position)
+    for lane in queue.used_lanes:
+        if lane.priority > delivery.lane.priority:
+            rank += len(lane.returned) + len(lane.ready)
+    return rank
+
+
+def _age(delivery: Delivery) -> tuple[int, int]:
+    """Return a key that is smaller for what came earlier."""
+    return delivery.message.store_time_ms, delivery.position

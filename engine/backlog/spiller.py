@@ -1,0 +1,395 @@
+"""Messages that only memory holds, past what memory is to hold of them: they go to temporary files, in blocks.
+
+A lane of a queue whose address pages (``address-full-policy: PAGE``) keeps the first of them in memory; so do temporary
+queues and the subscriptions of a topic.  Once a lane has enough there, or memory as a whole runs short, what comes is
+gathered to blocks that a worker writes; they come back in their order when the lane runs low.  A selection whose
+consumers find nothing in memory looks at the blocks one after the other and takes out what they want.  Nothing of it is
+left after a restart.  A disk that refuses leaves the messages where they are, in memory, whose gate then shuts as it
+would without all this.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane import AHEAD_BYTES, PAGE_MESSAGES, SERIAL_BITS, Lane, position_of
+from engine.backlog.memory import CROWDED_PERCENT, HOLDER_BYTES, SPILL_PERCENT, MemoryBudget
+from engine.backlog.spilled_blocks import BLOCK_OVERHEAD_BYTES, EXPIRING, FILLING, LOOKING, LaneBlock, Spill
+from engine.ports.clock import Clock
+from engine.ports.temp_store import SpilledBlock, SpillListener, SpillSpace
+from engine.ports.timers import Timers, TimerTarget
+from engine.values.delivery import Delivery
+from engine.values.message import Message
+
+if TYPE_CHECKING:
+    from engine.fate.spill_expiry import SpillSweep
+    from engine.sources.queue import Queue
+
+BLOCK_BYTES: Final = 64 * 1024  # of one block, unless a message is larger
+LOW_BYTES: Final = 256 * 1024  # ready in a lane below which it asks for the next block
+SMALL_BLOCK_BYTES: Final = 2 * 1024  # the same while too much is gathered: thousands of queues may be gathering
+LITTLE_BYTES: Final = 4 * 1024  # ready in a lane that spills only where memory is crowded
+LOOK_PERCENT: Final = 90  # of the room in memory; from there on nobody looks ahead for more than what goes out at once
+GATHERED_PART: Final = (
+    16  # of the memory limit, one part of so many: gathered in all lanes, above which blocks are small
+)
+RETRY_MS: Final = 1_000  # after the disk refused
+NOTICES_MAX: Final = 100  # losses that are told in words until somebody has read them
+_NO_MESSAGES: Final[list[Message]] = []  # one for all blocks on the disk: there may be hundreds of thousands
+_NO_POSITIONS: Final[list[int]] = []
+
+
+class Spiller(SpillListener):
+    """reason: why the disk refused the last block, "" if it did not.  spilled_bytes: in temporary files now.
+
+    lost_count: messages whose block could not be read as it was written, since the start; ``notices`` tell of them in
+    words, for the operator's log, which takes them out.
+    block_bytes, small_block_bytes: BLOCK_BYTES and SMALL_BLOCK_BYTES; tests set less.
+    gathered_bytes: in blocks that are being gathered.
+    sweep: takes out what expires there; None before the broker is whole.
+    _waiting: lanes whose block could not be read; they are asked for again after RETRY_MS.
+    """
+
+    __slots__ = (
+        "reason",
+        "spilled_bytes",
+        "lost_count",
+        "notices",
+        "block_bytes",
+        "small_block_bytes",
+        "gathered_bytes",
+        "sweep",
+        "_space",
+        "_memory",
+        "_clock",
+        "_timers",
+        "_refused_ms",
+        "_waiting",
+    )
+
+    def __init__(self, space: SpillSpace, memory: MemoryBudget, clock: Clock, timers: Timers) -> None:
+        self.reason = ""
+        self.spilled_bytes = 0
+        self.lost_count = 0
+        self.notices: list[str] = []
+        self.block_bytes = BLOCK_BYTES
+        self.small_block_bytes = SMALL_BLOCK_BYTES
+        self.gathered_bytes = 0
+        self.sweep: SpillSweep | None = None
+        self._space = space
+        self._memory = memory
+        self._clock = clock
+        self._timers = timers
+        self._refused_ms = -RETRY_MS
+        self._waiting: list[Lane] = []
+        space.attach(self)
+
+    # To the disk.
+
+    def wants(self, lane: Lane) -> bool:
+        """Say whether what comes to a lane goes to the disk from now on."""
+        queue = lane.queue
+        full = queue.settings.full
+        is_full = 0 <= full.max_size_bytes <= lane.ready_bytes or 0 <= full.max_size_messages <= len(lane.ready)
+        if not is_full:
+            has_little = lane.ready_bytes < min(LITTLE_BYTES, lane.memory_bytes)
+            if not self._memory.is_used(CROWDED_PERCENT if has_little else SPILL_PERCENT):
+                return False
+        # What drops or shows what it keeps needs it at hand; a pending-message limit bounds what waits by itself.
+        if queue.keeper is not None or queue.settings.queue.non_destructive or queue.pending is not None:
+            return False
+        return not self._is_refused()
+
+    def may_look(self, lane: Lane) -> bool:
+        """Say whether more may be brought in of a lane for those who look ahead.
+
+        While memory is short that is only what goes out at once: nothing of groups whose owners may not take it.
+        """
+        if not lane.returned:
+            return True
+        if self.is_short():
+            return lane.queue.selection is not None and not lane.queue.selection.groups.by_key
+        return sum([delivery.message.size for delivery in lane.returned]) <= AHEAD_BYTES
+
+    def is_short(self) -> bool:
+        """Say whether memory is so short that nobody looks ahead for more than what goes out at once."""
+        return self._memory.is_used(LOOK_PERCENT)
+
+    def _is_refused(self) -> bool:
+        return self._clock.monotonic_ms() - self._refused_ms < RETRY_MS
+
+    def take(self, lane: Lane, message: Message, position: int) -> None:
+        """Take a message that comes behind all that a lane has."""
+        spill = lane.spill
+        if spill is None:
+            spill = lane.spill = Spill(lane, self._block(lane))
+            lane.memory_messages = 0
+        block = spill.gathered
+        block.put(message, position)
+        if 0 < message.expires_ms < spill.first_expiry_ms:
+            spill.first_expiry_ms = message.expires_ms
+        block.memory_bytes += _memory_of(message)
+        self.gathered_bytes += _memory_of(message)
+        is_much = self.gathered_bytes * GATHERED_PART > self._memory.limit_bytes
+        if block.size_bytes >= (self.small_block_bytes if is_much else self.block_bytes):
+            self.gathered_bytes -= block.memory_bytes
+            spill.blocks.append(block)
+            spill.gathered = self._block(lane)
+            if not self._is_refused():
+                block.is_writing = True
+                self._space.write(block)
+
+    def _block(self, lane: Lane) -> LaneBlock:
+        return LaneBlock(lane, self._memory.accounts is not None)
+
+    def written(self, block: SpilledBlock, reason: str) -> None:
+        assert isinstance(block, LaneBlock), "what was written has gone out here"
+        block.is_writing = False
+        self.reason = reason
+        if reason:
+            self._refused_ms = self._clock.monotonic_ms()
+        elif block.is_dropped:
+            self._space.free(block)
+            return
+        else:
+            for message in block.messages:
+                self._memory.page_out(message)
+            self._memory.used_bytes += BLOCK_OVERHEAD_BYTES
+            self.spilled_bytes += block.left_bytes
+            block.messages = _NO_MESSAGES
+            block.positions = _NO_POSITIONS
+            block.is_on_disk = True
+        if block.lane.queue.selection is not None and not block.is_dropped:
+            block.lane.queue.mark_dirty()  # somebody may have waited to look at it
+
+    # And back.
+
+    def fill(self, lane: Lane) -> int:
+        """Bring back what comes next if the lane runs low; return how many entries of the log come before it, if so."""
+        while (spill := lane.spill) is not None and spill.reading is None and self._is_low(lane):
+            before = 0
+            if lane.next_load < lane.tail:
+                before = (spill.first_position() >> SERIAL_BITS) + 1 - lane.next_load
+            if before > 0:
+                return (
+                    0
+                    if lane.is_loading or lane.awaits_retry
+                    else min(before, lane.tail - lane.next_load, PAGE_MESSAGES)
+                )
+            if not spill.blocks:
+                block = spill.gathered
+                self.gathered_bytes -= block.memory_bytes
+                spill.gathered = self._block(lane)
+            else:
+                block = spill.blocks[0]
+                if block.is_on_disk:
+                    self.read(spill, block, FILLING)
+                    return 0
+                spill.pop_first()
+            # On its way to the disk or not, it is in memory still.
+            block.is_dropped = True
+            messages, block.messages = block.messages, []
+            self._give_back(lane, spill, block.positions, messages)
+        return 0
+
+    def _is_low(self, lane: Lane) -> bool:
+        return lane.ready_bytes < max(1, min(LOW_BYTES, lane.memory_bytes))
+
+    def read(self, spill: Spill, block: LaneBlock, purpose: int) -> None:
+        """Have a block read that is on the disk; one at a time of a lane."""
+        spill.reading = block
+        spill.purpose = purpose
+        self._space.read(block)
+
+    def loaded(self, block: SpilledBlock, positions: list[int], messages: list[Message]) -> None:
+        spill = self._answered(block)
+        if spill is None:
+            return  # the queue has ended meanwhile
+        assert isinstance(block, LaneBlock), "what comes back has gone out here"
+        self.reason = ""
+        lane = block.lane
+        if spill.purpose == LOOKING:
+            self._show(lane, block, positions, messages)
+            return
+        if spill.purpose == EXPIRING:
+            assert self.sweep is not None, "somebody has asked for the block"
+            self.sweep.block_read(block, positions, messages)
+            lane.queue.mark_dirty()  # somebody may have waited to read another one
+            return
+        spill.pop_first()
+        if block.taken is not None:
+            left = [index for index, position in enumerate(positions) if block.is_left(position)]
+            positions = [positions[index] for index in left]
+            messages = [messages[index] for index in left]
+        for message in messages:
+            self._memory.page_in(message)
+        self._free(block)
+        self._give_back(lane, spill, positions, messages)
+
+    def refused(self, block: SpilledBlock, reason: str, is_lost: bool) -> None:
+        spill = self._answered(block)
+        if spill is None:
+            return
+        assert isinstance(block, LaneBlock), "what was asked for has gone out here"
+        lane = block.lane
+        if is_lost:
+            self._lose(lane, spill, block, reason)
+            return
+        self.reason = reason
+        spill.reading = block  # nobody asks again meanwhile
+        self._waiting.append(lane)
+        self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, ReadRetry(self), 0)
+
+    def _answered(self, block: SpilledBlock) -> Spill | None:
+        """Return where an answer belongs, None if nobody wants it any more."""
+        if self.sweep is not None:
+            self.sweep.answered(block)
+        if block.is_dropped or not isinstance(block, LaneBlock):
+            return None
+        spill = block.lane.spill
+        if spill is not None:
+            spill.reading = None
+        return spill
+
+    def ask_again(self) -> None:
+        """Let the lanes ask again whose block could not be read."""
+        waiting, self._waiting = self._waiting, []
+        for lane in waiting:
+            if lane.spill is not None:
+                lane.spill.reading = None
+                lane.queue.mark_dirty()
+
+    def _lose(self, lane: Lane, spill: Spill, block: LaneBlock, reason: str) -> None:
+        """Go on without a block that cannot be had any more: its messages were not promised to outlive anything."""
+        queue = lane.queue
+        count = block.left_count
+        self.lost_count += count
+        if len(self.notices) < NOTICES_MAX:
+            self.notices.append(f"{queue.uri()}: {count} messages that were not persistent are lost: {reason}")
+        queue.depth -= count
+        queue.dropped_count += count
+        self._leave_accounts(block)
+        self._free(block)
+        block.left_count = block.left_bytes = 0
+        spill.forget_spent(block)
+        if spill.is_empty():
+            lane.end_spill()
+        queue.mark_dirty()
+
+    def _give_back(self, lane: Lane, spill: Spill, positions: list[int], messages: list[Message]) -> None:
+        if spill.is_empty():
+            lane.end_spill()
+        queue = lane.queue
+        deliveries = [Delivery(message, lane, position) for position, message in zip(positions, messages, strict=True)]
+        if any(message.expires_ms for message in messages):
+            queue.has_expiring = True
+        lane.add_back(deliveries)
+        queue.mark_dirty()
+        if queue.selection is not None:
+            queue.selection.offer(deliveries)
+
+    # For those who look ahead.
+
+    def look(self, lane: Lane, block: LaneBlock) -> None:
+        """Let the selection of a lane look at a block that is not on its way, at once or when it has been read."""
+        spill = lane.spill
+        assert spill is not None, "a block belongs to what a lane has spilled"
+        if block.is_on_disk:
+            self.read(spill, block, LOOKING)
+        else:
+            self._show(lane, block, block.positions, block.messages)
+
+    def _show(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        selection = lane.queue.selection
+        if selection is None:
+            return
+        lookout = selection.lookout
+        found = lookout.block_read(lane, block, positions, messages, self.is_short())
+        for delivery, views in found:
+            self._take_out(lane, block, delivery)
+            for view in views:
+                lookout.put(view, delivery)
+        lane.queue.mark_dirty()
+
+    def _take_out(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
+        """Bring one message into memory before those before it: it waits among what has come back."""
+        message = delivery.message
+        self.take_out(lane, block, message, delivery.position)
+        insort(lane.returned, delivery, key=position_of)
+        lane.ready_bytes += message.size
+        lane.queue.mask |= lane.bit
+        if message.expires_ms:
+            lane.queue.has_expiring = True
+
+    def take_out(self, lane: Lane, block: LaneBlock, message: Message, position: int) -> None:
+        """Let go of one message, which is in memory from now on; the block must not be on its way."""
+        spill = lane.spill
+        assert spill is not None, "something is spilled"
+        block.take(message, position)
+        if block.is_on_disk:
+            self._memory.page_in(message)
+            self.spilled_bytes -= message.size
+        elif block is spill.gathered and not block.count:
+            self.gathered_bytes -= block.memory_bytes
+            block.memory_bytes = 0
+        if not block.left_count and block is not spill.gathered:
+            self._free(block)
+            spill.forget_spent(block)
+        if spill.is_empty():
+            lane.end_spill()
+
+    # The end.
+
+    def drop(self, lane: Lane) -> None:
+        """Let go of all that a lane has spilled: its queue ends."""
+        spill = lane.spill
+        if spill is None:
+            return
+        lane.end_spill()
+        self.gathered_bytes -= spill.gathered.memory_bytes
+        for block in (*spill.blocks, spill.gathered):
+            for message in block.messages:
+                self._memory.release(message)
+            block.messages = []
+            if block.is_on_disk and block.left_count:
+                self._leave_accounts(block)
+                self._free(block)
+            block.is_dropped = True
+
+    def _leave_accounts(self, block: LaneBlock) -> None:
+        """Take what is left of a block on the disk off the addresses that it counts for."""
+        accounts = self._memory.accounts
+        if accounts is not None and block.held is not None:
+            for (destination_id, is_logged), (size_bytes, count) in block.held.items():
+                accounts.leave_many(destination_id, is_logged, size_bytes, count)
+
+    def _free(self, block: LaneBlock) -> None:
+        """Let go of the room of a block, if it is on the disk."""
+        block.is_dropped = True
+        if block.is_on_disk:
+            self.spilled_bytes -= block.left_bytes
+            self._memory.used_bytes -= BLOCK_OVERHEAD_BYTES
+            self._space.free(block)
+
+
+class ReadRetry(TimerTarget):
+    """The time is over for which nobody asks a disk that refused."""
+
+    __slots__ = ("_spiller",)
+
+    def __init__(self, spiller: Spiller) -> None:
+        self._spiller = spiller
+
+    def timer_fired(self, key: int) -> None:
+        self._spiller.ask_again()
+
+
+def _memory_of(message: Message) -> int:
+    """Return about what a message takes for one of its holders."""
+    return message.size if message.holders <= 1 else HOLDER_BYTES
+
+
+def may_spill(queue: Queue) -> bool:
+    """Say whether messages that only memory holds may leave it for temporary files."""
+    return queue.settings.full.address_full_policy == "PAGE"

@@ -1,0 +1,82 @@
+"""Deliveries in the order in which they are to be handed over, of which others may take some first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from engine.values.delivery import READY, Delivery
+
+_PRIORITY_SHIFT: Final = 96  # above every position
+
+
+def order_of(delivery: Delivery) -> int:
+    """Return a number that is smaller for what goes first: the higher priority, then the lower position."""
+    return ((9 - delivery.lane.priority) << _PRIORITY_SHIFT) + delivery.position
+
+
+class Waiting:
+    """References to deliveries, each once.  One that is no longer READY is passed over when its turn comes.
+
+    size_bytes: of all messages referred to, also of those that others have taken.
+    """
+
+    __slots__ = ("orders", "by_order", "size_bytes")
+
+    def __init__(self) -> None:
+        self.orders: list[int] = []
+        self.by_order: dict[int, Delivery] = {}
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def push(self, delivery: Delivery) -> None:
+        order = order_of(delivery)
+        known = self.by_order.get(order)
+        if known is None:
+            heappush(self.orders, order)
+            self.size_bytes += delivery.message.size
+        self.by_order[order] = delivery
+
+    def first(self) -> Delivery | None:
+        """Return the one whose turn it is, and leave it there."""
+        orders = self.orders
+        while orders:
+            delivery = self.by_order[orders[0]]
+            if delivery.state == READY:
+                return delivery
+            self.pop()
+        return None
+
+    def pop(self) -> Delivery:
+        """Take out what ``first`` has returned."""
+        delivery = self.by_order.pop(heappop(self.orders))
+        self.size_bytes -= delivery.message.size
+        return delivery
+
+    def compact(self) -> None:
+        """Forget what others have taken."""
+        self.by_order = {order: one for order, one in self.by_order.items() if one.state == READY}
+        self.orders = list(self.by_order)
+        heapify(self.orders)
+        self.size_bytes = sum(one.message.size for one in self.by_order.values())
+
+    def holds_more_than(self, priority: int, count: int, size_bytes: int) -> bool:
+        """Say whether more than so much of one priority is here."""
+        found = 0
+        found_bytes = 0
+        for delivery in self.by_order.values():
+            if delivery.lane.priority == priority:
+                found += 1
+                found_bytes += delivery.message.size
+        return found > count or found_bytes > size_bytes
+
+    def take_all(self, wanted: Callable[[Delivery], bool] | None = None) -> list[Delivery]:
+        """Take out all that are READY, or those of them that are ``wanted``."""
+        taken = [one for one in self.by_order.values() if one.state == READY and (wanted is None or wanted(one))]
+        for delivery in taken:
+            del self.by_order[order_of(delivery)]
+        self.compact()
+        return taken

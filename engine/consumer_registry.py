@@ -1,0 +1,285 @@
+"""Consumers that come and go: where each of them takes from, and what becomes of what it held."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from config.matching import with_values
+from engine.consumers.composite_consumer import Siblings
+from engine.consumers.consumer import Consumer
+from engine.consumers.joins import Joins
+from engine.consumers.steps import Chore
+from engine.consumers.window import Window
+from engine.limits.max_consumers import Places
+from engine.ports.client import Client
+from engine.registry import DestinationWatcher
+from engine.selector.evaluate import compile_selector
+from engine.sources.composite import CompositeSource, Source
+from engine.sources.log_replay import check_replay
+from engine.sources.named_subscription import Subscription
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.delivery import IN_FLIGHT
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import DestinationLocked, InvalidOption
+from engine.values.options import SubscribeOptions
+from engine.values.wildcard import Wildcard
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+
+class Subscribing(DestinationWatcher):
+    """joinable: subscriptions to wildcards of queues, which others may join.
+
+    places: at queues that take only so many.
+    of_durable: those to durable wildcards of topics, by the key of their named subscription.
+    """
+
+    __slots__ = ("broker", "joinable", "of_durable", "places", "_next_consumer")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.joinable: dict[Siblings, None] = {}
+        self.of_durable: dict[tuple[str, str, bool], list[Siblings]] = {}
+        self.places = Places(broker.departures)
+        self._next_consumer = 1
+        broker.destinations.watchers.append(self)
+
+    def subscribe(self, client: Client, source: Source, options: SubscribeOptions, window: Window) -> Consumer:
+        """Return the new consumer; of several destinations, the one that stands for all.
+
+        Raises: InvalidDestination, InvalidOption, InvalidSelector, LimitReached, SubscriptionInUse.
+        """
+        _check(source, options)
+        if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
+            raise DestinationLocked(f"{source.uri()} belongs to another connection, which alone may receive from it")
+        if options.replay is not None:
+            assert isinstance(source, Queue | Topic), "a replay is of one queue or topic"
+            return self._add(client, self.broker.replays.open(client, source, options, options.replay), options, window)
+        if isinstance(source, Queue):
+            queue = source
+            if options.is_browser:
+                queue = self.broker.browsing.open(source, options.selector)
+            else:
+                self.places.require(source)
+                queue = self._read_from(source, options)
+            return self._add(client, queue, options, window)
+        if isinstance(source, CompositeSource):
+            return self._subscribe_to_several(client, source, options, window)
+        if source.kind == QUEUE:
+            assert isinstance(source, Wildcard), "a queue is a queue, or a wildcard of queues"
+            return self._add_siblings(client, source, [source], None, [], options, window)
+        queues = self.broker.subscriptions.queues_for(client, source, options)
+        if isinstance(source, Wildcard) and options.is_durable:
+            feed = queues[0].feed
+            assert feed is not None, "a durable subscription's queue has a feed"
+            return self._add_siblings(client, source, [], feed.subscription, queues, options, window)
+        return self._add(client, queues[0], options, window)
+
+    def start(self, consumer: Consumer) -> None:
+        """Let a new consumer take its first turn."""
+        if consumer.siblings is not None:
+            consumer.siblings.start()
+        else:
+            consumer.queue.start_consumer(consumer)
+
+    def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
+        """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
+        siblings = consumer.siblings
+        if siblings is None:
+            self.close(consumer, is_lost, True)
+            return
+        if siblings.is_closed:
+            if not consumer.is_closed:
+                self.close(consumer, is_lost, False)
+            return
+        holders = siblings.close()
+        self.joinable.pop(siblings, None)
+        self.places.leave(siblings)
+        if siblings.subscription is not None:
+            key = siblings.subscription.key()
+            self.of_durable[key].remove(siblings)
+            if not self.of_durable[key]:
+                del self.of_durable[key]
+        for one in holders:
+            self.close(one, is_lost, one is siblings.lead)
+        left = [one for one in siblings.members if not one.is_closed and one.departure is None]
+        self.broker.departures.part(left, is_lost)
+
+    def join(self, subscription: Subscription, queue: Queue) -> None:
+        """Let the consumers of a durable wildcard subscription take from one more topic."""
+        several = self.of_durable.get(subscription.key())
+        if several is not None:
+            self._begin(Joins(self, several[:], [queue], False))
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        if destination.kind != QUEUE or not isinstance(destination, Queue):
+            return
+        if self.joinable:
+            self._begin(Joins(self, list(self.joinable), [destination], True))
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        self.places.remove(destination.destination_id)
+
+    def join_one(self, siblings: Siblings, queue: Queue) -> None:
+        """Let a subscription to several destinations take from one more."""
+        lead = siblings.lead
+        if siblings.is_closed or queue.is_closed or lead.departure is not None:
+            return
+        if not self.broker.access.allows(lead.client, "read", queue.kind, queue.name):
+            return
+        if self.places.is_full(queue):
+            self.places.wait(siblings, queue)
+            return
+        consumer = self._add(lead.client, self._read_from(queue, siblings.options), siblings.options, lead.window)
+        siblings.add(consumer, queue)
+        if lead.is_started:
+            consumer.queue.start_consumer(consumer)
+
+    # -- the steps
+
+    def _begin(self, chore: Chore) -> None:
+        """Do as much as this turn allows, and the rest in the next ones."""
+        steps = self.broker.steps
+        if not chore.go_on(steps):
+            steps.begin(chore)
+
+    def _add(self, client: Client, queue: Queue, options: SubscribeOptions, window: Window) -> Consumer:
+        selector = compile_selector(options.selector) if options.selector.strip() else None
+        number = self._next_consumer
+        self._next_consumer += 1
+        consumer = Consumer(number, client, queue, options.ack_mode, window, options.name)
+        consumer.remarks = options.remarks
+        if options.redelivery:
+            consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
+        queue.consumers[number] = consumer
+        client.consumers[number] = consumer
+        if queue.settings.queue.purge_on_no_consumers:
+            self.broker.upkeep.consumer_came(consumer)
+        if queue.feed is not None and queue.feed.is_browser:
+            if options.is_browser:
+                self.broker.browsing.consumers.append(consumer)
+        elif queue.destination_id:
+            # A subscription's selector is its queue's: it has looked at each message before its consumers do.
+            consumer.selector = selector if queue.feed is None else None
+            consumer.is_exclusive = options.is_exclusive
+            if queue.settings.queue.use_consumer_priority:
+                consumer.priority = options.priority
+            self.broker.selective.added(consumer)
+            self.broker.advisories.consumer_added(consumer)
+        feed = queue.feed
+        if feed is not None and not queue.is_logged and not feed.is_browser and feed.subscription is None:
+            queue.pending = self.broker.pending_limits.limit(queue.settings.pending, window, options.pending_limit)
+        self.broker.slow_consumers.added(consumer)
+        return consumer
+
+    def _read_from(self, queue: Queue, options: SubscribeOptions) -> Queue:
+        """Return what a consumer of ``queue`` takes from: a view, if the queue keeps what is acknowledged."""
+        if queue.kind != QUEUE or not queue.settings.queue.non_destructive or options.is_taking:
+            return queue
+        return self.broker.browsing.join(queue, options.selector)
+
+    def _subscribe_to_several(
+        self, client: Client, source: CompositeSource, options: SubscribeOptions, window: Window
+    ) -> Consumer:
+        queues: list[Queue] = []
+        wildcards: list[Wildcard] = []
+        for part in source.parts:
+            if isinstance(part, Queue | Topic) and part.owner not in (0, client.client_number):
+                raise DestinationLocked(f"{part.uri()} belongs to another connection, which alone may receive from it")
+            if isinstance(part, Wildcard) and part.kind == QUEUE:
+                wildcards.append(part)
+            if isinstance(part, Queue):
+                self.places.require(part)
+        for part in source.parts:
+            found: list[Queue] = []
+            if isinstance(part, Queue):
+                found = [part]
+            elif isinstance(part, Topic) or part.kind == TOPIC:
+                found = self.broker.subscriptions.queues_for(client, part, options)
+            queues += [queue for queue in found if queue not in queues]
+        return self._add_siblings(client, source, wildcards, None, queues, options, window)
+
+    def _add_siblings(
+        self,
+        client: Client,
+        source: Wildcard | CompositeSource,
+        wildcards: list[Wildcard],
+        subscription: Subscription | None,
+        queues: list[Queue],
+        options: SubscribeOptions,
+        window: Window,
+    ) -> Consumer:
+        destinations = self.broker.destinations
+        settings = destinations.addresses.settings_for(QUEUE, source.name)
+        anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues, self.broker.memory)
+        anchor.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
+        if subscription is not None and subscription.carrier is not None:
+            anchor = subscription.carrier
+        lead = self._add(client, anchor, options, window)
+        siblings = Siblings(lead, wildcards, subscription, options, self.broker.wakes)
+        self._begin(Joins(self, [siblings], [queue for queue in queues if queue is not anchor], False))
+        if wildcards:
+            self.joinable[siblings] = None
+            self._begin(Joins(self, [siblings], list(destinations.queues.values()), True))
+        if subscription is not None:
+            self.of_durable.setdefault(subscription.key(), []).append(siblings)
+        return lead
+
+    def close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
+        """Close one consumer.  is_lead: it stands for its whole subscription."""
+        broker = self.broker
+        queue = consumer.queue
+        queue.unlist_one(consumer)
+        queue.consumers.pop(consumer.consumer_id, None)
+        consumer.client.consumers.pop(consumer.consumer_id, None)
+        consumer.is_closed = True
+        consumer.is_started = False
+        if queue.feed is None or (not queue.feed.is_browser and broker.subscriptions.leave(queue, is_lead)):
+            broker.redelivery.consumer_gone(consumer, is_lost)
+        else:
+            if queue.feed.is_browser:
+                broker.browsing.close(consumer)
+            for delivery in consumer.take_held():
+                if delivery.state == IN_FLIGHT:
+                    broker.release(delivery)
+        broker.selective.removed(consumer)
+        if queue.keeper is not None:
+            queue.keeper.wait()
+        if queue.destination_id and not (queue.feed is not None and queue.feed.is_browser):
+            broker.advisories.consumer_removed(consumer)
+        broker.upkeep.consumer_gone(consumer)
+        if consumer.batch.record_id:
+            broker.store.close_consumer(consumer.batch.record_id)
+        if queue.settings.queue.max_consumers >= 0:
+            self._fill_place(queue.destination_id)
+
+    def _fill_place(self, number: int) -> None:
+        """Let who waits for a place have the one that a consumer has left; it may have had a view of the queue."""
+        queue = self.broker.destinations.queues_by_id.get(number)
+        while queue is not None:
+            siblings = self.places.next(queue)
+            if siblings is None:
+                return
+            self.join_one(siblings, queue)
+
+
+def _check(source: Source, options: SubscribeOptions) -> None:
+    """Raises: InvalidOption for what does not go together."""
+    if options.replay is not None:
+        check_replay(source, options)
+        return
+    is_one_queue = isinstance(source, Queue)
+    if options.is_browser and not is_one_queue:
+        raise InvalidOption(f"{source.uri()} cannot be browsed; a browser looks at one queue")
+    parts = source.parts if isinstance(source, CompositeSource) else [source]
+    for part in parts:
+        if options.is_retroactive and isinstance(part, Wildcard) and part.kind == TOPIC:
+            raise InvalidOption(f"{part.uri()} is many topics; retroactive is for a subscription to one")
+    if not (options.is_durable or options.is_shared or options.subscription):
+        return
+    if isinstance(source, CompositeSource):
+        raise InvalidOption(f"{source.uri()} is several destinations; a named subscription has one topic or wildcard")
+    if source.kind == QUEUE or is_one_queue:
+        raise InvalidOption(f"{source.uri()} is a queue; durable and shared subscriptions are for topics")

@@ -1,0 +1,1 @@
+"""Consumers: their windows, what they hold, how they come and go."""

@@ -1,0 +1,118 @@
+"""One subscription to several destinations: consumers that share a window, a ledger and an adapter."""
+
+from __future__ import annotations
+
+from engine.consumers.consumer import Consumer
+from engine.consumers.resting import Resting, Wakes
+from engine.sources.named_subscription import Subscription
+from engine.sources.queue import Queue
+from engine.values import gates
+from engine.values.options import SubscribeOptions
+from engine.values.wildcard import Wildcard
+
+
+class Siblings:
+    """The consumers of one subscription, one a queue, and what may join them later.
+
+    lead: what the client knows as its consumer.  Its own queue never holds anything.
+    wildcards: of queues: those that come and match one of these are joined.
+    subscription: the durable one to a wildcard of topics, to whose queues these are.
+    waits_for: numbers of queues that take no more consumers now (engine.limits.max_consumers).
+    resting: of those with something to take while their window is full.
+    is_closed: the client has ended it; those that are left go.
+    looked_at_tag: when they close, up to where the client has looked at what they held, over all of them.
+    """
+
+    __slots__ = (
+        "lead",
+        "members",
+        "wildcards",
+        "subscription",
+        "options",
+        "resting",
+        "is_closed",
+        "looked_at_tag",
+        "waits_for",
+        "_queues",
+        "_wakes",
+    )
+
+    def __init__(
+        self,
+        lead: Consumer,
+        wildcards: list[Wildcard],
+        subscription: Subscription | None,
+        options: SubscribeOptions,
+        wakes: Wakes,
+    ) -> None:
+        self.lead = lead
+        self.subscription = subscription
+        self.members = [lead]
+        self.wildcards = wildcards
+        self.options = options
+        self.resting = Resting(lead.client, lead)
+        self.is_closed = False
+        self.looked_at_tag = 0
+        self.waits_for: list[int] = []
+        self._queues: set[Queue] = set()
+        self._wakes = wakes
+        lead.siblings = self
+
+    def wants(self, queue: Queue) -> bool:
+        """Say whether ``queue`` is one of its wildcards', and not taken from yet."""
+        if queue in self._queues or self.is_closed:
+            return False
+        return any(wildcard.matches(queue.name) for wildcard in self.wildcards)
+
+    def add(self, consumer: Consumer, queue: Queue) -> None:
+        """Take up the consumer of one more queue; its own may be a view of that."""
+        lead = self.lead
+        assert consumer.window is lead.window, "siblings share one window"
+        consumer.ledger = lead.ledger
+        consumer.unanswered = lead.unanswered
+        consumer.adapter = lead.adapter
+        consumer.siblings = self
+        consumer.queue.has_siblings = True
+        self.members.append(consumer)
+        self._queues.add(queue)
+
+    def opened(self) -> None:
+        """Their window has room: they are woken as far as it goes."""
+        self._wakes.open(self.resting)
+
+    def start(self) -> None:
+        """Let them all take their turns; what the adapter has hung on the lead is theirs too."""
+        for consumer in self.members:
+            consumer.adapter = self.lead.adapter
+            consumer.queue.start_consumer(consumer)
+
+    def close(self) -> list[Consumer]:
+        """Shut the window and part the ledger; return who is to give back something now, the lead first.
+
+        How far the client has looked counts over all of them.
+        """
+        self.is_closed = True
+        self.lead.window.close()
+        furthest = max([consumer.furthest_tag for consumer in self.members])
+        ledger = self.lead.ledger
+        self.looked_at_tag = next((tag for tag in ledger if tag > furthest), furthest)
+        holders: dict[int, Consumer] = {self.lead.consumer_id: self.lead}
+        for tag, delivery in ledger.items():
+            holder = delivery.consumer
+            assert holder is not None, "what is in a ledger is with a consumer"
+            if holder.ledger is ledger:
+                holder.ledger = {}
+                holder.furthest_tag = furthest
+                holders[holder.consumer_id] = holder
+            holder.ledger[tag] = delivery
+        ledger.clear()  # the others keep it, and some of them close only when somebody else has these deliveries
+        self.lead.ledger = {}
+        return list(holders.values())
+
+    def gate(self) -> int:
+        """Return what holds the client's one subscription: the gate of the first queue that has anything."""
+        found = (consumer.gate() for consumer in self.members if consumer is not self.lead)
+        return next((gate for gate in found if gate != gates.NOTHING_WAITING), gates.NOTHING_WAITING)
+
+    def acknowledged_count(self) -> int:
+        return sum(consumer.acknowledged_count for consumer in self.members)

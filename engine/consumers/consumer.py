@@ -1,0 +1,162 @@
+"""One subscription: acknowledgement mode, window, and the ledger of what it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from config.policies import RedeliveryPolicy
+from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
+from engine.consumers.cumulative_ack import Unanswered
+from engine.consumers.window import Window
+from engine.ports.client import Client
+from engine.selector.evaluate import Selector
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+
+if TYPE_CHECKING:
+    from engine.consumers.composite_consumer import Siblings
+    from engine.consumers.departures import Departure
+    from engine.consumers.resting import Resting
+    from engine.dispatch.seat import Seat
+    from engine.sources.queue import Queue
+
+AUTO: Final = 0
+CLIENT: Final = 1  # an acknowledgement covers everything handed over before
+INDIVIDUAL: Final = 2
+
+ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVIDUAL}
+
+
+class Consumer:
+    """A window onto one queue, or onto one topic subscription's queue.
+
+    ledger: what it holds unsettled, by tag, in the order of the hand-over.
+    unanswered: what of it no open transaction holds.
+    furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
+    is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
+    redelivery: its own policy, None for the address's.
+    remarks: what it asked for without effect, in words.
+    selector: None takes everything.  priority: higher ones are served first.
+    seat: what the queue's Selection knows of it, None where there is no Selection.
+    departure: it is leaving, and will be closed in a turn to come; None as long as it stays.
+    siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
+    resting: where it waits for what it shares with others, the socket or a window; then it is not listed.
+    adapter: the protocol session's own object for this subscription, never looked at here.
+    """
+
+    __slots__ = (
+        "consumer_id",
+        "client",
+        "queue",
+        "ack_mode",
+        "window",
+        "ledger",
+        "unanswered",
+        "furthest_tag",
+        "is_started",
+        "is_listed",
+        "is_closed",
+        "acknowledged_count",
+        "batch",
+        "name",
+        "siblings",
+        "departure",
+        "resting",
+        "adapter",
+        "redelivery",
+        "selector",
+        "priority",
+        "is_exclusive",
+        "remarks",
+        "seat",
+    )
+
+    def __init__(
+        self, consumer_id: int, client: Client, queue: Queue, ack_mode: int, window: Window, name: str
+    ) -> None:
+        self.consumer_id = consumer_id
+        self.client = client
+        self.queue = queue
+        self.ack_mode = ack_mode
+        self.window = window
+        self.ledger: dict[int, Delivery] = {}
+        self.unanswered = Unanswered()
+        self.furthest_tag = 0
+        self.is_started = False
+        self.is_listed = False
+        self.is_closed = False
+        self.acknowledged_count = 0
+        batch_class = SettlementBatch if queue.subscriber is None else SubscriptionBatch
+        self.batch = batch_class(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
+        self.name = name
+        self.siblings: Siblings | None = None
+        self.departure: Departure | None = None
+        self.resting: Resting | None = None
+        self.adapter: object = None
+        self.redelivery: RedeliveryPolicy | None = None
+        self.selector: Selector | None = None
+        self.priority = 0
+        self.is_exclusive = False
+        self.remarks: tuple[str, ...] = ()
+        self.seat: Seat | None = None
+
+    def take_held(self) -> list[Delivery]:
+        """Return what it holds, and hold it no more; siblings have parted their ledger before."""
+        held = list(self.ledger.values())
+        self.ledger.clear()
+        return held
+
+    def looked_at_tag(self) -> int:
+        """Return the tag up to which a lost client has looked at what it holds: one past its furthest answer."""
+        if self.siblings is not None:
+            return self.siblings.looked_at_tag
+        furthest = self.furthest_tag
+        return next((tag for tag in self.ledger if tag > furthest), furthest)
+
+    def description(self) -> dict[str, str]:
+        """Return who this is, as its metadata record in the log says it."""
+        return {**self.client.describe(), "subscription": self.name}
+
+    def is_choosy(self) -> bool:
+        """Say whether it is not to take just the next message whenever its turn comes."""
+        is_blocking = self.redelivery is not None and not self.redelivery.non_blocking_redelivery
+        return self.selector is not None or self.is_exclusive or self.priority != 0 or is_blocking
+
+    def gate(self) -> int:
+        """Return what holds this consumer now, gates.OPEN for nothing."""
+        if self.is_closed:
+            return gates.CLOSED
+        if self.window.is_full:
+            return self.window.gate
+        if self.client.is_output_full:
+            return gates.SOCKET_PAUSED
+        if self.siblings is not None and self.siblings.lead is self:
+            return self.siblings.gate()
+        if self.queue.selection is not None:
+            return self.queue.selection.gate(self)
+        if self.queue.mask:
+            return gates.OPEN
+        if self.queue.has_backlog():
+            feed = self.queue.feed
+            if feed is not None and feed.replay is not None and feed.replay.is_held():
+                return gates.MEMORY
+            if self.queue.fault():
+                return gates.STORE_DAMAGED
+            return gates.DELAYED if self.queue.is_held_by_delays() else gates.PAGING
+        return gates.DELAYED if self.queue.delayed_count else gates.NOTHING_WAITING
+
+    def describe_gate(self) -> str:
+        """Return the gate in words, for ``stat`` and ``why``; "" if nothing holds it."""
+        gate = self.gate()
+        if gate == gates.OPEN:
+            return ""
+        if self.window.is_full and gate != gates.CLOSED:
+            return f"{gates.GATE_NAMES[gate]}: {self.window.describe()}"
+        if gate == gates.STORE_DAMAGED:
+            return f"{gates.GATE_NAMES[gate]}: {self.queue.fault()}"
+        if self.queue.selection is not None:
+            words = self.queue.selection.describe(self, gate)
+            if words:
+                return f"{gates.GATE_NAMES[gate]}: {words}"
+        return gates.GATE_NAMES[gate]

@@ -1,0 +1,49 @@
+"""Subscriptions to several queues take up their consumers some a turn.
+
+A wildcard may stand for any number of queues, and a new queue may be one of any number of wildcards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+
+if TYPE_CHECKING:
+    from engine.consumer_registry import Subscribing
+    from engine.consumers.composite_consumer import Siblings
+    from engine.sources.queue import Queue
+
+JOIN_STEPS: Final = 10  # of one more consumer; a queue that is only asked for its name is one
+
+
+class Joins(Chore):
+    """Each of ``several`` subscriptions is to take from each of ``queues``.
+
+    is_asked: a subscription takes only from those that its wildcards match.
+    """
+
+    __slots__ = ("subscribing", "several", "queues", "is_asked", "index")
+
+    def __init__(self, subscribing: Subscribing, several: list[Siblings], queues: list[Queue], is_asked: bool) -> None:
+        self.subscribing = subscribing
+        self.several = several
+        self.queues = queues
+        self.is_asked = is_asked
+        self.index = 0
+
+    def go_on(self, steps: Steps) -> bool:
+        several = self.several
+        end = len(several) * len(self.queues)
+        least = max(0, steps.left - CHORE_STEPS)
+        while self.index < end:
+            if steps.left <= least:
+                return False
+            siblings = several[self.index % len(several)]
+            queue = self.queues[self.index // len(several)]
+            self.index += 1
+            steps.left -= 1
+            if not self.is_asked or siblings.wants(queue):
+                steps.left -= JOIN_STEPS
+                self.subscribing.join_one(siblings, queue)
+        return True

@@ -1,0 +1,93 @@
+"""How much one turn does of what grows with the number of destinations, consumers, selectors or groups.
+
+A step is one of them looked at or woken, a few microseconds of work.  What one turn does not come to goes on in the
+next, so that nobody's messages wait until all of it is done.  What each message costs by itself is not counted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from engine.ports.clock import Clock
+from engine.ports.timers import Timers, TimerTarget
+
+if TYPE_CHECKING:
+    from engine.sources.queue import Queue
+
+TURN_STEPS: Final = 4_000  # of one turn
+CHORE_STEPS: Final = 2_000  # of these, that one thing under way may take, so that others go on beside it
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Chore(ABC):
+    """Something that one turn may not finish."""
+
+    @abstractmethod
+    def go_on(self, steps: Steps) -> bool:
+        """Do some of it while ``steps.left`` allows; say whether all is done."""
+
+
+class Steps(TimerTarget):
+    """What is left of this turn's steps, and what waits for those of the next.
+
+    left: below 0 only by what could not be divided.  most: the most that one turn has taken.
+    chores: under way, the one whose turn it is first.  postponed: queues to dispatch again in the next turn.
+    """
+
+    __slots__ = ("left", "most", "chores", "postponed", "_clock", "_timers", "_is_armed")
+
+    def __init__(self, clock: Clock, timers: Timers) -> None:
+        self.left = TURN_STEPS
+        self.most = 0
+        self.chores: deque[Chore] = deque()
+        self.postponed: dict[Queue, None] = {}
+        self._clock = clock
+        self._timers = timers
+        self._is_armed = False
+
+    def begin(self, chore: Chore) -> None:
+        """Take up something; it goes on in this turn as far as that allows."""
+        self.chores.append(chore)
+
+    def run_chores(self) -> None:
+        """Let each chore go on in turn, until all are done or the steps of this turn are."""
+        for _ in range(len(self.chores)):
+            if self.left <= 0:
+                break
+            chore = self.chores.popleft()
+            if not chore.go_on(self):
+                self.chores.append(chore)
+        if self.chores:
+            self.need_a_turn()
+
+    def postpone(self, queue: Queue) -> None:
+        """Have ``queue`` dispatched in the next turn, too: this one had no steps left for all of it."""
+        self.postponed[queue] = None
+        self.need_a_turn()
+
+    def need_a_turn(self) -> None:
+        """Have another turn follow at once."""
+        if not self._is_armed:
+            self._is_armed = True
+            self._timers.call_at(self._clock.monotonic_ms(), self, 0)
+
+    def is_waiting(self) -> bool:
+        """Say whether something goes on in the next turn."""
+        return self._is_armed
+
+    def end_turn(self) -> None:
+        taken = TURN_STEPS - self.left
+        if taken > self.most:
+            self.most = taken
+        self.left = TURN_STEPS
+
+    def timer_fired(self, key: int) -> None:
+        self._is_armed = False
+        postponed = self.postponed
+        self.postponed = {}
+        for queue in postponed:
+            queue.mark_dirty()

@@ -1,0 +1,1 @@
+"""Which message goes to which consumer."""

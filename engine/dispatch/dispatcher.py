@@ -1,0 +1,236 @@
+"""Who is next: hands the messages of a queue to its consumers in turn while their windows are open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
+from engine.backlog.settlement import SettlementBatch
+from engine.consumers.consumer import AUTO, Consumer
+from engine.consumers.rate_limit import Rates
+from engine.ports.store import Store
+from engine.sources.queue import Queue
+from engine.values import gates
+from engine.values.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
+from engine.values.destination import QUEUE
+from engine.values.message import Message
+
+if TYPE_CHECKING:
+    from engine.features.advisories import Advisories
+
+# What nearly every delivery goes through, looked up in the table once.
+DISPATCHED: Final = advance(READY, DISPATCH)
+ACKNOWLEDGED: Final = advance(IN_FLIGHT, ACKNOWLEDGE)
+
+
+class Dispatcher:
+    """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
+
+    settling: batches with something to flush.  next_tag: number of the next hand-over.
+    advisories: who hears of acknowledgements; None before the broker is whole.
+    written_offset: messages from here on are not handed over yet.  A delivery may leave before the sync, never before
+    the write: else a crash could give its log offset, and so its id, to another message.
+    """
+
+    __slots__ = (
+        "store",
+        "memory",
+        "settling",
+        "next_tag",
+        "written_offset",
+        "wall_ms",
+        "expired",
+        "rates",
+        "advisories",
+    )
+
+    def __init__(self, store: Store, memory: MemoryBudget, rates: Rates) -> None:
+        self.store = store
+        self.memory = memory
+        self.settling: list[tuple[SettlementBatch, Consumer | None]] = []
+        self.next_tag = 1
+        self.written_offset = store.written_offset()
+        self.wall_ms = 0
+        self.expired: list[Delivery] = []
+        self.rates = rates
+        self.advisories: Advisories | None = None
+
+    def run(self, queue: Queue) -> None:
+        """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
+        rotation = queue.rotation
+        wall_ms = self.wall_ms
+        has_siblings = queue.has_siblings
+        while rotation and queue.mask:
+            consumer = rotation[0]
+            client = consumer.client
+            # Perhaps by what another queue has handed over.
+            if client.is_output_full or (has_siblings and consumer.window.is_full):
+                consumer.is_listed = False
+                rotation.popleft()
+                queue.rest(consumer)
+                continue
+            lane = queue.lanes[queue.mask.bit_length() - 1]
+            assert lane is not None, "the mask names a lane that is not there"
+            delivery = lane.next_ready()
+            if delivery is None:
+                continue
+            message = delivery.message
+            if message.expires_ms and message.expires_ms <= wall_ms:
+                self.expire(delivery, queue)
+                continue
+            if message.log_offset >= self.written_offset and not self.write_up_to(message.log_offset):
+                lane.give_back([delivery])  # until the store has healed
+                break
+            if message.size > consumer.window.counted_above and not self.admits(consumer, message):
+                lane.give_back([delivery])
+                consumer.is_listed = False
+                rotation.popleft()
+                queue.rest(consumer)
+                continue
+            delivery.consumer = consumer
+            queue.delivered_count += 1
+            if consumer.ack_mode == AUTO:
+                delivery.state = DISPATCHED
+                client.deliver_settled(consumer, message, delivery.is_redelivered, delivery.failed_attempts + 1)
+                self.settle_automatically(delivery, consumer, queue)
+                if len(rotation) > 1:
+                    rotation.rotate(-1)
+                continue
+            delivery.state = DISPATCHED
+            tag = self.next_tag
+            self.next_tag = tag + 1
+            delivery.tag = tag
+            consumer.ledger[tag] = delivery
+            queue.in_flight_count += 1
+            client.deliver(consumer, delivery)
+            if consumer.window.take():
+                consumer.is_listed = False
+                rotation.popleft()
+                if has_siblings:
+                    queue.rest(consumer)
+            elif len(rotation) > 1:
+                rotation.rotate(-1)
+        if queue.consumers:
+            self.ask_for_pages(queue)
+
+    def admits(self, consumer: Consumer, message: Message) -> bool:
+        """Ask a window that counts octets, kinds or a rate; one that refuses is full until it opens again."""
+        window = consumer.window
+        if window.admits(message, consumer.ack_mode == AUTO, self.rates.now_ms()):
+            return True
+        if window.gate == gates.RATE and window.bucket is not None:
+            self.rates.wait(consumer, window.bucket.refill_ms)
+        return False
+
+    def write_up_to(self, log_offset: int) -> bool:
+        """Have the batch written with the first message of it that is to be handed over; say whether it was."""
+        store = self.store
+        if store.written_offset() <= log_offset:
+            store.write()
+        self.written_offset = store.written_offset()
+        return self.written_offset > log_offset
+
+    def ask_for_pages(self, queue: Queue) -> None:
+        feed = queue.feed
+        if feed is not None and feed.replay is not None:
+            feed.replay.fill()
+            return
+        source_id, reader = (queue.destination_id, 0) if feed is None else (feed.source_id, feed.number)
+        for lane in queue.used_lanes:
+            if lane.spill is not None:
+                assert queue.spiller is not None, "who has spilled has a spiller"
+                count = queue.spiller.fill(lane)
+            elif lane.next_load < lane.tail and lane.wants_page():
+                count = min(lane.page_messages, lane.tail - lane.next_load)
+            else:
+                continue
+            size_bytes = lane.page_bytes
+            if self.memory.is_short():
+                if lane.ready or self.memory.is_choked():
+                    continue  # that first
+                count = min(count, LEAST_MESSAGES)
+                size_bytes = min(size_bytes, LEAST_BYTES)
+            if count > 0:
+                lane.is_loading = True
+                self.store.write()  # only what has been written can be read
+                self.store.request(source_id, lane.priority, lane.next_load, count, size_bytes, reader)
+
+    def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:
+        """Count a delivery as acknowledged that never took a place in the window."""
+        delivery.state = advance(delivery.state, ACKNOWLEDGE)
+        consumer.acknowledged_count += 1
+        self._gone(delivery.message, consumer, queue)
+
+    def acknowledge(self, delivery: Delivery) -> None:
+        """Settle a delivery as accepted; its place in the window is free unless a transaction freed it before."""
+        consumer = delivery.consumer
+        assert consumer is not None, "an acknowledged delivery is with a consumer"
+        tag = delivery.tag
+        consumer.ledger.pop(tag, None)
+        if tag > consumer.furthest_tag:
+            consumer.furthest_tag = tag
+        consumer.acknowledged_count += 1
+        queue = delivery.lane.queue
+        message = delivery.message
+        if delivery.state == IN_FLIGHT:
+            delivery.state = ACKNOWLEDGED
+            queue.in_flight_count -= 1
+            if consumer.window.give_back(message.size):
+                if consumer.siblings is None:
+                    queue.list_one(consumer)
+                else:
+                    queue.list_consumer(consumer)
+        else:
+            delivery.state = advance(delivery.state, ACKNOWLEDGE)
+            self.free_held_place(consumer, queue, message.size)
+        if queue.selection is not None:
+            queue.selection.left(delivery)
+            if queue.is_watched and self.advisories is not None:
+                self.advisories.consumed(queue, message)
+        self._gone(message, consumer, queue)
+
+    def free_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
+        """Give one place of the window back."""
+        queue.in_flight_count -= 1
+        if consumer.window.give_back(size_bytes):
+            queue.list_consumer(consumer)
+
+    def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
+        """Give back the place of what a transaction held, if it kept it (use-prefetch-extension: false)."""
+        if not queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(size_bytes):
+            queue.list_consumer(consumer)
+
+    def _gone(self, message: Message, consumer: Consumer, queue: Queue) -> None:
+        queue.depth -= 1
+        queue.acknowledged_count += 1
+        if message.queue_offset >= 0 and queue.is_logged:
+            self.memory.paged_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+            if queue.account is not None:
+                queue.account.leave(message.size)
+            if consumer.batch.add(message):
+                self.settling.append((consumer.batch, consumer))
+        else:
+            self.memory.release(message)
+
+    def expire(self, delivery: Delivery, queue: Queue) -> None:
+        """Settle a delivery whose time is over; ``expired`` keeps it for the expiry address until the turn's end."""
+        delivery.state = advance(delivery.state, EXPIRE)
+        queue.expired_count += 1
+        if queue.feed is not None and queue.feed.is_browser:  # the message itself expires where it waits
+            queue.depth -= 1
+            self.memory.release(delivery.message)
+            return
+        if queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None:
+            self.expired.append(delivery)
+            return
+        queue.depth -= 1
+        message = delivery.message
+        if message.queue_offset >= 0 and queue.is_logged:
+            self.memory.paged_bytes -= message.size + MESSAGE_OVERHEAD_BYTES
+            if queue.account is not None:
+                queue.account.leave(message.size)
+            if queue.expired_batch.add(message):
+                self.settling.append((queue.expired_batch, None))
+        else:
+            self.memory.release(message)

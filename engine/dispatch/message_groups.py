@@ -1,0 +1,167 @@
+"""Message groups: all messages of a group go to one consumer, in order, as long as it is there.
+
+Source: ActiveMQ message groups (JMSXGroupID, JMSXGroupSeq); Artemis group-rebalance, group-buckets.  Stricter here:
+a group that changes hands waits until its last owner has settled what it holds, and while a message of it waits for its
+redelivery what comes after it waits, too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from heapq import heappop, heappush
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.waiting_deliveries import Waiting, order_of
+from engine.values.delivery import DELAYED, READY, Delivery
+
+if TYPE_CHECKING:
+    from engine.consumers.consumer import Consumer
+
+GROUPS_MAX: Final = 10_000  # groups a queue remembers the owners of; beyond, those without messages are forgotten
+SWEEP_GROUPS: Final = 4  # that are looked at for each new one beyond these
+NOTHING_DELAYED: Final = 1 << 128  # above every order
+
+GROUP_ID: Final = "JMSXGroupID"
+GROUP_SEQUENCE: Final = "JMSXGroupSeq"
+
+
+class Group:
+    """One group.
+
+    key: hash of its id, or its bucket.  text: the id of the first message that was seen of it, for ``why``.
+    owner: who gets its messages, None while it is free.  unsettled: tags of its messages that are with a consumer.
+    delayed: its messages that wait for their redelivery, by their order.  parked: those that wait for one of these.
+    expecting: those that were put aside for its owner, until somebody has them.
+    is_new: it has just got its owner.  used_ms: monotonic time of its last message.
+    """
+
+    __slots__ = (
+        "key",
+        "text",
+        "owner",
+        "unsettled",
+        "delayed",
+        "parked",
+        "expecting",
+        "is_new",
+        "used_ms",
+        "_delayed_orders",
+    )
+
+    def __init__(self, key: int, text: str) -> None:
+        self.key = key
+        self.text = text
+        self.owner: Consumer | None = None
+        self.unsettled: set[int] = set()
+        self.delayed: dict[int, Delivery] = {}
+        self.parked = Waiting()
+        self.is_new = False
+        self.expecting: deque[Delivery] = deque()
+        self.used_ms = 0
+        self._delayed_orders: list[int] = []
+
+    def holds_back(self, delivery: Delivery) -> bool:
+        """Say whether ``delivery`` must wait, whoever is to have it."""
+        if self.owner is None and self.unsettled:
+            return True
+        return bool(self.delayed) and self.first_delayed() < order_of(delivery)
+
+    def delay(self, delivery: Delivery) -> None:
+        """Take note of a message that waits for its redelivery."""
+        order = order_of(delivery)
+        if order not in self.delayed:
+            heappush(self._delayed_orders, order)
+        self.delayed[order] = delivery
+
+    def first_delayed(self) -> int:
+        """Return the order of the first that still waits for its redelivery, NOTHING_DELAYED for none."""
+        orders = self._delayed_orders
+        while orders:
+            delivery = self.delayed.get(orders[0])
+            if delivery is not None and delivery.state == DELAYED:
+                return orders[0]
+            self.delayed.pop(heappop(orders), None)
+        return NOTHING_DELAYED
+
+    def take_free(self) -> list[Delivery]:
+        """Take out what is parked and waits for nothing any more, in order."""
+        taken: list[Delivery] = []
+        while (delivery := self.parked.first()) is not None and not self.holds_back(delivery):
+            taken.append(self.parked.pop())
+        return taken
+
+    def expect(self, delivery: Delivery) -> None:
+        """A message is put aside for the owner."""
+        self._forget_had()
+        self.expecting.append(delivery)
+
+    def _forget_had(self) -> None:
+        while self.expecting and self.expecting[0].state != READY:
+            self.expecting.popleft()
+
+    def is_busy(self) -> bool:
+        """Say whether forgetting the group would change the order of its messages."""
+        self._forget_had()
+        return (
+            bool(self.unsettled)
+            or bool(self.expecting)
+            or self.first_delayed() != NOTHING_DELAYED
+            or self.parked.first() is not None
+        )
+
+
+class Groups:
+    """The groups of one queue, the one longest without a message first.
+
+    latest_ms: when one of them last had a message.
+    buckets: -1 for a group an id, else ids are hashed into so many; 0 for no groups at all.
+    """
+
+    __slots__ = ("by_key", "latest_ms", "buckets")
+
+    def __init__(self, buckets: int) -> None:
+        self.by_key: OrderedDict[int, Group] = OrderedDict()
+        self.latest_ms = 0
+        self.buckets = buckets
+
+    def key(self, delivery: Delivery) -> int:
+        """Return the group that a message belongs to, 0 for none."""
+        group_hash = delivery.message.group_hash
+        if group_hash == 0 or self.buckets == 0:
+            return 0
+        return group_hash if self.buckets < 0 else group_hash % self.buckets + 1
+
+    def of(self, delivery: Delivery) -> Group | None:
+        """Return the group of a message, None if it has none or nobody has owned it."""
+        return self.by_key.get(self.key(delivery)) if self.by_key else None
+
+    def begin(self, key: int, text: str) -> Group:
+        """Remember one more group, and forget some that have no messages if there are too many."""
+        if len(self.by_key) >= GROUPS_MAX:
+            self._forget_some()
+        group = self.by_key[key] = Group(key, text)
+        return group
+
+    def use(self, group: Group, now_ms: int) -> None:
+        """Note that a message of ``group`` has gone to its owner."""
+        group.used_ms = now_ms
+        self.latest_ms = now_ms
+        self.by_key.move_to_end(group.key)
+
+    def has_unsettled(self) -> bool:
+        """Say whether some group waits for what a consumer holds of it."""
+        return any(group.unsettled for group in self.by_key.values())
+
+    def owned_by(self, consumer: Consumer) -> list[Group]:
+        return [group for group in self.by_key.values() if group.owner is consumer]
+
+    def _forget_some(self) -> None:
+        """Forget the longest without a message, but none whose order that could change: those are asked again later."""
+        for key in list(islice(self.by_key, SWEEP_GROUPS)):
+            group = self.by_key[key]
+            if group.is_busy():
+                group.used_ms = self.latest_ms  # so that the order stays that of the times
+                self.by_key.move_to_end(key)
+            else:
+                del self.by_key[key]

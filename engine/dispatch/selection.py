@@ -1,0 +1,405 @@
+"""Who may have which message of a queue whose consumers are not all alike.
+
+Selectors, priorities of consumers, exclusive consumers and message groups decide it together.  A queue without any of
+them has no ``Selection``: then every consumer takes the next message (engine.dispatch.dispatcher).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane import AHEAD_BYTES, SERIAL_BITS
+from engine.backlog.waiting_deliveries import order_of
+from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
+from engine.dispatch.seat import Seat
+from engine.dispatch.selector_index import Lookout
+from engine.dispatch.selector_view import View
+from engine.dispatch.turn_order import Turns
+from engine.dispatch.undeliverable_here import Exclusions
+from engine.selector.readers import PropertyReaders
+from engine.values import gates
+from engine.values.delivery import DELAYED, Delivery
+from engine.values.message import Message
+
+if TYPE_CHECKING:
+    from engine.consumers.consumer import Consumer
+    from engine.sources.queue import Queue
+
+GROUPS_NAMED: Final = 5  # in words about groups
+ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
+
+
+class Selection:
+    """The seats of one queue's consumers, and the owners of its groups.
+
+    turns: whose turn it is.  lookout: which messages are for which selector.
+    is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the time for it is over.
+    blocking: deliveries that wait for their redelivery, and everything behind them with them.
+    orphan_count: messages read ahead that waited for selectors which have gone since, and perhaps for others.
+    originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
+    """
+
+    __slots__ = ("queue", "turns", "lookout", "is_open", "groups", "now_ms", "blocking", "orphan_count", "originals")
+
+    def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int) -> None:
+        self.queue = queue
+        self.turns = Turns(queue)
+        self.lookout = Lookout(queue, readers, self.turns)
+        self.is_open = False
+        self.groups = Groups(queue.settings.queue.group_buckets)
+        self.now_ms = now_ms
+        self.blocking: list[Delivery] = []
+        self.orphan_count = 0
+        self.originals: dict[int, Message] = {}
+
+    # -- consumers come and go
+
+    def add(self, consumer: Consumer) -> None:
+        """Give a consumer its seat."""
+        view = self.lookout.view_for(consumer.selector)
+        view.consumer_count += 1
+        consumer.seat = Seat(consumer, view)
+        if consumer.priority:
+            self.turns.has_priorities = True
+        if self.lookout.exclusions is not None:
+            for delivery in self.lookout.exclusions.waiting():
+                if self.lookout.matches(view, delivery):
+                    consumer.seat.owned.push(delivery)
+        if consumer.is_listed:  # it took its turns before there was a Selection
+            self.queue.rotation.remove(consumer)
+            self.turns.list_consumer(consumer)
+        if self.queue.settings.queue.group_rebalance:
+            for group in list(self.groups.by_key.values()):
+                self.release(group)
+        if consumer.is_exclusive or self.queue.settings.queue.exclusive_consumer:
+            self.turns.choose_active()
+
+    def remove(self, consumer: Consumer) -> None:
+        """Take the seat of a consumer that has closed; its groups are free."""
+        seat = consumer.seat
+        assert seat is not None, "a consumer of this queue has a seat"
+        consumer.seat = None
+        view = seat.view
+        view.consumer_count -= 1
+        if view.consumer_count == 0:
+            self._drop(view)
+        for group in self.groups.owned_by(consumer):
+            group.owner = None
+        if consumer is self.turns.active or consumer is self.turns.heir:
+            self.turns.choose_active()
+        offered = seat.owned.take_all()
+        if self.lookout.exclusions is not None:
+            offered += self.lookout.exclusions.forget(consumer)
+        self.offer(offered)
+
+    def close(self) -> None:
+        """Go back to plain dispatch."""
+        for view in self.lookout.by_number.values():
+            while view.idle:
+                self.queue.rotation.append(view.idle.take_first())
+        for consumer in self.queue.consumers.values():
+            consumer.seat = None
+        for lane in self.queue.used_lanes:
+            lane.drop_taken()
+            for delivery in list(lane.ahead.values()):
+                lane.forget_ahead(delivery)
+
+    def _drop(self, view: View) -> None:
+        """Forget a view without consumers, and what was read ahead for nobody else."""
+        self.lookout.drop(view)
+        self.orphan_count += sum(1 for one in view.waiting.by_order.values() if one.lane.ahead)
+        ahead_count = sum(len(lane.ahead) for lane in self.queue.used_lanes)
+        # All at once, and seldom: to ask of each message by itself who else waits for it costs a look at every view.
+        if ORPHAN_PART * self.orphan_count >= ahead_count > 0:
+            self.forget_orphans()
+
+    def forget_orphans(self) -> None:
+        """Forget what was read ahead and waits for nobody any more, if there may be such."""
+        if self.orphan_count == 0:
+            return
+        self.orphan_count = 0
+        wanted: set[int] = set()
+        for view in self.lookout.by_number.values():
+            wanted.update(view.waiting.by_order)
+        for consumer in self.queue.consumers.values():
+            if consumer.seat is not None:
+                wanted.update(consumer.seat.owned.by_order)
+        for group in self.groups.by_key.values():
+            wanted.update(group.parked.by_order)
+        for lane in self.queue.used_lanes:
+            for delivery in list(lane.ahead.values()):
+                if order_of(delivery) not in wanted:
+                    lane.forget_ahead(delivery)
+
+    # -- turns
+
+    def begin_turn(self, now_ms: int, budget: int) -> None:
+        self.now_ms = now_ms
+        self.lookout.budget = budget
+
+    def held_by(self) -> int:
+        """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""
+        if not self.is_open:
+            return gates.CONSUMERS_BEFORE_DISPATCH
+        queue = self.queue
+        if queue.delayed_count:
+            if self.turns.active is not None or not queue.settings.redelivery.non_blocking_redelivery:
+                return gates.DELAYED
+            if self.blocking:
+                self.blocking = [one for one in self.blocking if one.state == DELAYED]
+                if self.blocking:
+                    return gates.DELAYED
+        return gates.OPEN
+
+    def next_for(self, consumer: Consumer) -> Delivery | None:
+        """Return what ``consumer`` is to get now and leave it where it is; None if it must wait."""
+        if self.turns.is_shut_for(consumer):
+            return None
+        seat = consumer.seat
+        assert seat is not None, "a consumer of this queue has a seat"
+        view = seat.view
+        while True:
+            if view.behind:
+                self.lookout.feed(view)
+            delivery = view.waiting.first()
+            if delivery is not None and not view.has_passed(delivery):
+                delivery = None  # something before it may match
+            owned = seat.owned.first()
+            if owned is not None and (delivery is None or order_of(owned) <= order_of(delivery)):
+                source = seat.owned
+                delivery = owned
+            elif delivery is not None:
+                source = view.waiting
+            else:
+                return None
+            if self.groups.key(delivery) == 0 or self._may_have(consumer, delivery):
+                return delivery
+            source.pop()  # it waits somewhere else
+
+    # -- groups
+
+    def _may_have(self, consumer: Consumer, delivery: Delivery) -> bool:
+        """Say whether the group of ``delivery`` lets ``consumer`` have it now; if not, put it where it waits."""
+        group = self.groups.of(delivery)
+        if group is None:
+            return True  # ``taken`` begins it
+        if group.holds_back(delivery):
+            group.parked.push(delivery)
+            return False
+        owner = group.owner
+        if owner is None or owner is consumer:
+            return True
+        seat = owner.seat
+        assert seat is not None, "the owner of a group is there"
+        if not self.lookout.matches(seat.view, delivery) or self._is_excluded(owner, delivery):
+            return True  # its owner does not want it: so it is nobody's
+        seat.owned.push(delivery)
+        group.expect(delivery)
+        self.turns.wake(owner)
+        return False
+
+    def taken(self, consumer: Consumer, delivery: Delivery) -> Group | None:
+        """``consumer`` gets ``delivery``: return its group if that is the consumer's, else None."""
+        key = self.groups.key(delivery)
+        if key == 0:
+            return None
+        group = self.groups.by_key.get(key)
+        properties = self.lookout.properties(delivery)
+        if group is None:
+            group = self.groups.begin(key, "")
+        if not group.text:
+            value = properties.get(GROUP_ID)
+            group.text = value if isinstance(value, str) else f"#{key:x}"
+        group.is_new = group.owner is None
+        if group.is_new:
+            group.owner = consumer
+        if group.owner is not consumer:
+            return None
+        self.groups.use(group, self.now_ms)
+        sequence = properties.get(GROUP_SEQUENCE)
+        if isinstance(sequence, (int, float)) and sequence < 0:
+            self.close_group(group)
+        return group
+
+    def close_group(self, group: Group) -> None:
+        """Forget a group whose sequence has ended: the next message with its id begins a new one."""
+        del self.groups.by_key[group.key]
+        self._release_waiting(group)
+
+    def release(self, group: Group) -> None:
+        """Take a group from its owner; whoever is next once the owner has settled what it holds gets it."""
+        self._release_waiting(group)
+        group.owner = None
+
+    def _release_waiting(self, group: Group) -> None:
+        owner = group.owner
+        waiting = group.parked.take_all()
+        if owner is not None and owner.seat is not None:
+            waiting += owner.seat.owned.take_all(lambda one: self.groups.key(one) == group.key)
+        group.owner = None
+        self.offer(waiting)
+
+    def release_idle(self, before_ms: int) -> None:
+        """Take from their owners all groups whose last message went out before ``before_ms`` and is settled."""
+        for group in list(self.groups.by_key.values()):
+            if group.used_ms > before_ms:
+                break
+            if not group.unsettled:
+                self.release(group)
+                if not group.is_busy():
+                    self.groups.by_key.pop(group.key, None)
+
+    def left(self, delivery: Delivery) -> None:
+        """A delivery has left its consumer's hands: settled, refused, or returned."""
+        if self.originals:
+            delivery.message = self.originals.pop(delivery.tag, delivery.message)
+        group = self.groups.of(delivery)
+        if group is not None:
+            group.unsettled.discard(delivery.tag)
+            if not group.unsettled and group.owner is None:
+                self.offer(group.parked.take_all())
+        if self.turns.heir is not None:
+            self.turns.choose_active()
+
+    def delay(self, delivery: Delivery, is_blocking: bool = False) -> None:
+        """A delivery waits for its redelivery; what must not overtake it waits with it.
+
+        is_blocking: nothing of the queue must.
+        """
+        if is_blocking:
+            self.blocking.append(delivery)
+        key = self.groups.key(delivery)
+        if key:
+            group = self.groups.by_key.get(key) or self.groups.begin(key, "")
+            group.delay(delivery)
+
+    def owners(self) -> dict[str, int]:
+        """Return the id of each group -> the number of the consumer that owns it."""
+        return {group.text: group.owner.consumer_id for group in self.groups.by_key.values() if group.owner is not None}
+
+    def exclude(self, delivery: Delivery) -> None:
+        """Let the consumer that has ``delivery`` not have it again; a group of which it is goes to another one."""
+        consumer = delivery.consumer
+        assert consumer is not None, "a refused delivery is with a consumer"
+        exclusions = self.lookout.exclusions
+        if exclusions is None:
+            exclusions = self.lookout.exclusions = Exclusions()
+        exclusions.add(delivery, consumer)
+        group = self.groups.of(delivery)
+        if group is not None and group.owner is consumer:
+            self.release(group)
+
+    # -- messages come
+
+    def offer(self, deliveries: list[Delivery]) -> None:
+        """Deliveries that are READY again may go to anybody."""
+        for delivery in deliveries:
+            if self.groups.by_key:
+                group = self.groups.of(delivery)
+                if group is not None and group.delayed:
+                    for parked in group.take_free():
+                        self._offer(parked)
+            self._offer(delivery)
+
+    def _offer(self, delivery: Delivery) -> None:
+        exclusions = self.lookout.exclusions
+        if exclusions is not None and exclusions.holds(delivery):
+            self._offer_to_others(exclusions, delivery)
+            return
+        is_ahead = delivery.position >> SERIAL_BITS >= delivery.lane.next_load and delivery.message.queue_offset >= 0
+        for view in self.lookout.views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
+            if not is_ahead or view.has_passed(delivery):
+                self.lookout.put(view, delivery)  # else its reading will come upon it
+
+    def _offer_to_others(self, exclusions: Exclusions, delivery: Delivery) -> None:
+        for consumer in self.queue.consumers.values():
+            seat = consumer.seat
+            if seat is None or exclusions.excludes(delivery, consumer) or not self.lookout.matches(seat.view, delivery):
+                continue
+            seat.owned.push(delivery)
+            self.turns.wake(consumer)
+
+    # -- why
+
+    def gate(self, consumer: Consumer) -> int:
+        """Return what holds a consumer that has room, gates.OPEN for nothing."""
+        held_by = self.held_by()
+        if held_by != gates.OPEN:
+            return held_by
+        if self.turns.is_shut_for(consumer):
+            return gates.EXCLUSIVE_OWNER
+        seat = consumer.seat
+        assert seat is not None, "a consumer of this queue has a seat"
+        view = seat.view
+        if seat.owned.first() is not None or view.waiting.first() is not None:
+            return gates.OPEN
+        queue = self.queue
+        for lane in queue.used_lanes:
+            if view.behind & lane.bit and lane.next_load < lane.tail:
+                if queue.fault():
+                    return gates.STORE_DAMAGED
+                return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
+            if view.spill_behind & lane.bit and lane.spill is not None and queue.spiller is not None:
+                return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
+        if queue.depth <= queue.in_flight_count + queue.delayed_count:
+            return gates.DELAYED if queue.delayed_count else gates.NOTHING_WAITING
+        if self.lookout.exclusions is not None and self.lookout.exclusions.keep_from(consumer):
+            return gates.EXCLUDED
+        return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
+
+    def describe(self, consumer: Consumer, gate: int) -> str:
+        """Return in words what a gate of this queue is about, "" for any other gate."""
+        queue = self.queue
+        active = self.turns.active
+        if gate == gates.EXCLUSIVE_OWNER and active is not None:
+            if active is consumer:
+                return "it hands over to a consumer of a higher priority"
+            return f"consumer {active.consumer_id} has the queue"
+        if gate == gates.CONSUMERS_BEFORE_DISPATCH:
+            return f"{len(queue.consumers)} of {queue.settings.queue.consumers_before_dispatch} consumers"
+        if gate == gates.DELAYED and self.held_by() == gates.DELAYED:
+            return "what comes next waits for a redelivery, so that the order stays"
+        if gate == gates.EXCLUDED:
+            return "what waits, it has said it cannot take (undeliverable-here); another consumer may"
+        if gate == gates.GROUP_OWNER:
+            return f"what waits belongs to groups of other consumers{self._owners_words(consumer)}"
+        if gate == gates.LOOK_AHEAD:
+            return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
+        if gate == gates.SELECTOR and consumer.seat is not None:
+            view = consumer.seat.view
+            looked_count = view.looked_count + self.lookout.arrived_count - view.arrived_before
+            return f"{looked_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
+        return ""
+
+    def describe_group(self, delivery: Delivery) -> str:
+        """Return in words who has the group of a delivery that waits, "" if nobody has it or it has none."""
+        group = self.groups.of(delivery)
+        if group is None:
+            return ""
+        if group.owner is not None:
+            return f"its group {group.text!r} belongs to consumer {group.owner.consumer_id}"
+        if group.unsettled:
+            return f"its group {group.text!r} waits for {len(group.unsettled)} messages with its last owner"
+        return ""
+
+    # -- the steps
+
+    def _owners_words(self, consumer: Consumer) -> str:
+        """Name the groups that others own and that have something waiting."""
+        waiting = {
+            self.groups.key(delivery)
+            for other in self.queue.consumers.values()
+            if other is not consumer and other.seat is not None
+            for delivery in other.seat.owned.by_order.values()
+        }
+        named = [
+            f"{group.text!r} of consumer {group.owner.consumer_id}"
+            for group in self.groups.by_key.values()
+            if group.owner is not None and group.key in waiting
+        ]
+        more = f" and {len(named) - GROUPS_NAMED} more" if len(named) > GROUPS_NAMED else ""
+        return f": {', '.join(named[:GROUPS_NAMED])}{more}" if named else ""
+
+    def _is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
+        exclusions = self.lookout.exclusions
+        return exclusions is not None and exclusions.excludes(delivery, consumer)

@@ -1,0 +1,299 @@
+"""Dispatch of queues whose consumers are not all alike: those that have a ``Selection``.
+
+Each hand-over goes to the consumer whose turn it is and that finds something; what it may have the Selection says.
+Where nothing in memory is for anybody, pages are read ahead of it: each by a reader of its own, so that what nobody
+wants keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane import PAGE_MESSAGES, Lane
+from engine.consumers.consumer import AUTO
+from engine.dispatch.selection import Selection
+from engine.dispatch.selector_index import SCAN_LEAST, SCAN_MESSAGES
+from engine.ports.timers import TimerTarget
+from engine.selector.readers import PropertyReaders
+from engine.sources.queue import Queue
+from engine.values import gates
+from engine.values.annotations import annotation
+from engine.values.delivery import DELAYED, DISPATCH, Delivery, advance
+from engine.values.failed_attempts import restored
+from engine.values.message import PLAIN, Message
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+    from engine.consumers.consumer import Consumer
+
+SCAN_BYTES: Final = 1024 * 1024  # of one page that is read ahead
+SHORT_SCAN_BYTES: Final = 64 * 1024  # the same while memory is short
+SCAN_READER: Final = -1  # the store's answers to pages read ahead come to this reader
+
+
+class SelectiveDispatcher(TimerTarget):
+    """Runs the queues that have a Selection, and begins and ends it as consumers come and go.
+
+    timed: timer key -> (Selection, whether it opens then; else its idle groups are released).
+    """
+
+    __slots__ = ("broker", "readers", "timed", "next_key")
+
+    def __init__(self, broker: Broker, readers: PropertyReaders) -> None:
+        self.broker = broker
+        self.readers = readers
+        self.timed: dict[int, tuple[Selection, bool]] = {}
+        self.next_key = 1
+
+    # -- consumers come and go
+
+    def added(self, consumer: Consumer) -> None:
+        """A consumer has come: it gets a seat if its queue has a Selection, or begins one if it asks for more."""
+        queue = consumer.queue
+        if queue.selection is not None:
+            queue.selection.add(consumer)
+            self._await_consumers(queue, queue.selection)
+        elif queue.is_choosy or consumer.is_choosy():
+            queue.is_choosy = True
+            self._begin(queue)
+
+    def exclude(self, delivery: Delivery) -> None:
+        """Let the consumer that has ``delivery`` not have it again, as long as it is there."""
+        queue = delivery.lane.queue
+        consumer = delivery.consumer
+        if consumer is None or consumer.is_closed:
+            return
+        selection = queue.selection
+        if selection is None:
+            queue.is_choosy = True
+            selection = self._begin(queue)
+        selection.exclude(delivery)
+
+    def removed(self, consumer: Consumer) -> None:
+        """A consumer has closed, and what it held has gone back."""
+        queue = consumer.queue
+        selection = queue.selection
+        if selection is None:
+            return
+        selection.remove(consumer)
+        consumers = queue.consumers.values()
+        if consumers:
+            is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
+            is_needed = is_needed or any(one.is_choosy() for one in consumers)
+            is_needed = is_needed or (
+                selection.lookout.exclusions is not None and bool(selection.lookout.exclusions.by_order)
+            )
+        else:
+            # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
+            is_needed = selection.groups.has_unsettled() or queue.is_watched
+        if not is_needed:
+            selection.close()
+            queue.selection = None
+            queue.has_groups = queue.has_groups and queue.depth > 0
+            queue.is_choosy = queue.has_choosy_settings or queue.has_groups
+        queue.mark_dirty()
+
+    def _begin(self, queue: Queue) -> Selection:
+        selection = Selection(queue, self.readers, self.broker.clock.monotonic_ms())
+        queue.selection = selection
+        for consumer in queue.consumers.values():
+            selection.add(consumer)
+        if queue.delayed_count:
+            for delivery in self.broker.redelivery.delays.delayed_of(queue):
+                selection.delay(delivery)
+        self._await_consumers(queue, selection)
+        if queue.settings.queue.group_idle_timeout_ms > 0:
+            self._call_at(selection, queue.settings.queue.group_idle_timeout_ms, False)
+        return selection
+
+    def _await_consumers(self, queue: Queue, selection: Selection) -> None:
+        """Open the queue once enough consumers have come; the first one starts the time that is waited for others."""
+        policy = queue.settings.queue
+        if selection.is_open:
+            return
+        if len(queue.consumers) >= policy.consumers_before_dispatch:
+            selection.is_open = True
+            queue.mark_dirty()
+        elif len(queue.consumers) == 1 and policy.delay_before_dispatch_ms >= 0:
+            self._call_at(selection, policy.delay_before_dispatch_ms, True)
+
+    # -- turns
+
+    def run(self, queue: Queue) -> None:
+        """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
+        if not queue.consumers:
+            return
+        selection = queue.selection
+        if selection is None:
+            selection = self._begin(queue)
+        steps = self.broker.steps
+        budget = max(SCAN_LEAST, min(SCAN_MESSAGES, steps.left))
+        selection.begin_turn(self.broker.clock.monotonic_ms(), budget)
+        if selection.held_by() == gates.OPEN:
+            selection.lookout.feed_idle()
+            self._hand_over(queue, selection)
+        for lane in queue.used_lanes:
+            lane.tidy()
+        self.broker.dispatcher.ask_for_pages(queue)
+        for lane in queue.used_lanes:
+            self._read_ahead(queue, selection, lane)
+            if lane.spill is not None:
+                self._look_at_spilled(queue, selection, lane)
+        steps.left -= budget - selection.lookout.budget
+        if selection.lookout.budget <= 0:
+            steps.postpone(queue)
+
+    def _hand_over(self, queue: Queue, selection: Selection) -> None:
+        dispatcher = self.broker.dispatcher
+        rotation = queue.rotation
+        wall_ms = dispatcher.wall_ms
+        while rotation or selection.turns.pay_owed():
+            consumer = rotation[0]
+            client = consumer.client
+            if client.is_output_full or consumer.window.is_full:  # its siblings may have filled it
+                selection.turns.leave(consumer)
+                queue.rest(consumer)
+                continue
+            delivery = selection.next_for(consumer)
+            if rotation[0] is not consumer:
+                continue  # looking has woken one of a higher priority
+            if delivery is None:
+                selection.turns.let_rest(consumer)
+                continue
+            lane = delivery.lane
+            message = delivery.message
+            if message.expires_ms and message.expires_ms <= wall_ms:
+                lane.take(delivery)
+                dispatcher.expire(delivery, queue)
+                continue
+            if message.log_offset >= dispatcher.written_offset and not dispatcher.write_up_to(message.log_offset):
+                break  # until the store has healed
+            if message.size > consumer.window.counted_above and not dispatcher.admits(consumer, message):
+                selection.turns.leave(consumer)
+                queue.rest(consumer)
+                continue
+            lane.take(delivery)
+            group = None
+            if message.group_hash:
+                group = selection.taken(consumer, delivery)
+                if group is not None and group.is_new and queue.settings.queue.group_first_key:
+                    mark = annotation(queue.settings.queue.group_first_key, "true")
+                    message = message.twin(
+                        message.flags & ~PLAIN, mark + message.annotations, message.headers, message.body
+                    )
+            delivery.consumer = consumer
+            delivery.state = advance(delivery.state, DISPATCH)
+            queue.delivered_count += 1
+            if queue.is_watched:
+                self.broker.advisories.handed_over(queue, message)
+            if consumer.ack_mode == AUTO:
+                count = delivery.failed_attempts + 1
+                client.deliver_settled(consumer, message, delivery.is_redelivered, count)
+                dispatcher.settle_automatically(delivery, consumer, queue)
+                if queue.is_watched:
+                    self.broker.advisories.consumed(queue, message)
+                selection.turns.next_turn()
+                continue
+            tag = dispatcher.next_tag
+            dispatcher.next_tag = tag + 1
+            delivery.tag = tag
+            if group is not None:
+                group.unsettled.add(tag)
+            if message is not delivery.message:
+                selection.originals[tag] = delivery.message
+                delivery.message = message
+            consumer.ledger[tag] = delivery
+            queue.in_flight_count += 1
+            client.deliver(consumer, delivery)
+            if consumer.window.take():
+                selection.turns.leave(consumer)
+                queue.rest(consumer)
+            else:
+                selection.turns.next_turn()
+
+    # -- reading ahead
+
+    def _read_ahead(self, queue: Queue, selection: Selection, lane: Lane) -> None:
+        """Ask for a page ahead of what the lane loads, if somebody has nothing else to look at."""
+        if lane.next_load >= lane.tail or lane.is_loading or lane.is_scanning or lane.awaits_retry:
+            return
+        if queue.feed is not None:
+            return  # a subscription reads in order: its consumers have one selector between them
+        lane.settle_ahead()
+        if lane.is_ahead_full():
+            selection.forget_orphans()
+        if lane.is_ahead_full():
+            self._wait_for_memory(queue)
+            return
+        first = selection.lookout.scan_start(lane)
+        if first < 0:
+            return
+        lane.is_scanning = True
+        count = min(PAGE_MESSAGES, selection.lookout.page_messages())
+        store = self.broker.store
+        store.write()  # only what has been written can be read
+        size_bytes = SHORT_SCAN_BYTES if self.broker.memory.is_short() else SCAN_BYTES
+        count = min(count, lane.tail - first)
+        store.request(queue.destination_id, lane.priority, first, count, size_bytes, SCAN_READER)
+
+    def _wait_for_memory(self, queue: Queue) -> None:
+        """Have a queue run again once memory is not short any more, if it is that."""
+        if self.broker.memory.is_short():
+            self.broker.starved[queue] = None
+
+    def _look_at_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
+        """Look at what is in temporary files, a block at a time, if somebody has nothing else to look at."""
+        spiller = queue.spiller
+        assert spiller is not None, "who has spilled has a spiller"
+        lookout = selection.lookout
+        while (spill := lane.spill) is not None and spill.reading is None:
+            if lookout.budget <= 0:
+                return
+            if not spiller.may_look(lane):
+                self._wait_for_memory(queue)
+                return
+            block = lookout.spilled_block(lane)
+            if block is None or block.is_writing:
+                return  # it comes again when the block has been written
+            spiller.look(lane, block)
+
+    def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
+        """Take a page that was read ahead."""
+        lane.is_scanning = False
+        queue = lane.queue
+        selection = queue.selection
+        if selection is None:
+            return
+        self.broker.steps.left -= len(messages) * selection.lookout.steps_of_message()
+        for message in messages:
+            if message.expires_ms:
+                queue.has_expiring = True
+            if message.group_hash:
+                queue.has_groups = True
+        broker = self.broker
+        for delivery, known in selection.lookout.page_read(lane, first, next_offset, messages, broker.wall_ms):
+            delivery.history = restored(known, broker.store)
+            if delivery.state == DELAYED:
+                broker.redelivery.delays.restore_wait(delivery, known.due_ms)
+        queue.mark_dirty()
+
+    # -- timers
+
+    def timer_fired(self, key: int) -> None:
+        selection, is_opening = self.timed.pop(key)
+        queue = selection.queue
+        if queue.selection is not selection:
+            return
+        if is_opening:
+            selection.is_open = True
+        else:
+            idle_ms = queue.settings.queue.group_idle_timeout_ms
+            selection.release_idle(self.broker.clock.monotonic_ms() - idle_ms)
+            self._call_at(selection, idle_ms, False)
+        queue.mark_dirty()
+
+    def _call_at(self, selection: Selection, delay_ms: int, is_opening: bool) -> None:
+        key = self.next_key
+        self.next_key = key + 1
+        self.timed[key] = (selection, is_opening)
+        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + delay_ms, self, key)

@@ -1,0 +1,62 @@
+"""Messages that a consumer will not have again: AMQP's undeliverable-here.
+
+Such a delivery is in no view; it waits with each consumer of its queue that may have it, and whoever's turn comes first
+takes it.  A consumer that closes takes its exclusions with it, and so does the end of the gateway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.waiting_deliveries import order_of
+from engine.values.delivery import GONE, READY, Delivery
+
+if TYPE_CHECKING:
+    from engine.consumers.consumer import Consumer
+
+SWEEP_COUNT: Final = 256  # so many more exclusions, and those of deliveries that are gone are forgotten
+
+
+class Exclusions:
+    """by_order: place in the queue -> (delivery, numbers of the consumers that will not have it)."""
+
+    __slots__ = ("by_order", "sweep_at")
+
+    def __init__(self) -> None:
+        self.by_order: dict[int, tuple[Delivery, set[int]]] = {}
+        self.sweep_at = SWEEP_COUNT
+
+    def add(self, delivery: Delivery, consumer: Consumer) -> None:
+        one = self.by_order.setdefault(order_of(delivery), (delivery, set()))
+        one[1].add(consumer.consumer_id)
+        if len(self.by_order) >= self.sweep_at:
+            self.by_order = {order: one for order, one in self.by_order.items() if one[0].state != GONE}
+            self.sweep_at = len(self.by_order) + SWEEP_COUNT
+
+    def holds(self, delivery: Delivery) -> bool:
+        """Say whether somebody will not have ``delivery``."""
+        return order_of(delivery) in self.by_order
+
+    def excludes(self, delivery: Delivery, consumer: Consumer) -> bool:
+        one = self.by_order.get(order_of(delivery))
+        return one is not None and consumer.consumer_id in one[1]
+
+    def waiting(self) -> list[Delivery]:
+        """Return those that wait for somebody who will have them."""
+        return [delivery for delivery, _ in self.by_order.values() if delivery.state == READY]
+
+    def forget(self, consumer: Consumer) -> list[Delivery]:
+        """Forget what a consumer that has closed would not have; return what everybody may have again and waits."""
+        free: list[Delivery] = []
+        for order, (delivery, consumers) in list(self.by_order.items()):
+            consumers.discard(consumer.consumer_id)
+            if not consumers:
+                del self.by_order[order]
+                if delivery.state == READY:
+                    free.append(delivery)
+        return free
+
+    def keep_from(self, consumer: Consumer) -> bool:
+        """Say whether something waits that ``consumer`` will not have."""
+        number = consumer.consumer_id
+        return any(number in consumers and one.state == READY for one, consumers in self.by_order.values())

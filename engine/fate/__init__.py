@@ -1,0 +1,1 @@
+"""What becomes of messages that are not acknowledged: tried again, dead, expired, moved."""

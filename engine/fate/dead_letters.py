@@ -1,0 +1,190 @@
+"""Messages that are given up: where they go, what they tell of their origin, and the move itself.
+
+Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/semantics.md, "Dead letters".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.intake import without_marks
+from engine.fate.relocation import append_moved, relocate
+from engine.features.advisories import EXPIRED as EXPIRED_EVENT
+from engine.features.advisories import MESSAGE_DEAD
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.annotations import ORIGINAL_DESTINATION, annotation
+from engine.values.delivery import EXHAUST, Delivery, advance
+from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
+from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
+from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
+from engine.values.wall_time import later_ms
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+NO_ROUTE: Final = "no-route"
+NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"
+# A temporary destination ends with its connection: a retry must not make a lasting one of its name.
+PREFIXES: Final = {
+    QUEUE: "/queue/",
+    TOPIC: "/topic/",
+    TEMP_QUEUE: "/remote-temp-queue/",
+    TEMP_TOPIC: "/remote-temp-topic/",
+}
+
+
+class DeadLetters:
+    """The way out of a queue for what nobody could take, and for what came too late."""
+
+    __slots__ = ("broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def is_last_resort(self, delivery: Delivery) -> bool:
+        """Say whether the delivery is on the very queue that it would be moved to.
+
+        It stays there and waits: it has nowhere else to go, and nothing confirmed may be lost (ActiveMQ drops it).
+        """
+        queue = delivery.lane.queue
+        return queue.kind == QUEUE and self._place(delivery) == (False, queue.name)
+
+    def give_up(self, delivery: Delivery, cause: int, words: str) -> None:
+        """Move the message to the dead-letter destination; drop it, counted, where there is none."""
+        queue = delivery.lane.queue
+        queue.dead_lettered_count += 1
+        delivery.state = advance(delivery.state, EXHAUST)
+        place = self._place(delivery)
+        text = self._failure(delivery, cause, words)
+        self._move(delivery, place, cause, text, DROPPED if place is None else DEAD_LETTERED)
+
+    def expire(self, delivery: Delivery) -> None:
+        """Settle an expired message; it goes to the expiry destination where there is one."""
+        queue = delivery.lane.queue
+        text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
+        source = self._source(delivery)
+        place = source.settings.expiry_destination(is_topic(source.kind), source.name, queue.subscriber)
+        if place == (False, queue.name) and queue.kind == QUEUE:
+            place = None  # it has expired where expired messages go
+        if place is not None and not self._is_kept(delivery):
+            place = None
+        self._move(delivery, place, CAUSE_EXPIRED, text, EXPIRED)
+
+    def send_on(self, topic: Topic, message: Message) -> None:
+        """Send what was published and nobody takes to the dead-letter destination of its topic, if there is one."""
+        settings = topic.settings
+        if not (settings.dead_letters.process_non_persistent or message.flags & PERSISTENT):
+            return
+        target = self._target(settings.dead_letter_destination(True, topic.name, None))
+        if target is None:
+            return
+        topic.dead_lettered_count += 1
+        append_moved(self.broker, target, self._unrouted(topic, message, target))
+
+    # -- the steps
+
+    def _failure(self, delivery: Delivery, cause: int, words: str) -> str:
+        """Return in words why a message is given up."""
+        text = f"{CAUSE_NAMES[cause]}: delivery {delivery.failed_attempts} failed"
+        if cause == CAUSE_EXHAUSTED:
+            policy = self.broker.redelivery.policy_of(delivery)
+            text = f"{text}, the redelivery policy allows {policy.maximum_redeliveries} redeliveries"
+        return f"{text}; {words}" if words else text
+
+    def _place(self, delivery: Delivery) -> tuple[bool, str] | None:
+        """Return (whether it is a topic, its name) of where the message goes, None if it is dropped."""
+        if not self._is_kept(delivery):
+            return None
+        source = self._source(delivery)
+        subscriber = delivery.lane.queue.subscriber
+        return source.settings.dead_letter_destination(is_topic(source.kind), source.name, subscriber)
+
+    def _source(self, delivery: Delivery) -> Queue | Topic:
+        """Return what the message was sent to: with a wildcard's subscription that is not what was subscribed to."""
+        return self.broker.destinations.by_id.get(delivery.message.destination_id, delivery.lane.queue)
+
+    def _is_kept(self, delivery: Delivery) -> bool:
+        policy = delivery.lane.queue.settings.dead_letters
+        return policy.process_non_persistent or bool(delivery.message.flags & PERSISTENT)
+
+    def _target(self, place: tuple[bool, str] | None) -> Queue | Topic | None:
+        if place is None:
+            return None
+        goes_to_topic, name = place
+        destinations = self.broker.destinations
+        return destinations.own_topic(name) if goes_to_topic else destinations.own_queue(name)
+
+    def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
+        event = EXPIRED_EVENT if outcome == EXPIRED else MESSAGE_DEAD
+        self.broker.advisories.message_event(event, delivery.lane.queue, delivery.message)
+        target = self._target(place)
+        moved = None if target is None else self._moved(delivery, target, cause, text)
+        relocate(self.broker, delivery, target, moved, outcome, cause)
+
+    def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str) -> Message:
+        """Return the new message: persistent, without its expiry, with origin and history in annotations."""
+        queue = delivery.lane.queue
+        source = self._source(delivery)
+        identity = self.broker.message_id(delivery.message)
+        lines = self._origin_lines(delivery.message, identity, source, queue.subscriber, text, delivery.failed_attempts)
+        return self._dead(delivery.message, source, target, lines + self._failure_lines(delivery, cause))
+
+    def _dead(self, message: Message, origin: Queue | Topic, target: Queue | Topic, lines: list[bytes]) -> Message:
+        expiration_ms = origin.settings.dead_letters.expiration_ms
+        return Message(
+            target.destination_id,
+            message.encoding,
+            (without_marks(message.flags) | PERSISTENT | DEAD_LETTER) & ~PLAIN,
+            message.jms_priority(),
+            message.tag_hash,
+            message.group_hash,
+            later_ms(self.broker.wall_ms, expiration_ms) if expiration_ms > 0 else 0,
+            b"".join(lines) + message.annotations,
+            message.headers,
+            message.body,
+        )
+
+    def _unrouted(self, topic: Topic, message: Message, target: Queue | Topic) -> Message:
+        lines = self._origin_lines(message, self.broker.message_id(message), topic, None, NO_ROUTE_TEXT, 0)
+        return self._dead(message, topic, target, [*lines, annotation("dlqCause", NO_ROUTE)])
+
+    def _origin_lines(
+        self,
+        message: Message,
+        identity: str,
+        origin: Queue | Topic,
+        subscriber: str | None,
+        text: str,
+        attempts: int,
+    ) -> list[bytes]:
+        """Return the headers that ActiveMQ and Artemis write, so that tools for either find what they look for.
+
+        identity: JMSMessageID of the message that is given up.
+        """
+        lines = [
+            annotation(ORIGINAL_DESTINATION, PREFIXES[origin.kind] + origin.name),
+            annotation("dlqDeliveryFailureCause", text),
+            annotation("originalMessageId", identity),
+            annotation("originalDeliveryCount", str(attempts)),
+            annotation("_AMQ_ORIG_ADDRESS", origin.name),
+            annotation("_AMQ_ORIG_QUEUE", subscriber or origin.name),
+            annotation("_AMQ_ORIG_MESSAGE_ID", identity),
+        ]
+        if message.expires_ms:
+            lines.append(annotation("originalExpiration", str(message.expires_ms)))
+        if not message.flags & PERSISTENT:
+            lines.append(annotation("originalDeliveryMode", "NON_PERSISTENT"))
+        return lines
+
+    def _failure_lines(self, delivery: Delivery, cause: int) -> list[bytes]:
+        """Return what no other broker tells: how it failed, when first and last, and with whom."""
+        if cause == CAUSE_EXPIRED:
+            return [annotation("_AMQ_ACTUAL_EXPIRY", str(self.broker.wall_ms))]
+        lines = [annotation("dlqCause", CAUSE_NAMES[cause])]
+        history = self.broker.redelivery.history_with(delivery, cause)
+        lines.append(annotation("dlqFirstFailureTime", str(history.first_ms)))
+        lines.append(annotation("dlqLastFailureTime", str(history.last_ms)))
+        if history.consumer:
+            lines.append(annotation("dlqConsumer", history.consumer))
+        return lines

@@ -1,0 +1,211 @@
+"""Messages that expire on the disk, where nobody is there to have them read: their entries say when.
+
+One lane at a time, some entries at a time; a lane where nothing can have expired is not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane import SERIAL_BITS
+from engine.values.delivery import Delivery
+from engine.values.destination import QUEUE
+from engine.values.message import Message
+from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
+from engine.values.stored import NEVER_MS, Entry, Range
+
+if TYPE_CHECKING:
+    from engine.backlog.lane import Lane
+    from engine.broker import Broker
+    from engine.sources.queue import Queue
+
+EXPIRY_READER: Final = -5  # the store's answers to requests for what is moved come to this reader
+SWEPT_ENTRIES: Final = 2_048  # looked at for one answer of the store
+MOVED_MESSAGES: Final = 128  # read at a time, and moved to the expiry destination
+MOVED_BYTES: Final = 1024 * 1024
+
+
+class Sweep:
+    """waiting: lanes of which something on the disk may have expired.  lane: the one that is looked at now.
+
+    next_entry: of it.  next_ms: when the first of those expires that were passed, as far as is known.
+    moving: entries of it that have expired and are to be read, because they go somewhere.
+    """
+
+    __slots__ = ("broker", "waiting", "lane", "next_entry", "next_ms", "moving")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.waiting: dict[Lane, None] = {}
+        self.lane: Lane | None = None
+        self.next_entry = 0
+        self.next_ms = NEVER_MS
+        self.moving: list[Entry] = []
+
+    def add(self, queue: Queue) -> None:
+        """Look at what has expired of a queue, once it is its turn."""
+        if not queue.is_logged:
+            return
+        for lane in queue.used_lanes:
+            if lane.first_expiry_ms <= self.broker.wall_ms and lane.next_load < lane.tail and lane is not self.lane:
+                self.waiting[lane] = None
+
+    def go_on(self) -> None:
+        """Begin with the next lane, unless one is under way."""
+        while self.lane is None and self.waiting:
+            lane = next(iter(self.waiting))
+            del self.waiting[lane]
+            if not lane.queue.is_closed:
+                self.lane = lane
+                self.next_entry = lane.next_load
+                self.next_ms = NEVER_MS
+                lane.first_expiry_ms = NEVER_MS  # what comes meanwhile says so anew
+                self._look()
+
+    # -- the store's answers
+
+    def expired_found(
+        self,
+        destination_id: int,
+        priority: int,
+        first: int,
+        next_offset: int,
+        expired: list[Entry],
+        next_ms: int,
+    ) -> None:
+        lane = self._asked_of(destination_id, priority)
+        if lane is not None:
+            if next_offset > first:
+                self._found(lane, next_offset, expired, next_ms)
+            else:
+                self._end(0)  # the disk refuses: the next sweep asks again
+        self.go_on()
+
+    def page_loaded(self, destination_id: int, priority: int, next_offset: int, messages: list[Message]) -> None:
+        """Let expire what has been read."""
+        lane = self._asked_of(destination_id, priority)
+        if lane is not None:
+            if next_offset > self.moving[0].offset:
+                self._read(lane, next_offset, messages)
+            else:
+                self._end(0)
+        self.go_on()
+
+    def page_failed(self, destination_id: int, priority: int) -> None:
+        """It could not be read: the next sweep asks again."""
+        if self._asked_of(destination_id, priority) is not None:
+            self._end(0)
+        self.go_on()
+
+    # -- the steps
+
+    def _found(self, lane: Lane, next_offset: int, expired: list[Entry], next_ms: int) -> None:
+        self.next_entry = next_offset
+        self.next_ms = min(self.next_ms, next_ms)
+        found = [entry for entry in expired if _is_on_disk(lane, entry.offset)]
+        queue = lane.queue
+        has_place = queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None
+        if has_place or (queue.feed is not None and queue.feed.selector is not None):
+            self.moving = found
+            self._move()
+            return
+        if found:
+            self._drop(lane, found)
+        self._look()
+
+    def _read(self, lane: Lane, next_offset: int, messages: list[Message]) -> None:
+        wanted = {entry.offset for entry in self.moving}
+        self.moving = [entry for entry in self.moving if entry.offset >= next_offset]
+        for message in messages:
+            if message.queue_offset in wanted and _is_on_disk(lane, message.queue_offset):
+                self._expire(lane, message)
+        self._move()
+
+    def _asked_of(self, destination_id: int, priority: int) -> Lane | None:
+        """Return the lane that an answer is about, None if it has ended meanwhile."""
+        lane = self.lane
+        if lane is None or (_source_of(lane.queue), lane.priority) != (destination_id, priority):
+            return None
+        if lane.queue.is_closed:
+            self._end(NEVER_MS)
+            return None
+        return lane
+
+    def _look(self) -> None:
+        lane = self.lane
+        assert lane is not None, "a lane is swept"
+        if lane.queue.is_closed or self.next_entry >= lane.tail:
+            self._end(self.next_ms)
+            return
+        count = min(SWEPT_ENTRIES, lane.tail - self.next_entry)
+        broker = self.broker
+        broker.store.look_for_expired(_source_of(lane.queue), lane.priority, self.next_entry, count, broker.wall_ms)
+
+    def _move(self) -> None:
+        """Have some more read of what goes somewhere; then look further."""
+        lane = self.lane
+        assert lane is not None, "a lane is swept"
+        if not self.moving:
+            self._look()
+            return
+        first = self.moving[0].offset
+        store = self.broker.store
+        store.write()  # only what has been written can be read
+        count = min(MOVED_MESSAGES, self.moving[-1].offset + 1 - first)
+        store.request(_source_of(lane.queue), lane.priority, first, count, MOVED_BYTES, EXPIRY_READER)
+
+    def _end(self, next_ms: int) -> None:
+        lane = self.lane
+        assert lane is not None, "a lane is swept"
+        lane.first_expiry_ms = min(lane.first_expiry_ms, next_ms)
+        self.lane = None
+        self.moving = []
+
+    def _expire(self, lane: Lane, message: Message) -> None:
+        broker = self.broker
+        queue = lane.queue
+        offset = message.queue_offset
+        known = lane.attempts.pop(offset, None)
+        lane.settled.add(offset)
+        if queue.feed is not None and not broker.subscriptions.select(queue, message):
+            return
+        broker.memory.load(message)
+        delivery = Delivery(message, lane, offset << SERIAL_BITS)
+        if known is not None:
+            delivery.failed_attempts = known.count
+            delivery.is_redelivered = True
+        broker.dispatcher.expire(delivery, queue)
+
+    def _drop(self, lane: Lane, found: list[Entry]) -> None:
+        """Settle what has expired and goes nowhere."""
+        queue = lane.queue
+        ranges: list[Range] = []
+        for entry in found:
+            offset = entry.offset
+            lane.settled.add(offset)
+            lane.attempts.pop(offset, None)
+            if queue.account is not None:
+                queue.account.leave(entry.size_bytes)
+            last = ranges[-1] if ranges else None
+            if last is not None and last.first + last.count == offset:
+                last.count += 1
+                last.size_bytes += entry.size_bytes
+            else:
+                ranges.append(Range(lane.priority, offset, 1, 0, entry.size_bytes))
+        if queue.feed is not None:
+            sizes = {entry.offset: entry.size_bytes for entry in found}
+            for one in ranges:
+                one.sizes = [sizes[offset] for offset in range(one.first, one.first + one.count)]
+        queue.depth -= len(found)
+        queue.expired_count += len(found)
+        self.broker.store.settle(queue.destination_id, 0, EXPIRED, CAUSE_EXPIRED, ranges)
+
+
+def _source_of(queue: Queue) -> int:
+    """Return the destination whose entries a queue has."""
+    return queue.destination_id if queue.feed is None else queue.feed.source_id
+
+
+def _is_on_disk(lane: Lane, offset: int) -> bool:
+    """Say whether an entry is neither settled nor in memory."""
+    return offset >= lane.next_load and offset not in lane.settled and offset not in lane.ahead

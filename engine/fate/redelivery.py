@@ -1,0 +1,322 @@
+"""A failed delivery: now, later, or the dead-letter queue.
+
+The delays are config.policies.RedeliveryPolicy's; here is when they apply and who is blamed.
+Source: ActiveMQ RedeliveryPolicy; docs/semantics.md, "Redelivery" and "Blame".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from config.policies import RedeliveryPolicy
+from engine.consumers.consumer import Consumer
+from engine.delays import Delays
+from engine.fate.dead_letters import DeadLetters
+from engine.sources.queue import Queue
+from engine.values.delivery import EXHAUST, FAIL, IN_FLIGHT, RELEASE, Delivery, advance
+from engine.values.failed_attempts import FailureHistory, consumer_words
+from engine.values.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
+from engine.values.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
+from engine.values.stored import DELIVERY_COUNT_MAX, Range
+from engine.values.wall_time import later_ms
+
+if TYPE_CHECKING:
+    from engine.backlog.lane import Lane
+    from engine.broker import Broker
+
+_MULTIPLIER: Final = 6364136223846793005
+_INCREMENT: Final = 1442695040888963407
+_MASK: Final = 2**64 - 1
+RETURNED: Final = advance(IN_FLIGHT, RELEASE)
+
+
+class Redelivery:
+    """Everything that happens to deliveries that were not accepted.
+
+    delays: those of them that wait.
+    """
+
+    __slots__ = ("broker", "delays", "seed", "dead_letters")
+
+    def __init__(self, broker: Broker, seed: int) -> None:
+        self.broker = broker
+        self.delays = Delays(broker)
+        self.seed = seed
+        self.dead_letters = DeadLetters(broker)
+
+    def policy_of(self, delivery: Delivery) -> RedeliveryPolicy:
+        """Return the policy of the consumer that has the delivery, else that of its queue."""
+        consumer = delivery.consumer
+        if consumer is not None and consumer.redelivery is not None:
+            return consumer.redelivery
+        return delivery.lane.queue.settings.redelivery
+
+    def history_with(self, delivery: Delivery, cause: int) -> FailureHistory:
+        """Return what is to be remembered once the delivery has failed now for ``cause``."""
+        known = delivery.history
+        consumer = delivery.consumer
+        if consumer is None:
+            return self._history(known, cause, "" if known is None else known.consumer)
+        return self._history(known, cause, consumer_words(consumer.description()))
+
+    def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
+        """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
+        self._refuse_run([delivery], refusal)
+
+    def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
+        """Take the same negative answer to several deliveries."""
+        for run in runs_of(deliveries):
+            self._refuse_run(run, refusal)
+
+    def roll_back(self, deliveries: list[Delivery]) -> None:
+        """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
+        for run in runs_of(deliveries):
+            self._refuse_run(run, ROLLED_BACK_LATER if self.policy_of(run[0]).delays_rollback else ROLLED_BACK)
+
+    def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
+        """Return what a closed consumer held to its place at once; a lost connection may count an attempt."""
+        looked_at_tag = consumer.looked_at_tag()
+        self.give_back(consumer, consumer.take_held(), is_lost, looked_at_tag)
+
+    def give_back(self, consumer: Consumer, held: list[Delivery], is_lost: bool, looked_at_tag: int) -> None:
+        """Return some of what a consumer held that closes.  looked_at_tag: up to where it is to blame."""
+        queue = consumer.queue
+        in_flight = [delivery for delivery in held if delivery.state == IN_FLIGHT]
+        queue.in_flight_count -= len(in_flight)
+        if queue.selection is not None:
+            for delivery in in_flight:
+                queue.selection.left(delivery)
+        blamed = self._blamed(queue, in_flight, looked_at_tag) if is_lost else []
+        exhausted: list[Delivery] = []
+        if blamed:
+            policy = self.policy_of(blamed[0])
+            gave_sign = consumer.furthest_tag > 0 or consumer.window.limit == 1
+            self._count_failures(consumer, blamed, CAUSE_CONNECTION_LOST)
+            if gave_sign:
+                exhausted = [one for one in blamed if policy.is_exhausted(one.failed_attempts)]
+            if exhausted:
+                dead = set(map(id, exhausted))
+                blamed = [one for one in blamed if id(one) not in dead]
+                in_flight = [one for one in in_flight if id(one) not in dead]
+            self._log_attempts(consumer, blamed, CAUSE_CONNECTION_LOST, 0)
+        self._return(queue, in_flight)
+        for delivery in exhausted:
+            self._give_up(delivery, CAUSE_EXHAUSTED, CAUSE_NAMES[CAUSE_CONNECTION_LOST])
+
+    def release_held(self, delivery: Delivery) -> None:
+        """Return a delivery that an aborted transaction held after its consumer had closed."""
+        queue = delivery.lane.queue
+        if queue.selection is not None:
+            queue.selection.left(delivery)
+        if queue.is_closed:
+            self.broker.release(delivery)
+        else:
+            self._return(queue, [delivery])
+
+    # -- the steps
+
+    def _refuse_run(self, run: list[Delivery], refusal: Refusal) -> None:
+        """Take the same answer to deliveries of one consumer and one lane."""
+        queue = run[0].lane.queue
+        consumer = run[0].consumer
+        assert consumer is not None, "a refused delivery is with a consumer"
+        mode = refusal.mode or queue.settings.nack
+        if queue.feed is not None and queue.feed.is_browser and not queue.is_closed:
+            self._leave_all(consumer, run)
+            self._refuse_shown(queue, run, "dead-letter" if refusal.is_excluding else mode)
+            return
+        for delivery in run:
+            if refusal.is_excluding and not queue.is_closed:
+                self.broker.selective.exclude(delivery)
+            if refusal.annotations:
+                delivery.history = self.history_with(delivery, refusal.cause)
+                delivery.history.annotations = refusal.annotations
+        self._leave_all(consumer, run)
+        if queue.is_closed:
+            for delivery in run:
+                self.broker.release(delivery)  # refused in a transaction; its queue has ended meanwhile
+        elif mode != "requeue":
+            self._fail(queue, consumer, run, refusal, mode == "dead-letter")
+        elif refusal.delay_ms:
+            self._wait(queue, consumer, run, refusal.delay_ms, refusal.cause)
+        else:
+            self._return(queue, run)
+
+    def _fail(self, queue: Queue, consumer: Consumer, run: list[Delivery], refusal: Refusal, is_given_up: bool) -> None:
+        """Count an attempt for each; try again now, later or never."""
+        policy = self.policy_of(run[0])
+        self._count_failures(consumer, run, refusal.cause)
+        if is_given_up:
+            for delivery in run:
+                self._give_up(delivery, refusal.cause, refusal.text)
+            return
+        again: list[Delivery] = []  # in a row, after the same delay
+        again_ms = 0
+        for delivery in run:
+            is_exhausted = policy.is_exhausted(delivery.failed_attempts)
+            delay_ms = refusal.delay_ms
+            if delay_ms is None and not is_exhausted:
+                delay_ms = self._policy_delay_ms(policy, delivery)
+            if is_exhausted or delay_ms != again_ms:
+                self._try_again(queue, consumer, again, again_ms, refusal.cause)
+                again = []
+            if is_exhausted:
+                self._give_up(delivery, CAUSE_EXHAUSTED, refusal.text)
+            elif delay_ms is not None:
+                again_ms = delay_ms
+                again.append(delivery)
+        self._try_again(queue, consumer, again, again_ms, refusal.cause)
+
+    def _try_again(
+        self, queue: Queue, consumer: Consumer, deliveries: list[Delivery], delay_ms: int, cause: int
+    ) -> None:
+        if not deliveries:
+            return
+        if delay_ms > 0:
+            self._wait(queue, consumer, deliveries, delay_ms, cause)
+        else:  # a timer would let those behind it overtake it in this turn
+            self._log_attempts(consumer, deliveries, cause, self.broker.wall_ms)
+            self._return(queue, deliveries)
+
+    def _count_failures(self, consumer: Consumer, deliveries: list[Delivery], cause: int) -> None:
+        words = consumer_words(consumer.description())
+        first = self._history(None, cause, words)
+        for delivery in deliveries:
+            delivery.failed_attempts += 1
+            known = delivery.history
+            delivery.history = first if known is None else self._history(known, cause, words)
+
+    def _history(self, known: FailureHistory | None, cause: int, words: str) -> FailureHistory:
+        now_ms = self.broker.wall_ms
+        if known is None:
+            return FailureHistory(now_ms, now_ms, cause, words)
+        return FailureHistory(known.first_ms, now_ms, cause, words, known.annotations)
+
+    def _give_up(self, delivery: Delivery, cause: int, words: str) -> None:
+        if self.dead_letters.is_last_resort(delivery):
+            consumer = delivery.consumer
+            assert consumer is not None, "a failed delivery was with a consumer"
+            delay_ms = self._policy_delay_ms(self.policy_of(delivery), delivery)
+            self._wait(delivery.lane.queue, consumer, [delivery], delay_ms, cause)
+        else:
+            self.dead_letters.give_up(delivery, cause, words)
+
+    def _policy_delay_ms(self, policy: RedeliveryPolicy, delivery: Delivery) -> int:
+        return policy.drawn_ms(max(1, delivery.failed_attempts), self._random_unit)
+
+    def leave(self, delivery: Delivery) -> None:
+        """Take a delivery out of its consumer's hands."""
+        consumer = delivery.consumer
+        assert consumer is not None, "a refused delivery is with a consumer"
+        self._leave_all(consumer, [delivery])
+
+    def _leave_all(self, consumer: Consumer, run: list[Delivery]) -> None:
+        queue = run[0].lane.queue
+        furthest_tag = consumer.furthest_tag
+        selection = queue.selection
+        freed: list[int] = []
+        for delivery in run:
+            tag = delivery.tag
+            consumer.ledger.pop(tag, None)
+            if tag > furthest_tag:
+                furthest_tag = tag
+            if delivery.state == IN_FLIGHT:
+                queue.in_flight_count -= 1
+                freed.append(delivery.message.size)
+            elif not queue.settings.prefetch.use_prefetch_extension:
+                freed.append(delivery.message.size)
+            delivery.is_redelivered = True
+            if selection is not None:
+                selection.left(delivery)
+        consumer.furthest_tag = furthest_tag
+        if freed and consumer.window.give_back_all(freed):
+            queue.list_consumer(consumer)
+
+    def _refuse_shown(self, queue: Queue, run: list[Delivery], mode: str) -> None:
+        """Take a negative answer to what was only shown: it is shown again at once, or is done with."""
+        if mode == "requeue":
+            self._return(queue, run)
+            return
+        for delivery in run:
+            delivery.state = advance(delivery.state, EXHAUST)
+            queue.depth -= 1
+            self.broker.release(delivery)
+
+    def _return(self, queue: Queue, deliveries: list[Delivery]) -> None:
+        """Let deliveries of one queue be READY again, at their places."""
+        by_lane: dict[Lane, list[Delivery]] = {}
+        for delivery in deliveries:
+            delivery.state = RETURNED if delivery.state == IN_FLIGHT else advance(delivery.state, RELEASE)
+            delivery.is_redelivered = True
+            delivery.consumer = None
+            lane = delivery.lane
+            returned = by_lane.get(lane)
+            if returned is None:
+                by_lane[lane] = [delivery]
+            else:
+                returned.append(delivery)
+        queue.redelivered_count += len(deliveries)
+        for lane, returned in by_lane.items():
+            lane.give_back(returned)
+        queue.mark_dirty()
+
+    def _wait(self, queue: Queue, consumer: Consumer, deliveries: list[Delivery], delay_ms: int, cause: int) -> None:
+        self._log_attempts(consumer, deliveries, cause, later_ms(self.broker.wall_ms, delay_ms))
+        for delivery in deliveries:
+            delivery.state = advance(delivery.state, FAIL)
+            if queue.selection is not None:
+                queue.selection.delay(delivery, not self.policy_of(delivery).non_blocking_redelivery)
+            delivery.consumer = None
+            self.delays.add(delivery, delay_ms)
+        queue.redelivered_count += len(deliveries)
+
+    def _blamed(self, queue: Queue, in_flight: list[Delivery], looked_at_tag: int) -> list[Delivery]:
+        blame = queue.settings.blame
+        if blame == "none":
+            return []
+        if blame == "all":
+            return in_flight
+        return [delivery for delivery in in_flight if delivery.tag <= looked_at_tag]
+
+    def _log_attempts(self, consumer: Consumer, deliveries: list[Delivery], cause: int, due_ms: int) -> None:
+        ranges: list[Range] = []
+        for delivery in deliveries:
+            offset = delivery.message.queue_offset
+            if offset < 0 or not delivery.lane.queue.is_logged:
+                continue
+            priority = delivery.message.priority
+            count = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
+            last = ranges[-1] if ranges else None
+            if (
+                last is not None
+                and last.priority == priority
+                and last.first + last.count == offset
+                and last.delivery_count == count
+            ):
+                last.count += 1
+            else:
+                ranges.append(Range(priority, offset, 1, count))
+        if ranges:
+            record_id = self.broker.record_of(consumer)
+            self.broker.store.fail_attempts(consumer.queue.destination_id, record_id, cause, due_ms, ranges)
+
+    def _random_unit(self) -> float:
+        """Return the next number in [-1, 1) of a seeded sequence: same seed, same history."""
+        self.seed = (self.seed * _MULTIPLIER + _INCREMENT) & _MASK
+        return (self.seed >> 11) / float(2**52) - 1.0
+
+
+def runs_of(deliveries: list[Delivery]) -> list[list[Delivery]]:
+    """Part deliveries where the consumer or the lane changes."""
+    runs: list[list[Delivery]] = []
+    lane: Lane | None = None
+    consumer: Consumer | None = None
+    run: list[Delivery] = []
+    for delivery in deliveries:
+        if delivery.lane is not lane or delivery.consumer is not consumer:
+            lane = delivery.lane
+            consumer = delivery.consumer
+            run = []
+            runs.append(run)
+        run.append(delivery)
+    return runs

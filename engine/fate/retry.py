@@ -1,0 +1,216 @@
+"""Dead letters go back to where they came from: one, all that a selector matches, or all; at a rate.
+
+A retry is a consumer of the dead-letter queue like any other: what it holds is in nobody else's hands, messages that
+it does not want stay where they are, and others may consume the queue meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.intake import without_marks
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.fate.relocation import relocate
+from engine.ports.client import Client
+from engine.ports.timers import TimerTarget
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.annotations import ORIGINAL_DESTINATION, annotation, split_annotations
+from engine.values.delivery import ACKNOWLEDGE, IN_FLIGHT, Delivery, advance
+from engine.values.errors import EngineError
+from engine.values.message import DEAD_LETTER, Message
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
+from engine.values.wildcard import is_wildcard
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+HELD_MAX: Final = 1_000  # messages in the retry's hands at a time that it may move
+SKIPPED_BYTES: Final = 64 * 1024 * 1024  # of those it holds until its end, for they name no origin
+TICK_MS: Final = 100
+
+# What dead-lettering added; a message that goes back carries none of it but how often it was retried, and as what.
+ADDED_PREFIXES: Final = ("dlq", "original", "_AMQ_ORIG_", "_AMQ_ACTUAL_EXPIRY")
+RETRY_COUNT: Final = "dlqRetryCount"
+RETRIED_ID: Final = "dlqRetriedMessageId"  # of the dead letter that it was
+
+_IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
+
+
+class _Ticks(TimerTarget):
+    __slots__ = ("retry",)
+
+    def __init__(self, retry: Retry) -> None:
+        self.retry = retry
+
+    def timer_fired(self, key: int) -> None:
+        self.retry.tick()
+
+
+class Retry(Client):
+    """One run.  moved_count: sent back so far; skipped_count: left where they are, for they name no origin.
+
+    What is skipped stays in its hands until the end, so that it is not handed over again, and takes no place there.
+
+    rate: messages a second at most, 0 for no limit.  limit: messages in all, 0 for no limit.
+    is_done: nothing more will be moved; ``failure`` says why it ended early, "" if it did not.
+    """
+
+    __slots__ = (
+        "broker",
+        "queue",
+        "rate",
+        "limit",
+        "held",
+        "moved_count",
+        "skipped_count",
+        "skipped_bytes",
+        "is_done",
+        "failure",
+        "end_offset",
+        "consumer",
+        "ticks",
+    )
+
+    def __init__(self, broker: Broker, queue: Queue, selector: str, rate: int, limit: int) -> None:
+        """Raises: InvalidSelector."""
+        super().__init__()
+        self.broker = broker
+        self.queue = queue
+        self.rate = rate
+        self.limit = limit
+        self.held: list[Delivery] = []
+        self.moved_count = 0
+        self.skipped_count = 0
+        self.skipped_bytes = 0
+        self.is_done = False
+        self.failure = ""
+        self.ticks = _Ticks(self)
+        # What fails again while this runs comes back behind this offset, and is not for this run.
+        self.end_offset = broker.store.append_offset()
+        broker.connect(self)
+        options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector, is_taking=True)
+        try:
+            self.consumer = broker.subscribe_own(self, queue, options)
+        except EngineError:
+            broker.disconnect(self, is_lost=False)
+            raise
+        broker.start(self.consumer)
+        self._call_again()
+
+    def stop(self, failure: str = "") -> None:
+        """End it; what it holds goes back to its place."""
+        if not self.is_done:
+            self.is_done = True
+            self.failure = failure
+            self.held.clear()
+            self.broker.disconnect(self, is_lost=False)
+
+    # -- the engine's side
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        if delivery.message.log_offset < self.end_offset:
+            self.held.append(delivery)
+
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        raise AssertionError("a retry acknowledges each message by itself")
+
+    def release_confirmations(self, offset: int) -> bool:
+        return False
+
+    def admit(self) -> None:
+        raise AssertionError("a retry waits at no gate")
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        raise AssertionError("a retry waits at no gate")
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        self.stop(str(error))
+
+    def describe(self) -> dict[str, str]:
+        return {"address": "retry", "client_id": f"retry of {self.queue.name}"}
+
+    def tick(self) -> None:
+        if self.is_done:
+            return
+        allowance = HELD_MAX if self.rate == 0 else max(1, self.rate * TICK_MS // 1_000)
+        if self.limit:
+            allowance = min(allowance, self.limit - self.moved_count)
+        for delivery in self.held[:allowance]:
+            if delivery.state == IN_FLIGHT:
+                self._send_back(delivery)
+        del self.held[:allowance]
+        if self.skipped_bytes > SKIPPED_BYTES:
+            self.stop(
+                f"{self.skipped_count} messages that name no original destination take {self.skipped_bytes} octets of "
+                f"memory, the limit is {SKIPPED_BYTES}; a selector can leave them out"
+            )
+        elif (self.limit and self.moved_count >= self.limit) or (not self.held and self._is_idle()):
+            self.stop()
+        else:
+            self._call_again()
+
+    # -- the steps
+
+    def _is_idle(self) -> bool:
+        """Say whether nothing more will come; a window full of newer messages counts as that."""
+        return self.consumer.window.is_full or self.consumer.gate() in _IDLE
+
+    def _call_again(self) -> None:
+        # At less than one message a tick the ticks are further apart.
+        pause_ms = TICK_MS if self.rate == 0 else max(TICK_MS, 1_000 // self.rate)
+        broker = self.broker
+        broker.timers.call_at(broker.clock.monotonic_ms() + pause_ms, self.ticks, 0)
+
+    def _send_back(self, delivery: Delivery) -> None:
+        added = split_annotations(delivery.message.annotations)
+        target = self._origin(dict(reversed(added)).get(ORIGINAL_DESTINATION, ""))
+        if target is None:
+            self._skip(delivery)
+            return
+        self.broker.redelivery.leave(delivery)
+        delivery.state = advance(delivery.state, ACKNOWLEDGE)
+        self.queue.acknowledged_count += 1
+        moved = self._moved(delivery.message, target, added)
+        relocate(self.broker, delivery, target, moved, ACKNOWLEDGED, CAUSE_RETRIED)
+        self.moved_count += 1
+
+    def _skip(self, delivery: Delivery) -> None:
+        message = delivery.message
+        self.skipped_count += 1
+        self.skipped_bytes += message.content_bytes() + MESSAGE_OVERHEAD_BYTES
+        if self.consumer.window.give_back(message.size):
+            self.queue.list_consumer(self.consumer)
+
+    def _origin(self, name: str) -> Queue | Topic | None:
+        """Return the destination that a dead letter names first: where it failed last; None if that keeps nothing."""
+        destinations = self.broker.destinations
+        target: Queue | Topic | None = None
+        if is_wildcard(name):
+            return None
+        if name.startswith("/queue/"):
+            target = destinations.own_queue(name.removeprefix("/queue/"))
+        elif name.startswith("/topic/"):
+            target = destinations.own_topic(name.removeprefix("/topic/"))
+        return target if target is not None and target.is_logged else None
+
+    def _moved(self, message: Message, target: Queue | Topic, added: list[tuple[str, str]]) -> Message:
+        count = next((int(value) for name, value in added if name == RETRY_COUNT and value.isdigit()), 0)
+        kept = [(name, value) for name, value in added if not name.startswith(ADDED_PREFIXES)]
+        lines = [annotation(RETRY_COUNT, str(count + 1)), annotation(RETRIED_ID, self.broker.message_id(message))]
+        lines += [annotation(name, value) for name, value in kept]
+        return Message(
+            target.destination_id,
+            message.encoding,
+            without_marks(message.flags) & ~DEAD_LETTER,
+            message.jms_priority(),
+            message.tag_hash,
+            message.group_hash,
+            0,
+            b"".join(lines),
+            message.headers,
+            message.body,
+        )

@@ -1,0 +1,139 @@
+"""Messages that expire in temporary files, where nobody is there to have them read.
+
+One block at a time is read; a lane and a block where nothing can have expired are not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.backlog.spilled_blocks import EXPIRING, LaneBlock
+from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.ports.temp_store import SpilledBlock
+from engine.values.delivery import Delivery
+from engine.values.message import Message
+from engine.values.stored import NEVER_MS
+
+if TYPE_CHECKING:
+    from engine.backlog.lane import Lane
+    from engine.backlog.spiller import Spiller
+    from engine.dispatch.dispatcher import Dispatcher
+    from engine.sources.queue import Queue
+
+
+class SpillSweep(Chore):
+    """waiting: lanes in whose files something may have expired.  lane: the one that is looked at now.
+
+    next_position: of it.  next_ms: when the first of those expires that were passed.
+    reading: the block that is being read for it, None for none.  is_under_way: a chore of this turn or the next.
+    """
+
+    __slots__ = (
+        "dispatcher",
+        "spiller",
+        "steps",
+        "waiting",
+        "lane",
+        "next_position",
+        "next_ms",
+        "reading",
+        "is_under_way",
+    )
+
+    def __init__(self, dispatcher: Dispatcher, spiller: Spiller, steps: Steps) -> None:
+        self.dispatcher = dispatcher
+        self.spiller = spiller
+        self.steps = steps
+        self.waiting: dict[Lane, None] = {}
+        self.lane: Lane | None = None
+        self.next_position = 0
+        self.next_ms = NEVER_MS
+        self.reading: LaneBlock | None = None
+        self.is_under_way = False
+        spiller.sweep = self
+
+    def add(self, queue: Queue) -> None:
+        """Look at what has expired of a queue, once it is its turn."""
+        for lane in queue.used_lanes:
+            spill = lane.spill
+            if spill is not None and spill.first_expiry_ms <= self.dispatcher.wall_ms:
+                self.waiting[lane] = None
+                self._begin()
+
+    def go_on(self, steps: Steps) -> bool:
+        least = max(0, steps.left - CHORE_STEPS)
+        while self.reading is None and (self.lane is not None or self.waiting):
+            if steps.left <= least:
+                return False
+            steps.left -= 1
+            if self.lane is None:
+                self._take_up(next(iter(self.waiting)))
+            else:
+                self._look(self.lane, steps)
+        self.is_under_way = False
+        return True
+
+    # -- the spiller's answers
+
+    def block_read(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        """Let expire what has been read."""
+        self._expire(block, positions, messages)
+
+    def answered(self, block: SpilledBlock) -> None:
+        """A block has been read, or could not be; ``block_read`` follows if that was for this."""
+        if block is self.reading:
+            self.reading = None
+            self._begin()
+
+    # -- the steps
+
+    def _begin(self) -> None:
+        if self.reading is None and not self.is_under_way:
+            self.is_under_way = True
+            self.steps.begin(self)
+
+    def _take_up(self, lane: Lane) -> None:
+        del self.waiting[lane]
+        if lane.spill is not None:
+            self.lane = lane
+            self.next_position = lane.spill.first_position()
+            self.next_ms = NEVER_MS
+            lane.spill.first_expiry_ms = NEVER_MS  # what comes meanwhile says so anew
+
+    def _look(self, lane: Lane, steps: Steps) -> None:
+        """Look at the next block of a lane."""
+        spill = lane.spill
+        block = None if spill is None else spill.block_from(self.next_position)
+        if spill is None or block is None or spill.reading is not None:
+            # Where somebody else has something read, the next sweep goes on.
+            self._end(lane, self.next_ms if block is None else 0)
+            return
+        self.next_position = block.last_position + 1
+        if block.first_expiry_ms > self.dispatcher.wall_ms or block.is_writing:
+            self.next_ms = min(self.next_ms, block.first_expiry_ms)
+        elif block.is_on_disk:
+            self.reading = block
+            self.spiller.read(spill, block, EXPIRING)
+        else:
+            steps.left -= block.count
+            self._expire(block, block.positions[:], block.messages[:])
+
+    def _end(self, lane: Lane, next_ms: int) -> None:
+        self.lane = None
+        if lane.spill is not None:
+            lane.spill.first_expiry_ms = min(lane.spill.first_expiry_ms, next_ms)
+
+    def _expire(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        lane = block.lane
+        queue = lane.queue
+        wall_ms = self.dispatcher.wall_ms
+        block.first_expiry_ms = NEVER_MS
+        for position, message in zip(positions, messages, strict=True):
+            if not message.expires_ms or not block.is_left(position):
+                continue
+            if message.expires_ms > wall_ms:
+                block.first_expiry_ms = min(block.first_expiry_ms, message.expires_ms)
+                continue
+            self.spiller.take_out(lane, block, message, position)
+            self.dispatcher.expire(Delivery(message, lane, position), queue)
+        self.next_ms = min(self.next_ms, block.first_expiry_ms)

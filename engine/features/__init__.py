@@ -1,0 +1,1 @@
+"""Optional behaviour of the brokers we are compatible with."""

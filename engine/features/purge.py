@@ -1,0 +1,190 @@
+"""Queues and topics that are emptied or removed: on an operator's word, or because nobody uses them any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.consumers.consumer import AUTO, Consumer
+from engine.ports.client import Client
+from engine.ports.timers import TimerTarget
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.destination import QUEUE
+from engine.values.errors import DestinationInUse, EngineError
+from engine.values.message import Message
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import CAUSE_PURGED, DROPPED
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+TICK_MS: Final = 20
+_IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
+
+
+class _Ticks(TimerTarget):
+    __slots__ = ("purge",)
+
+    def __init__(self, purge: Purge) -> None:
+        self.purge = purge
+
+    def timer_fired(self, key: int) -> None:
+        self.purge.tick()
+
+
+class Purge(Client):
+    """One run that drops what waits in a queue, or what a selector matches of it.
+
+    It is a consumer like any other: what others hold stays theirs, and a backlog is read in pages.
+    count: messages dropped.  is_done: everything that was wanted is gone.
+    """
+
+    __slots__ = ("broker", "queue", "count", "is_done", "consumer", "ticks")
+
+    def __init__(self, broker: Broker, queue: Queue, selector: str) -> None:
+        """Raises: InvalidSelector, LimitReached."""
+        super().__init__()
+        self.broker = broker
+        self.queue = queue
+        self.count = 0
+        self.is_done = False
+        self.ticks = _Ticks(self)
+        broker.connect(self)
+        try:
+            self.consumer = broker.subscribe_own(
+                self, queue, SubscribeOptions(AUTO, name="purge", selector=selector, is_taking=True)
+            )
+        except EngineError:
+            broker.disconnect(self, is_lost=False)
+            raise
+        self.consumer.batch.outcome = DROPPED
+        self.consumer.batch.cause = CAUSE_PURGED
+        broker.start(self.consumer)
+        self._wait()
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        raise AssertionError("a purge acknowledges automatically")
+
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        self.count += 1
+
+    def tick(self) -> None:
+        if self.is_done:
+            return
+        if not self.queue.is_dirty and self.consumer.gate() in _IDLE:
+            self.stop()
+        else:
+            self._wait()
+
+    def stop(self) -> None:
+        """Drop no more; what is left stays."""
+        self.is_done = True
+        self.broker.disconnect(self, is_lost=False)
+
+    def release_confirmations(self, offset: int) -> bool:
+        return False
+
+    def admit(self) -> None:
+        raise AssertionError("a purge sends nothing")
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        raise AssertionError("a purge sends nothing")
+
+    def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
+        self.stop()
+
+    def describe(self) -> dict[str, str]:
+        return {"address": "purge"}
+
+    def _wait(self) -> None:
+        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + TICK_MS, self.ticks, 0)
+
+
+class Upkeep(TimerTarget):
+    """A timer's key is the number of a queue that may be deleted then.
+
+    read: numbers of queues that would have been deleted, had not a browser or a replay been reading them.
+    """
+
+    __slots__ = ("broker", "read")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.read: set[int] = set()
+
+    def purge(self, queue: Queue, selector: str = "") -> Purge:
+        """Begin to drop what waits in ``queue``.  Raises: InvalidSelector, LimitReached."""
+        return Purge(self.broker, queue, selector)
+
+    def delete(self, destination: Queue | Topic, is_forced: bool = False) -> None:
+        """Remove a queue or a topic for good.  is_forced: with what waits in it, and what is scheduled for it.
+
+        Browsers end with what they have read, replays with an error.
+        Raises: DestinationInUse while it has consumers or subscriptions, or holds messages.
+        """
+        uri = destination.uri()
+        scheduler = self.broker.scheduler
+        number = destination.destination_id
+        if scheduler.counts.get(number) and not is_forced:
+            raise DestinationInUse(f"{scheduler.counts[number]} messages are scheduled for {uri}; cancel them first")
+        if isinstance(destination, Topic):
+            if destination.subscriptions:
+                raise DestinationInUse(f"{uri} has {len(destination.subscriptions)} subscriptions")
+        else:
+            if destination.consumer_count():
+                raise DestinationInUse(f"{uri} has {destination.consumer_count()} consumers")
+            if destination.depth and not is_forced:
+                raise DestinationInUse(f"{uri} holds {destination.depth} messages; purging it first makes room")
+            self.broker.flush_settlements()
+            self.broker.let_go(destination)
+        scheduler.ending.end(number)
+        self.read.discard(number)
+        self.broker.destinations.remove(destination)
+
+    def consumer_came(self, consumer: Consumer) -> None:
+        """What comes from now on is for the new consumer, and not for the one that drops what nobody was there for."""
+        for other in list(consumer.queue.consumers.values()):
+            if other is not consumer and isinstance(other.client, Purge):
+                other.client.stop()
+
+    def consumer_gone(self, consumer: Consumer) -> None:
+        """The last consumer of a queue may have left."""
+        queue = consumer.queue
+        if queue.feed is not None and queue.feed.source_id in self.read:
+            self._reader_gone(self.broker.destinations.queues_by_id[queue.feed.source_id])
+        policy = queue.settings.queue
+        if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or queue.feed is not None:
+            return
+        if policy.purge_on_no_consumers and queue.depth and not isinstance(consumer.client, Purge):
+            Purge(self.broker, queue, "")
+        elif policy.auto_delete:
+            self._look_later(queue)
+
+    def schedule_gone(self, number: int) -> None:
+        """Nothing is scheduled for a destination any more."""
+        queue = self.broker.destinations.queues_by_id.get(number)
+        if queue is not None and not queue.consumer_count() and queue.settings.queue.auto_delete:
+            self._look_later(queue)
+
+    def _reader_gone(self, queue: Queue) -> None:
+        if not self.broker.destinations.has_readers(queue):
+            self.read.discard(queue.destination_id)
+            self._look_later(queue)
+
+    def _look_later(self, queue: Queue) -> None:
+        due_ms = self.broker.clock.monotonic_ms() + queue.settings.queue.auto_delete_delay_ms
+        self.broker.timers.call_at(due_ms, self, queue.destination_id)
+
+    def timer_fired(self, key: int) -> None:
+        queue = self.broker.destinations.queues_by_id.get(key)
+        if queue is None or queue.consumer_count() or self.broker.scheduler.counts.get(key):
+            return
+        most = queue.settings.queue.auto_delete_message_count
+        if 0 <= most < queue.depth:
+            return
+        if self.broker.destinations.has_readers(queue):
+            self.read.add(key)
+        else:
+            self.delete(queue, is_forced=True)

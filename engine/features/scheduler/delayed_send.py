@@ -1,0 +1,43 @@
+"""Destinations to which a message goes later."""
+
+from __future__ import annotations
+
+from engine.features.broker_questions import QuestionQueue
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.ticket import standing_lines
+from engine.sources.composite import Composite, Destination, Target
+from engine.values.errors import InvalidDestination
+
+
+class Delayed(Composite):
+    """``parts``, when ``plan`` says so.  To a sender it is a destination like others, so those who wait for nothing
+    pay nothing for it.
+
+    lines: what the record of each part says of it.  numbers: of the parts, negative for what the store
+    does not know.
+    """
+
+    __slots__ = ("plan", "lines", "numbers")
+
+    def __init__(self, parts: list[Target], plan: Plan) -> None:
+        super().__init__(parts)
+        self.plan = plan
+        if len(parts) == 1:  # as nearly all are
+            part = parts[0]
+            self.lines = [standing_lines(part.kind, part.name, plan)]
+            self.numbers = [part.destination_id]
+        else:
+            self.lines = [standing_lines(part.kind, part.name, plan) for part in parts]
+            self.numbers = [part.destination_id for part in parts]
+
+
+def delayed(destination: Destination, plan: Plan) -> Delayed:
+    """Return where a message goes that is for ``destination``, but later.
+
+    Raises: InvalidDestination for one that keeps nothing and answers at once.
+    """
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    for part in parts:
+        if isinstance(part, QuestionQueue):
+            raise InvalidDestination(f"{part.uri()} answers at once; allowed is a message without a delay")
+    return Delayed(parts, plan)

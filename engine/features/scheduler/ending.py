@@ -1,0 +1,71 @@
+"""Destinations that end, and the schedules that are for them: cancelled so many a turn, for nothing lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.ports.timers import TimerTarget
+
+if TYPE_CHECKING:
+    from engine.features.scheduler.scheduler import Scheduler
+
+CHUNKS: Final = 32  # of pending schedules looked at in one turn
+CANCELS: Final = 1_000  # in one turn; a chunk is finished
+
+
+class Ending(TimerTarget):
+    """ended: numbers of destinations that have ended and have schedules still.  None of those fires any more.
+
+    place: up to which all that was pending has been looked at.
+    """
+
+    __slots__ = ("scheduler", "ended", "place", "is_armed")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.ended: set[int] = set()
+        self.place = -1
+        self.is_armed = False
+
+    def end(self, target: int) -> None:
+        """Cancel all that is for a destination, in this turn or soon."""
+        if target not in self.scheduler.counts:
+            return
+        self.ended.add(target)
+        self.place = -1
+        if not self.is_armed:
+            self._go_on()
+
+    def take_up(self) -> None:
+        """Go on with what a stop has interrupted."""
+        known = self.scheduler.broker.destinations.by_id
+        for target in self.scheduler.counts:
+            if target > 0 and target not in known:
+                self.ended.add(target)
+        self._arm()
+
+    def emptied(self, target: int) -> None:
+        """Nothing is scheduled for a destination any more."""
+        if target in self.ended:
+            self.ended.discard(target)
+        elif target > 0:
+            self.scheduler.broker.upkeep.schedule_gone(target)
+
+    def timer_fired(self, key: int) -> None:
+        self.is_armed = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self.ended:
+            return
+        scheduler = self.scheduler
+        found, self.place = scheduler.pending.targeting(self.ended, self.place, CHUNKS, CANCELS)
+        if found:
+            scheduler.cancel(found)
+        self._arm()
+
+    def _arm(self) -> None:
+        if self.ended and not self.is_armed:
+            self.is_armed = True
+            broker = self.scheduler.broker
+            broker.timers.call_at(broker.clock.monotonic_ms() + 1, self, 0)

@@ -1,0 +1,383 @@
+"""Firing: what is due goes where it was sent to, unless a gate there is shut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.features.scheduler.held_back import Held, HeldBack
+from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
+from engine.features.scheduler.pending_schedules import Schedule, merged
+from engine.features.scheduler.ticket import Ticket, read_ticket, standing_lines, to_message, to_record
+from engine.sources.composite import Target
+from engine.values import gates
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.errors import DATA_FAULTS, EngineError
+from engine.values.message import Message
+from engine.values.outcomes import ACKNOWLEDGED, CAUSE_FIRED
+from engine.values.stored import DELIVERY_COUNT_MAX, Range
+
+if TYPE_CHECKING:
+    from engine.features.scheduler.scheduler import Scheduler
+
+FIRE_MESSAGES: Final = 256  # in one turn; half of them at most of what was held back
+FIRE_BYTES: Final = 4 * 1024 * 1024  # in one batch; one message always fits
+HOLD_MESSAGES: Final = 2_048  # put with others that are held back in one turn
+LOOK_TARGETS: Final = 256  # destinations whose gate is looked at in one turn
+
+Batch = list[tuple[Schedule, Message]]
+
+
+class Due:
+    """One firing, worked out before its batch begins.
+
+    sends: what is delivered, and where.  child: the schedule that begins at this time of a cron expression.
+    count: how often it has fired then.  next_ms: when it is due again, 0 for never.
+    """
+
+    __slots__ = ("schedule", "sends", "child", "count", "next_ms")
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.sends: list[tuple[Target, Message]] = []
+        self.child: Message | None = None
+        self.count = 0
+        self.next_ms = 0
+
+
+class Firing:
+    """Part of the scheduler, whose ``keys`` it goes through in order.
+
+    A destination whose gate is shut holds back what is due for it and nothing else.
+
+    under_way: places of what is being fired; at: of the one that is being delivered, 0 between them.
+    doubtful: places of those that were under way when a defect stopped the gateway: each is fired by itself, so that
+    the next time it is clear which it was.  barred: those of which that is clear, and why: they are not fired again.
+    """
+
+    __slots__ = ("scheduler", "held", "fired_count", "under_way", "at", "doubtful", "barred")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.held = HeldBack()
+        self.fired_count = 0
+        self.under_way: list[int] = []
+        self.at = 0
+        self.doubtful: set[int] = set()
+        self.barred: dict[int, str] = {}
+
+    def fire(self) -> None:
+        """Fire what is due, as much as one turn may hold."""
+        now_ms = self.scheduler.broker.wall_ms
+        left = FIRE_MESSAGES
+        if self.held.count:
+            self._open_gates()
+            left -= self._fire_held(now_ms, FIRE_MESSAGES // 2)
+        passed = 0
+        while left > 0 and passed < HOLD_MESSAGES:
+            batch, passed = self._take_due(now_ms, left, passed)
+            if not batch:
+                break
+            self._fire(batch, now_ms)
+            left -= len(batch)
+
+    def gates_opened(self) -> bool:
+        """Fire what a gate has let go on, in this turn; return whether there was any."""
+        if not self.scheduler.broker.store.is_accepting() or not self._open_gates():
+            return False
+        self._fire_held(self.scheduler.broker.wall_ms, FIRE_MESSAGES // 2)
+        return True
+
+    def suspected(self) -> list[int]:
+        """Return the places of those of which one may be why a firing has raised; none: it was no firing."""
+        return [self.at] if self.at else self.under_way[:]
+
+    def has_use_for(self, schedule: Schedule) -> bool:
+        """Say whether a message that was read is to stay in memory."""
+        one = self.held.shut.get(schedule.target)
+        if one is None:
+            return True
+        return self.held.keep(
+            one, self.scheduler.key_of(schedule.due_ms, schedule.place), schedule.place, schedule.size
+        )
+
+    def describe(self) -> str:
+        """Return in words what holds back what is due, "" for nothing."""
+        shut = self.held.shut
+        if not shut:
+            return ""
+        more = f", and {len(shut) - 1} destinations more" if len(shut) > 1 else ""
+        return f"{self._gate_of(next(iter(shut.values())))}{more}"
+
+    def reason(self, schedule: Schedule) -> str:
+        """Return in words what holds back one that is pending, "" for nothing: it waits for its time, or its turn."""
+        if schedule.place in self.scheduler.aside:
+            return f"it cannot be fired: {self.scheduler.aside[schedule.place]}"
+        one = self.held.shut.get(schedule.target)
+        if one is None or not one.keys.has(self.scheduler.key_of(schedule.due_ms, schedule.place)):
+            return ""
+        since_ms = self.scheduler.broker.clock.monotonic_ms() - one.since_ms
+        return f"{self._gate_of(one)}; for {since_ms / 1000:.1f} s"
+
+    def _gate_of(self, one: Held) -> str:
+        assert one.destination is not None, "a gate is one of a destination"
+        return self.scheduler.broker.flow.describe_gate(one.gate, one.destination)
+
+    # -- the steps
+
+    def _open_gates(self) -> bool:
+        """Look at some of the gates that were shut; return whether one has opened."""
+        flow = self.scheduler.broker.flow
+        shut = self.held.shut
+        is_any = False
+        for target in list(shut)[:LOOK_TARGETS]:
+            one = shut.pop(target)
+            if one.destination is None or flow.is_gate_open(one.gate, one.destination):
+                self.held.let_go_on(one)
+                is_any = True
+            else:
+                shut[target] = one  # the next look begins behind it
+        return is_any
+
+    def _fire_held(self, now_ms: int, most: int) -> int:
+        """Fire of what goes on again; return how many."""
+        held = self.held
+        left = most
+        for target in list(held.going)[:LOOK_TARGETS]:
+            one = held.going.pop(target)
+            held.going[target] = one  # the next turn begins behind it
+            batch = self._take_held(one, left)
+            if batch:
+                self._fire(batch, now_ms)
+                left -= len(batch)
+                if left <= 0:
+                    break
+        return most - left
+
+    def _take_held(self, one: Held, most: int) -> Batch:
+        """Return what goes on of one destination, as much as one batch may hold, and have read what follows."""
+        scheduler = self.scheduler
+        found: Batch = []
+        missing: list[int] = []
+        size_bytes = 0
+        for key in one.keys.after(-1, most):
+            place = scheduler.place_of(key)
+            schedule = scheduler.schedule_at(place)
+            if schedule.target in scheduler.ending.ended:
+                scheduler.cancel([schedule])
+                continue
+            message = scheduler.ahead.loaded.get(place)
+            if message is None or missing:
+                missing.append(place)
+            elif size_bytes >= FIRE_BYTES:
+                break
+            else:
+                found.append((schedule, message))
+                size_bytes += message.size
+        scheduler.ahead.want(missing)
+        return found
+
+    def _take_due(self, now_ms: int, most: int, passed: int) -> tuple[Batch, int]:
+        """Return what is due and read, in order, as much as one batch may hold.
+
+        What is for a destination that is held back is put behind what waits there; passed: how many were put aside so
+        in this turn, which comes back with those of this call.
+        """
+        scheduler = self.scheduler
+        held = self.held
+        found: Batch = []
+        size_bytes = 0
+        last = held.reached
+        while len(found) < most and size_bytes < FIRE_BYTES and passed < HOLD_MESSAGES:
+            following = scheduler.keys.after(last, 1)
+            if not following or scheduler.due_of(following[0]) > now_ms:
+                break
+            last = following[0]
+            place = scheduler.place_of(last)
+            schedule = scheduler.schedule_at(place)
+            one = held.find(schedule.target) if held.count else None
+            if schedule.target in scheduler.ending.ended:
+                scheduler.cancel([schedule])
+                passed += 1
+            elif one is not None:
+                self._hold(one, schedule)
+                passed += 1
+            elif place in scheduler.ahead.loaded:
+                message = scheduler.ahead.loaded[place]
+                found.append((schedule, message))
+                size_bytes += message.size
+            else:
+                if not found:
+                    keys = scheduler.keys.after(last - 1, most)
+                    scheduler.ahead.want([scheduler.place_of(key) for key in keys if scheduler.due_of(key) <= now_ms])
+                break
+        return found, passed
+
+    def _hold(self, one: Held, schedule: Schedule) -> None:
+        key = self.scheduler.key_of(schedule.due_ms, schedule.place)
+        self.held.add(one, key)
+        if not self.held.keep(one, key, schedule.place, schedule.size):
+            self.scheduler.ahead.forget(schedule.place)
+
+    def _keep_first(self, one: Held) -> None:
+        """Keep in memory what fires first when the gate opens, and nothing else of it."""
+        scheduler = self.scheduler
+        missing: list[int] = []
+        for key in one.keys.after(-1, FIRE_MESSAGES):
+            place = scheduler.place_of(key)
+            if not self.held.keep(one, key, place, scheduler.schedule_at(place).size):
+                scheduler.ahead.forget(place)
+            elif place not in scheduler.ahead.loaded:
+                missing.append(place)
+        scheduler.ahead.want(missing)
+
+    def _fire(self, batch: Batch, now_ms: int) -> None:
+        """Deliver and settle some; what meets a shut gate is held back."""
+        if not self.doubtful:
+            self._fire_together(batch, now_ms)
+            return
+        for one in batch:
+            self._fire_together([one], now_ms)
+            self.doubtful.discard(one[0].place)
+
+    def _fire_together(self, batch: Batch, now_ms: int) -> None:
+        """Do so in one batch of the log."""
+        scheduler = self.scheduler
+        broker = scheduler.broker
+        store = broker.store
+        self.under_way = [schedule.place for schedule, _ in batch]
+        due = [one for schedule, message in batch if (one := self._work_out(schedule, message, now_ms)) is not None]
+        self.at = 0
+        settled: list[Range] = []
+        fired: list[Due] = []
+        refused: list[Held] = []
+        broker.begin_batch()
+        for one in due:
+            schedule = one.schedule
+            self.at = schedule.place
+            if broker.flow.is_blocked and self._is_held_back(one, refused):
+                continue
+            fired.append(one)
+            for target, message in one.sends:
+                broker.publish_own(target, message)
+            if one.child is not None:
+                scheduler.append(one.child, schedule.target)
+            if one.next_ms:
+                scheduler.fired[schedule.place] = one.count
+                again = Range(schedule.lane, schedule.queue_offset, 1, min(one.count, DELIVERY_COUNT_MAX))
+                store.fail_attempts(scheduler.number, 0, CAUSE_FIRED, one.next_ms, [again])
+                scheduler.move(schedule, one.next_ms)
+            else:
+                settled.append(schedule.entry())
+                scheduler.forget(schedule)
+        self.at = 0
+        if settled:
+            store.settle(scheduler.number, 0, ACKNOWLEDGED, CAUSE_FIRED, merged(settled))
+        broker.commit_batch()
+        for waiting in refused:
+            self._keep_first(waiting)
+        self.fired_count += len(fired)
+        for one in fired:
+            for target, message in one.sends:
+                if target.is_told:
+                    broker.advisories.sent(target, message)
+        self.under_way = []
+
+    def _is_held_back(self, one: Due, refused: list[Held]) -> bool:
+        """Ask the gates of all that one firing comes to; what is to be dropped there is taken from it, and counted.
+
+        refused: here the first one of a destination that is held back notes it.
+        """
+        flow = self.scheduler.broker.flow
+        schedule = one.schedule
+        before = self.held.shut.get(schedule.target)
+        if before is not None:  # one before it was refused, in this very batch
+            self._hold(before, schedule)
+            return True
+        discarding: list[Target] = []
+        sends: list[tuple[Target, Message]] = []
+        for target, message in one.sends:
+            gate = flow.own_refusal(target, message)
+            if gate == gates.DISCARDED:
+                discarding.append(target)
+            elif gate == gates.OPEN:
+                sends.append((target, message))
+            else:
+                now_ms = self.scheduler.broker.clock.monotonic_ms()
+                refused.append(self.held.refuse(schedule.target, gate, target, now_ms))
+                self._hold(refused[-1], schedule)
+                return True
+        for target in discarding:
+            flow.count_dropped(target)
+        one.sends = sends
+        return False
+
+    def _work_out(self, schedule: Schedule, record: Message, now_ms: int) -> Due | None:
+        """Return what one firing comes to, None for one that nobody can work out: it is put aside, and told of.
+
+        Nothing has changed yet, so what is wrong with one record stays its own affair.
+        """
+        self.at = schedule.place
+        if self.barred and schedule.place in self.barred:
+            self.scheduler.put_aside(schedule, self.barred[schedule.place])
+            return None
+        try:
+            ticket, own = read_ticket(record.annotations)
+        except DATA_FAULTS as error:
+            self._put_aside(schedule, error)
+            return None
+        target = self._target(ticket)
+        if target is None:
+            return Due(schedule)  # a temporary destination, gone with its connection
+        try:
+            one, message = self._computed(schedule, record, ticket, own, target, now_ms)
+        except DATA_FAULTS as error:
+            self._put_aside(schedule, error)
+            return None
+        if message is not None:
+            try:
+                one.sends = self.scheduler.broker.copies.expand(target, message)
+            except EngineError as error:
+                self._put_aside(schedule, error)
+                return None
+        self.scheduler.aside.pop(schedule.place, None)
+        return one
+
+    def _put_aside(self, schedule: Schedule, error: Exception) -> None:
+        self.scheduler.put_aside(schedule, f"{type(error).__name__}: {error}")
+
+    def _computed(
+        self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes, target: Target, now_ms: int
+    ) -> tuple[Due, Message | None]:
+        """Return one firing, and the message that it delivers, None where it only begins others.
+
+        Computes and changes nothing.
+        """
+        scheduler = self.scheduler
+        one = Due(schedule)
+        plan = ticket.plan
+        if plan.is_repeating():
+            one.count = scheduler.fired.get(schedule.place, 0) + 1
+            one.next_ms = plan.next_ms(schedule.due_ms, now_ms, one.count, scheduler.limits.zone)
+        message = to_message(record, ticket, own, target.destination_id, scheduler.job_id(schedule.place), now_ms)
+        begins = plan.at_hit() if plan.cron else None
+        if begins is None:
+            return one, message
+        lines = standing_lines(ticket.kind, ticket.name, begins)
+        message.annotations = own
+        message.size = len(own) + len(message.headers) + len(message.body)
+        due_ms = begins.first_ms(schedule.due_ms, scheduler.limits.zone)
+        lane = REPEATING_LANE if begins.is_repeating() else lane_for(due_ms - now_ms)
+        one.child = to_record(message, scheduler.number, lane, due_ms, max(0, schedule.target), lines, now_ms, begins)
+        return one, None
+
+    def _target(self, ticket: Ticket) -> Target | None:
+        """Return where a message goes, made again if it was deleted; None for a temporary one that is gone."""
+        destinations = self.scheduler.broker.destinations
+        if ticket.kind == QUEUE:
+            return destinations.own_queue(ticket.name)
+        if ticket.kind == TOPIC:
+            return destinations.own_topic(ticket.name)
+        try:
+            return destinations.temporary(ticket.kind, ticket.name)
+        except EngineError:
+            return None

@@ -1,0 +1,110 @@
+"""What is due and held back by a gate of where it goes: in order for each destination, and in none between them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.features.scheduler.sorted_keys import SortedKeys
+from engine.sources.composite import Target
+from engine.values import gates
+
+KEPT_OF_ONE: Final = (
+    16  # messages of one destination that stay in memory: who waits with producers is ready when they are
+)
+KEPT_MESSAGES: Final = 1_024  # of all destinations together
+KEPT_BYTES: Final = 4 * 1024 * 1024  # likewise; one message always fits
+
+
+class Held:
+    """What waits for one destination.
+
+    keys: as in Scheduler.  gate, destination: where the first one was refused; gates.OPEN: they go on, oldest first.
+    since_ms: monotonic time of that refusal.
+    """
+
+    __slots__ = ("target", "keys", "gate", "destination", "since_ms")
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.keys = SortedKeys()
+        self.gate = gates.OPEN
+        self.destination: Target | None = None
+        self.since_ms = 0
+
+
+class HeldBack:
+    """shut, going: those whose gate is shut, and those that go on; by the number of their destination, in turns.
+
+    reached: each pending key up to here is in one of them; -1 while nothing is held back.
+    count: of the messages.  kept: those of them that stay in memory, by place, with their octets.
+    """
+
+    __slots__ = ("shut", "going", "reached", "count", "kept", "kept_bytes")
+
+    def __init__(self) -> None:
+        self.shut: dict[int, Held] = {}
+        self.going: dict[int, Held] = {}
+        self.reached = -1
+        self.count = 0
+        self.kept: dict[int, int] = {}
+        self.kept_bytes = 0
+
+    def find(self, target: int) -> Held | None:
+        return self.shut.get(target) or self.going.get(target)
+
+    def refuse(self, target: int, gate: int, destination: Target, now_ms: int) -> Held:
+        """A gate refuses what is due for ``target``."""
+        one = self.going.pop(target, None) or self.shut.get(target) or Held(target)
+        one.gate = gate
+        one.destination = destination
+        one.since_ms = now_ms
+        self.shut[target] = one
+        return one
+
+    def let_go_on(self, one: Held) -> None:
+        """The gate has opened."""
+        self.shut.pop(one.target, None)
+        one.gate = gates.OPEN
+        self.going[one.target] = one
+
+    def add(self, one: Held, key: int) -> None:
+        """Put in what comes behind all that waits there, or is there already."""
+        if not one.keys.has(key):
+            one.keys.add(key)
+            self.count += 1
+        if key > self.reached:
+            self.reached = key
+
+    def came_late(self, target: int, key: int) -> None:
+        """Something is due at a time that firing has passed."""
+        one = self.find(target)
+        if one is None:
+            one = self.going[target] = Held(target)
+        self.add(one, key)
+
+    def remove(self, target: int, key: int, place: int) -> None:
+        """It fires, or is cancelled or moved."""
+        self.kept_bytes -= self.kept.pop(place, 0)
+        one = self.find(target)
+        if one is None or not one.keys.has(key):
+            return
+        one.keys.remove(key)
+        self.count -= 1
+        if len(one.keys):
+            return
+        self.shut.pop(target, None)
+        self.going.pop(target, None)
+        if not self.shut and not self.going:
+            self.reached = -1
+
+    def keep(self, one: Held, key: int, place: int, size: int) -> bool:
+        """Say whether a message that is held back may stay in memory, and remember so."""
+        if place in self.kept:
+            return True
+        if len(self.kept) >= KEPT_MESSAGES or (self.kept and self.kept_bytes + size > KEPT_BYTES):
+            return False
+        if key > one.keys.after(-1, KEPT_OF_ONE)[-1]:
+            return False
+        self.kept[place] = size
+        self.kept_bytes += size
+        return True

@@ -1,0 +1,283 @@
+"""Clients look after the schedule with messages to ``ActiveMQ.Scheduler.Management`` (ActiveMQ SchedulerBroker).
+
+    AMQ_SCHEDULER_ACTION: BROWSE     what is scheduled is sent to the reply-to, in the order of its times
+    AMQ_SCHEDULER_ACTION: REMOVE     the schedule whose id stands in scheduledJobId is cancelled
+    AMQ_SCHEDULER_ACTION: REMOVEALL  all are cancelled
+    ACTION_START_TIME, ACTION_END_TIME   of BROWSE and REMOVEALL: only what is due from then to then, wall clock, ms
+
+A client reaches the schedules of destinations that it may read (BROWSE), or write to (the others).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from config.permissions import Action
+from engine.features.broker_questions import reply_target, send_answer
+from engine.features.scheduler.pending_schedules import Schedule
+from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.ticket import JOB_ID, Ticket, read_ticket
+from engine.ports.client import Client
+from engine.ports.timers import TimerTarget
+from engine.sources.composite import Target
+from engine.values.annotations import ORIGINAL_DESTINATION, annotation
+from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
+from engine.values.errors import InvalidOption
+from engine.values.message import PERSISTENT, PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+ACTION: Final = "AMQ_SCHEDULER_ACTION"
+START: Final = "ACTION_START_TIME"
+END: Final = "ACTION_END_TIME"
+BROWSE: Final = "BROWSE"
+REMOVE: Final = "REMOVE"
+REMOVE_ALL: Final = "REMOVEALL"
+ALWAYS_MS: Final = 1 << 62
+
+BROWSE_READER: Final = -4  # the store's answers to requests for it come to this reader
+BROWSES_MAX: Final = 16
+STEP: Final = 256  # schedules looked at in one go
+REMOVED_AT_ONCE: Final = 1_000
+
+
+class Question:
+    """What one message asks for; ``first_ms`` to ``last_ms``: due times, both included."""
+
+    __slots__ = ("action", "place", "first_ms", "last_ms", "reply_to")
+
+    def __init__(self, action: str, place: int, first_ms: int, last_ms: int, reply_to: object) -> None:
+        self.action = action
+        self.place = place
+        self.first_ms = first_ms
+        self.last_ms = last_ms
+        self.reply_to = reply_to
+
+
+class Management:
+    """browses: under way; each waits for one message of the store at a time."""
+
+    __slots__ = ("broker", "browses")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.browses: list[Browse] = []
+
+    def check(self, message: Message) -> None:
+        """Raises: InvalidOption for what is no question, or one too many."""
+        if self._question(message).action == BROWSE and len(self.browses) >= BROWSES_MAX:
+            raise InvalidOption(f"{BROWSES_MAX} look at the schedule now, which is the limit")
+
+    def answer(self, message: Message) -> None:
+        """Do what a message asks for that has been checked."""
+        question = self._question(message)
+        broker = self.broker
+        client = broker.clients.get(broker.sender)
+        if question.action == BROWSE:
+            target = reply_target(broker, question.reply_to)
+            # What else came with it is accepted already: one look too many, of a transaction, goes without an answer.
+            if target is not None and len(self.browses) < BROWSES_MAX:
+                self.browses.append(Browse(self, target, client, question))
+                self.browses[-1].go_on()
+        elif question.action == REMOVE:
+            schedule = broker.scheduler.pending.find(question.place)
+            if schedule is not None and self.allows(client, "write", schedule):
+                broker.scheduler.cancel([schedule])
+        else:
+            Removal(self, client, question).go_on()
+
+    def page_loaded(self, lane: int, first: int, messages: list[Message]) -> None:
+        for browse in [one for one in self.browses if one.waits_for(lane, first)]:
+            browse.came(messages)
+
+    def allows(self, client: Client | None, action: Action, schedule: Schedule) -> bool:
+        """Say whether a client reaches a schedule; to a temporary destination everybody may write, and whether it may
+        read is seen when the message is.
+        """
+        access = self.broker.access
+        if access.is_open:
+            return True
+        if client is None:  # a schedule has delayed the question, or its sender has gone
+            return False
+        target = self.broker.destinations.by_id.get(schedule.target)
+        if target is None or target.kind not in (QUEUE, TOPIC):
+            return True
+        return access.allows(client, action, target.kind, target.name)
+
+    def _question(self, message: Message) -> Question:
+        properties = self.broker.readers.properties(message, 1, False)
+        action = properties.get(ACTION)
+        if action not in (BROWSE, REMOVE, REMOVE_ALL):
+            raise InvalidOption(f"{ACTION} is {str(action)[:80]!r}; allowed are {BROWSE}, {REMOVE} and {REMOVE_ALL}")
+        place = 0
+        if action == REMOVE:
+            job_id = properties.get(JOB_ID)
+            place = self.broker.scheduler.place_named(job_id if isinstance(job_id, str) else "")
+            if not place:
+                raise InvalidOption(
+                    f"{JOB_ID} is {str(job_id)[:80]!r}; allowed is what delivered messages carry under this name"
+                )
+        first_ms, last_ms = _time(START, properties.get(START)), _time(END, properties.get(END))
+        if first_ms < 0 or last_ms < 0:  # one alone counts for nothing in ActiveMQ either
+            first_ms, last_ms = 0, ALWAYS_MS
+        return Question(action, place, first_ms, last_ms, properties.get("JMSReplyTo"))
+
+
+class Walk:
+    """Goes through what is due in a time, in order, and is not disturbed by what comes and goes meanwhile.
+
+    is_over: nothing is left to be looked at.
+    """
+
+    __slots__ = ("management", "client", "action", "after", "last", "is_over")
+
+    def __init__(self, management: Management, client: Client | None, action: Action, question: Question) -> None:
+        self.management = management
+        self.client = client
+        self.action: Action = action
+        scheduler = management.broker.scheduler
+        self.after = scheduler.key_of(question.first_ms, 0) - 1
+        self.last = scheduler.key_of(question.last_ms + 1, 0) - 1
+        self.is_over = False
+
+    def next(self, most: int) -> list[Schedule]:
+        """Look at some more; return those of them that the client reaches, which may be none."""
+        scheduler = self.management.broker.scheduler
+        keys = [key for key in scheduler.keys.after(self.after, most) if key <= self.last]
+        if not keys:
+            self.is_over = True
+            return []
+        self.after = keys[-1]
+        found = [scheduler.pending.find(scheduler.place_of(key)) for key in keys]
+        return [one for one in found if one and self.management.allows(self.client, self.action, one)]
+
+
+class Removal(TimerTarget):
+    """Cancels what is due in a time, so many a turn."""
+
+    __slots__ = ("management", "walk")
+
+    def __init__(self, management: Management, client: Client | None, question: Question) -> None:
+        self.management = management
+        self.walk = Walk(management, client, "write", question)
+
+    def go_on(self) -> None:
+        broker = self.management.broker
+        schedules = self.walk.next(REMOVED_AT_ONCE)
+        if schedules:
+            broker.scheduler.cancel(schedules)
+        if not self.walk.is_over:
+            broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
+
+    def timer_fired(self, key: int) -> None:
+        self.go_on()
+
+
+class Browse(TimerTarget):
+    """Sends what is scheduled to a reply-to, one after the other as the store reads them.
+
+    What its client does not reach it passes so many a turn.
+    """
+
+    __slots__ = ("management", "target", "walk", "left")
+
+    def __init__(self, management: Management, target: Target, client: Client | None, question: Question) -> None:
+        self.management = management
+        self.target = target
+        self.walk = Walk(management, client, "read", question)
+        self.left: list[Schedule] = []
+
+    def go_on(self) -> None:
+        """Ask for the next one that is pending still, or end."""
+        scheduler = self.management.broker.scheduler
+        while not self.target.is_closed:
+            if not self.left:
+                self.left = self.walk.next(STEP)
+                if self.walk.is_over:
+                    break
+                if not self.left:
+                    broker = self.management.broker
+                    broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
+                    return
+            schedule = self.left[0]
+            if scheduler.pending.find(schedule.place) is not None:
+                store = self.management.broker.store
+                if schedule.place >= store.written_offset():
+                    store.write()
+                store.request(scheduler.number, schedule.lane, schedule.queue_offset, 1, 1, BROWSE_READER)
+                return
+            del self.left[0]
+        self.management.browses.remove(self)
+
+    def timer_fired(self, key: int) -> None:
+        self.go_on()
+
+    def waits_for(self, lane: int, queue_offset: int) -> bool:
+        return bool(self.left) and (self.left[0].lane, self.left[0].queue_offset) == (lane, queue_offset)
+
+    def came(self, messages: list[Message]) -> None:
+        """Take the answer of the store; what cannot be read is left out, and what only another client receives."""
+        schedule = self.left.pop(0)
+        if messages:
+            try:
+                ticket, own = read_ticket(messages[0].annotations)
+            except (KeyError, ValueError):
+                pass  # written by nobody that we know
+            else:
+                if self._may_see(ticket):
+                    self._send(schedule, messages[0], ticket, own)
+        self.go_on()
+
+    def _may_see(self, ticket: Ticket) -> bool:
+        """Say whether a client may read where a message goes: the schedule itself knows of a temporary one, or of one
+        that was deleted, no number to ask for.
+        """
+        broker = self.management.broker
+        client = self.walk.client
+        if broker.access.is_open:
+            return True
+        if client is None:
+            return False
+        if ticket.kind in (QUEUE, TOPIC):
+            return broker.access.allows(client, "read", ticket.kind, ticket.name)
+        owned = broker.destinations.owned.get(client.client_number, [])
+        return any(one.name == ticket.name for one in owned)
+
+    def _send(self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes) -> None:
+        broker = self.management.broker
+        lines = [
+            annotation(JOB_ID, broker.scheduler.job_id(schedule.place)),
+            annotation(ORIGINAL_DESTINATION, f"/{KIND_NAMES[ticket.kind]}/{ticket.name}"),
+            annotation("AMQ_SCHEDULED_TIME", str(schedule.due_ms)),
+            *_plan_lines(ticket.plan),
+            own,
+        ]
+        message = Message(
+            self.target.destination_id,
+            record.encoding,
+            record.flags & ((1 << PRIORITY_SHIFT) - 1) & ~(SCHEDULED | PERSISTENT | PLAIN),
+            record.jms_priority(),
+            ticket.tag_hash,
+            0,
+            0,
+            b"".join(lines),
+            record.headers,
+            record.body,
+        )
+        send_answer(broker, self.target, message)
+
+
+def _plan_lines(plan: Plan) -> list[bytes]:
+    values = (("DELAY", plan.delay_ms), ("PERIOD", plan.period_ms), ("REPEAT", plan.repeat), ("CRON", plan.cron))
+    return [annotation(f"AMQ_SCHEDULED_{name}", str(value)) for name, value in values if value]
+
+
+def _time(name: str, value: object) -> int:
+    """Return wall-clock milliseconds, -1 for none.  Raises: InvalidOption."""
+    if value is None:
+        return -1
+    text = str(value).strip()
+    if text.isascii() and text.isdigit() and len(text) < 17:
+        return int(text)
+    raise InvalidOption(f"{name} is {text[:80]!r}; allowed is a wall-clock time in milliseconds")

@@ -1,0 +1,225 @@
+"""Where each pending schedule stands in the log, in arrays: 32 octets a schedule, whatever its message holds."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from engine.values.stored import Range
+
+CHUNK_COUNT: Final = 512
+SMALL_COUNT: Final = 128  # two neighbours that have no more than this together become one
+SPOT_SHIFT: Final = 4  # of a spot: queue offset above, lane below
+
+
+class Schedule(NamedTuple):
+    """One pending schedule.
+
+    place: log offset of its record, which is its number.  due_ms: wall clock.  target: number of the destination that
+    the message is for; 0 for one that was temporary before a restart.  size: octets of the message.
+    """
+
+    place: int
+    lane: int
+    queue_offset: int
+    due_ms: int
+    target: int
+    size: int
+
+    def entry(self) -> Range:
+        """Return its entry as a settlement tells of it."""
+        return Range(self.lane, self.queue_offset, 1, 0, self.size, (self.size,))
+
+
+class Chunk:
+    """Schedules by ascending place; one column a field."""
+
+    __slots__ = ("places", "spots", "dues", "targets", "sizes")
+
+    def __init__(self) -> None:
+        self.places = array("q")
+        self.spots = array("q")
+        self.dues = array("q")
+        self.targets = array("i")
+        self.sizes = array("I")
+
+    def extend(self, other: Chunk) -> None:
+        """Take in what follows."""
+        self.places.extend(other.places)
+        self.spots.extend(other.spots)
+        self.dues.extend(other.dues)
+        self.targets.extend(other.targets)
+        self.sizes.extend(other.sizes)
+
+    def part(self, at: int, end: int) -> Chunk:
+        """Return the rows from ``at`` to ``end``."""
+        part = Chunk()
+        part.places = self.places[at:end]
+        part.spots = self.spots[at:end]
+        part.dues = self.dues[at:end]
+        part.targets = self.targets[at:end]
+        part.sizes = self.sizes[at:end]
+        return part
+
+    def remove(self, at: int) -> None:
+        del self.places[at]
+        del self.spots[at]
+        del self.dues[at]
+        del self.targets[at]
+        del self.sizes[at]
+
+    def schedule(self, at: int) -> Schedule:
+        spot = self.spots[at]
+        return Schedule(
+            self.places[at],
+            spot & ((1 << SPOT_SHIFT) - 1),
+            spot >> SPOT_SHIFT,
+            self.dues[at],
+            self.targets[at],
+            self.sizes[at],
+        )
+
+
+def spot_of(lane: int, queue_offset: int) -> int:
+    return queue_offset << SPOT_SHIFT | lane
+
+
+def by_place(lanes: list[Chunk]) -> Chunk:
+    """Return the rows of lanes, each ascending by place, as one that ascends."""
+    found = Chunk()
+    for lane in lanes:
+        found.extend(lane)
+    if sum(bool(lane.places) for lane in lanes) <= 1:
+        return found
+    order = sorted(range(len(found.places)), key=found.places.__getitem__)
+    merged_rows = Chunk()
+    merged_rows.places.extend(map(found.places.__getitem__, order))
+    merged_rows.spots.extend(map(found.spots.__getitem__, order))
+    merged_rows.dues.extend(map(found.dues.__getitem__, order))
+    merged_rows.targets.extend(map(found.targets.__getitem__, order))
+    merged_rows.sizes.extend(map(found.sizes.__getitem__, order))
+    return merged_rows
+
+
+class PendingSchedules:
+    """All that wait, found by their place; they come in ascending order of it."""
+
+    __slots__ = ("_chunks", "_firsts", "_count")
+
+    def __init__(self) -> None:
+        self._chunks: list[Chunk] = []
+        self._firsts: list[int] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Schedule]:
+        for chunk in self._chunks:
+            for at in range(len(chunk.places)):
+                yield chunk.schedule(at)
+
+    def add(self, schedule: Schedule) -> None:
+        """Put in one whose place is above all others."""
+        chunks = self._chunks
+        if not chunks or len(chunks[-1].places) >= CHUNK_COUNT:
+            chunks.append(Chunk())
+            self._firsts.append(schedule.place)
+        chunk = chunks[-1]
+        chunk.places.append(schedule.place)
+        chunk.spots.append(spot_of(schedule.lane, schedule.queue_offset))
+        chunk.dues.append(schedule.due_ms)
+        chunk.targets.append(schedule.target)
+        chunk.sizes.append(schedule.size)
+        self._count += 1
+
+    def take_up(self, all_of_them: Chunk) -> None:
+        """Take what recovery has found, into a set that is empty."""
+        self._count = len(all_of_them.places)
+        self._chunks = [all_of_them.part(at, at + CHUNK_COUNT) for at in range(0, self._count, CHUNK_COUNT)]
+        self._firsts = [chunk.places[0] for chunk in self._chunks]
+
+    def find(self, place: int) -> Schedule | None:
+        """Return None if no schedule waits there."""
+        chunk, at = self._locate(place)
+        return None if chunk is None else chunk.schedule(at)
+
+    def targeting(self, targets: set[int], after: int, chunks: int, most: int) -> tuple[list[Schedule], int]:
+        """Return some that are for one of ``targets``, and the place up to which was looked.
+
+        after: look at what is behind that place, ``chunks`` at most, and no further once ``most`` are found.
+        """
+        found: list[Schedule] = []
+        number = max(0, bisect_right(self._firsts, after) - 1)
+        for chunk in self._chunks[number : number + chunks]:
+            if not targets.isdisjoint(chunk.targets):
+                found += [chunk.schedule(at) for at, target in enumerate(chunk.targets) if target in targets]
+            after = chunk.places[-1]
+            if len(found) >= most:
+                break
+        return found, after
+
+    def move(self, place: int, due_ms: int) -> None:
+        """Let one that is there be due at another time."""
+        chunk, at = self._locate(place)
+        assert chunk is not None, "the schedule is there"
+        chunk.dues[at] = due_ms
+
+    def remove(self, place: int) -> Schedule:
+        """Take out one that is there, and return it."""
+        chunk, at = self._locate(place)
+        assert chunk is not None, "the schedule is there"
+        found = chunk.schedule(at)
+        chunk.remove(at)
+        self._count -= 1
+        self._tidy(bisect_right(self._firsts, place) - 1)
+        return found
+
+    def _locate(self, place: int) -> tuple[Chunk | None, int]:
+        number = bisect_right(self._firsts, place) - 1
+        if number < 0:
+            return None, 0
+        chunk = self._chunks[number]
+        at = bisect_left(chunk.places, place)
+        if at == len(chunk.places) or chunk.places[at] != place:
+            return None, 0
+        return chunk, at
+
+    def _tidy(self, number: int) -> None:
+        """Let go of an empty chunk, and join small neighbours."""
+        chunks = self._chunks
+        count = len(chunks[number].places)
+        if count > SMALL_COUNT:
+            return
+        if count == 0:
+            del chunks[number]
+            del self._firsts[number]
+            return
+        for left in (number - 1, number):
+            right = left + 1
+            if left >= 0 and right < len(chunks):
+                if len(chunks[left].places) + len(chunks[right].places) <= SMALL_COUNT:
+                    chunks[left].extend(chunks[right])
+                    del chunks[right]
+                    del self._firsts[right]
+                    return
+
+
+def merged(ranges: list[Range]) -> list[Range]:
+    """Return the same with neighbours put together."""
+    ranges.sort(key=_where)
+    found: list[Range] = []
+    for one in ranges:
+        last = found[-1] if found else None
+        if last is not None and last.priority == one.priority and last.first + last.count == one.first:
+            last.count += 1
+            last.size_bytes += one.size_bytes
+        else:
+            found.append(one)
+    return found
+
+
+def _where(one: Range) -> tuple[int, int]:
+    return one.priority, one.first

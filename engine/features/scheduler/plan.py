@@ -1,0 +1,114 @@
+"""When a scheduled message is due: what its sender asks for, and the arithmetic.  Source: ActiveMQ's scheduler.
+
+DELAY d                     at d
+PERIOD p, REPEAT r          at p, 2p, ...: once, and r times more; with DELAY d at d, d+p, ...
+REPEAT -1                   without end
+CRON c                      at each time that c names
+CRON c, DELAY, PERIOD, ...  at each time that c names, all of the above begins
+TIME t                      at t
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Final, NamedTuple
+
+from engine.features.scheduler.cron import next_hit_ms
+from engine.values.errors import InvalidOption
+from engine.values.stored import DELIVERY_COUNT_MAX
+from engine.values.wall_time import later_ms
+
+DAY_MS: Final = 86_400_000
+YEAR_MS: Final = 365 * DAY_MS
+FOREVER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleLimits:
+    """count: schedules that may be pending.  delay_ms: how far ahead the first delivery may be.
+
+    period_ms: the least time between repeats.  repeats: the most, where they are to end; after a stop
+    the log says how many there were, and counts as far as DELIVERY_COUNT_MAX.  zone: of cron expressions.
+    """
+
+    count: int = 10_000_000
+    delay_ms: int = 10 * YEAR_MS
+    period_ms: int = 100
+    repeats: int = DELIVERY_COUNT_MAX
+    zone: tzinfo = UTC
+
+
+class Plan(NamedTuple):
+    """time_ms: absolute, 0 for none.  repeat: deliveries after the first, FOREVER without end.  cron: "" for none.
+
+    renews_expiry: the message lives as long from its delivery on as it was to live from when it was sent (ActiveMQ);
+    else its expiry stands (JMS).
+    """
+
+    delay_ms: int = 0
+    period_ms: int = 0
+    repeat: int = 0
+    cron: str = ""
+    time_ms: int = 0
+    renews_expiry: bool = True
+
+    def checked(self, limits: ScheduleLimits, now_ms: int) -> Plan:
+        """Return the plan as it is kept: repeats without a period follow each other as closely as they may.
+
+        Raises: InvalidOption for what cannot be, or is past a limit; the text says what is allowed.
+        """
+        ahead_ms = self.delay_ms if self.delay_ms else self.time_ms - now_ms
+        if self.delay_ms < 0 or ahead_ms > limits.delay_ms:
+            raise InvalidOption(
+                f"a delivery {ahead_ms} ms ahead; allowed are 0 to {limits.delay_ms} ms (schedule.max-delay)"
+            )
+        if self.period_ms and not limits.period_ms <= self.period_ms <= limits.delay_ms:
+            raise InvalidOption(
+                f"a period of {self.period_ms} ms; allowed are {limits.period_ms} (schedule.min-period) to "
+                f"{limits.delay_ms} ms (schedule.max-delay)"
+            )
+        if not FOREVER <= self.repeat <= limits.repeats:
+            raise InvalidOption(
+                f"{self.repeat} repeats; allowed are 0 to {limits.repeats} (schedule.max-repeats), or -1 without end"
+            )
+        if self.cron:
+            if self.repeat == FOREVER:
+                raise InvalidOption(
+                    "repeats without end at each time of a cron expression; allowed are 0 to "
+                    f"{limits.repeats} repeats with it (schedule.max-repeats)"
+                )
+            next_hit_ms(self.cron, now_ms, limits.zone)
+        if self.repeat and not self.period_ms:
+            return self._replace(period_ms=limits.period_ms)
+        return self
+
+    def is_repeating(self) -> bool:
+        """Say whether it is there still after it has fired once."""
+        return self.repeat != 0 or bool(self.cron)
+
+    def first_ms(self, now_ms: int, zone: tzinfo) -> int:
+        """Return when it is due first."""
+        if self.time_ms:
+            return self.time_ms
+        if self.cron:
+            return next_hit_ms(self.cron, now_ms, zone)
+        return later_ms(now_ms, self.delay_ms or self.period_ms)
+
+    def next_ms(self, due_ms: int, now_ms: int, fired_count: int, zone: tzinfo) -> int:
+        """Return when it is due again after it was due at ``due_ms`` and has now fired for the nth time; 0 for never.
+
+        What was missed while nobody was there fires once, and the rest keeps to the beat.
+        """
+        if self.cron:
+            return next_hit_ms(self.cron, max(due_ms, now_ms), zone)
+        if self.repeat != FOREVER and fired_count > self.repeat:
+            return 0
+        beats = max(0, now_ms - due_ms) // self.period_ms + 1
+        return later_ms(due_ms, beats * self.period_ms)
+
+    def at_hit(self) -> Plan | None:
+        """Return what begins at each time that the cron expression names, None for the delivery itself."""
+        if not self.delay_ms and not self.repeat:
+            return None
+        return Plan(self.delay_ms, self.period_ms, self.repeat, "", 0, self.renews_expiry)

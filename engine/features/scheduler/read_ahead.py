@@ -1,0 +1,224 @@
+"""Messages that are due soon, read from the log before they are, so that no firing waits for the disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.features.scheduler.pending_schedules import Schedule
+from engine.values.message import Message
+
+if TYPE_CHECKING:
+    from engine.features.scheduler.scheduler import Scheduler
+
+SCHEDULE_READER: Final = -3  # the store's answers to requests for it come to this reader
+
+AHEAD_MS: Final = 2_000  # before they are due
+LATEST_MS: Final = 1_000  # once the next one that is not read is due within that, all within AHEAD_MS are: large pages
+AHEAD_MESSAGES: Final = 8_192
+AHEAD_BYTES: Final = 16 * 1024 * 1024
+GAP_ENTRIES: Final = 8  # others in between that are read along rather than begun anew after them
+REQUEST_MESSAGES: Final = 1_024
+REQUEST_BYTES: Final = 4 * 1024 * 1024
+LOOK_KEYS: Final = 512
+PAUSE_MS: Final = 200  # after a page that was empty, for the disk has not taken what should be read
+NEVER_MS: Final = 1 << 62
+
+
+class ReadAhead:
+    """loaded: by place.  asked: what is being read, with its size.  looked_to: the last key that was looked at.
+
+    paused_to_ms: monotonic time before which nothing is asked for.
+
+    A schedule that comes, or moves, below ``looked_to`` and finds no room is read when it is due.
+    """
+
+    __slots__ = (
+        "scheduler",
+        "loaded",
+        "loaded_bytes",
+        "asked",
+        "asked_bytes",
+        "looked_to",
+        "paused_to_ms",
+        "_requests",
+    )
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.loaded: dict[int, Message] = {}
+        self.loaded_bytes = 0
+        self.asked: dict[int, int] = {}
+        self.asked_bytes = 0
+        self.looked_to = -1
+        self.paused_to_ms = 0
+        self._requests: dict[tuple[int, int], list[Schedule]] = {}
+
+    def came(self, due_ms: int, record: Message) -> None:
+        """A message is in memory anyway: keep it if it is due soon."""
+        if due_ms <= self.scheduler.broker.wall_ms + AHEAD_MS and self._has_room():
+            self._keep(record)
+
+    def moved(self, place: int, due_ms: int) -> None:
+        """It is due at another time."""
+        if due_ms > self.scheduler.broker.wall_ms + AHEAD_MS:
+            self.forget(place)
+
+    def forget(self, place: int) -> None:
+        record = self.loaded.pop(place, None)
+        if record is not None:
+            self.loaded_bytes -= record.size
+
+    def next_ms(self) -> int:
+        """Return the wall time at which more is to be read."""
+        if not self._has_room():
+            return NEVER_MS
+        following = self.scheduler.keys.after(self.looked_to, 1)
+        return self.scheduler.due_of(following[0]) - LATEST_MS if following else NEVER_MS
+
+    def pause_ms(self) -> int:
+        """Return for how long nothing is to be asked for."""
+        return max(0, self.paused_to_ms - self.scheduler.broker.clock.monotonic_ms())
+
+    def read(self) -> None:
+        """Have read what is due soon, as much as there is room for."""
+        scheduler = self.scheduler
+        now_ms = scheduler.broker.wall_ms
+        if self.pause_ms() or self.next_ms() > now_ms:
+            return
+        held = scheduler.firing.held  # what stands there is read when its gate opens
+        latest_ms = now_ms + AHEAD_MS
+        wanted: list[Schedule] = []
+        while self._has_room():
+            keys = scheduler.keys.after(self.looked_to, LOOK_KEYS)
+            for key in keys:
+                if scheduler.due_of(key) > latest_ms or not self._has_room():
+                    keys = []
+                    break
+                self.looked_to = key
+                place = scheduler.place_of(key)
+                if not held.count or held.find(scheduler.schedule_at(place).target) is None:
+                    self._ask(place, wanted)
+            if not keys:
+                break
+        self._request(wanted)
+
+    def want(self, places: list[int]) -> None:
+        """Have some read that are due and were not read ahead: as many as there is room for, one in any case."""
+        if self.pause_ms():
+            return
+        wanted: list[Schedule] = []
+        for place in places:
+            if self.asked and not self._has_room():
+                break
+            self._ask(place, wanted)
+        self._request(wanted)
+
+    # -- the store's answers
+
+    def page_loaded(self, lane: int, first: int, next_offset: int, messages: list[Message]) -> None:
+        scheduler = self.scheduler
+        request = self._requests.pop((lane, first), [])
+        found = {message.log_offset: message for message in messages}
+        left: list[Schedule] = []
+        for schedule in request:
+            if schedule.queue_offset >= next_offset:
+                left.append(schedule)
+                continue
+            self._answered(schedule)
+            message = found.get(schedule.place)
+            if message is None:
+                scheduler.lost(schedule.place)
+            elif scheduler.pending.find(schedule.place) is not None:
+                if scheduler.firing.has_use_for(schedule):
+                    self._keep(message)
+                scheduler.unreadable.pop(schedule.place, None)
+        if left and next_offset <= first:
+            for schedule in left:
+                self._answered(schedule)
+            self.looked_to = scheduler.firing.held.reached
+            self.paused_to_ms = scheduler.broker.clock.monotonic_ms() + PAUSE_MS
+        else:
+            self._request(left)
+        scheduler.run()
+
+    def page_failed(self, lane: int, first: int, reason: str) -> None:
+        request = self._requests.pop((lane, first), [])
+        if request:
+            self._answered(request[0])
+            self.scheduler.damaged(request[0].place, reason)
+            self._request(request[1:])
+        self.scheduler.run()
+
+    def record_skipped(self, lane: int, queue_offset: int) -> bool:
+        """A record is damaged, and the operator asked to go on without it; return whether it was waited for here."""
+        for request in self._requests.values():
+            for schedule in request:
+                if schedule.lane == lane and schedule.queue_offset == queue_offset:
+                    self.scheduler.lost(schedule.place)
+                    return True
+        return False
+
+    # -- the steps
+
+    def _has_room(self) -> bool:
+        return (
+            len(self.loaded) + len(self.asked) < AHEAD_MESSAGES and self.loaded_bytes + self.asked_bytes < AHEAD_BYTES
+        )
+
+    def _keep(self, record: Message) -> None:
+        if record.log_offset not in self.loaded:
+            self.loaded[record.log_offset] = record
+            self.loaded_bytes += record.size
+
+    def _ask(self, place: int, wanted: list[Schedule]) -> None:
+        if place in self.loaded or place in self.asked:
+            return
+        schedule = self.scheduler.schedule_at(place)
+        self.asked[place] = schedule.size
+        self.asked_bytes += schedule.size
+        wanted.append(schedule)
+
+    def _answered(self, schedule: Schedule) -> None:
+        self.asked_bytes -= self.asked.pop(schedule.place)
+
+    def _request(self, wanted: list[Schedule]) -> None:
+        """Ask the store for some, neighbours together."""
+        if not wanted:
+            return
+        store = self.scheduler.broker.store
+        wanted.sort(key=_where)
+        if max(wanted, key=_place).place >= store.written_offset():
+            store.write()  # only what has been written can be read
+        together: list[Schedule] = []
+        size_bytes = 0
+        for schedule in wanted:
+            last = together[-1] if together else None
+            if last is not None and (
+                last.lane != schedule.lane
+                or schedule.queue_offset - last.queue_offset > GAP_ENTRIES
+                or len(together) >= REQUEST_MESSAGES
+                or size_bytes >= REQUEST_BYTES
+            ):
+                self._send(together)
+                together = []
+                size_bytes = 0
+            together.append(schedule)
+            size_bytes += schedule.size
+        self._send(together)
+
+    def _send(self, together: list[Schedule]) -> None:
+        first = together[0]
+        count = together[-1].queue_offset - first.queue_offset + 1
+        self._requests[first.lane, first.queue_offset] = together
+        scheduler = self.scheduler
+        scheduler.broker.store.request(
+            scheduler.number, first.lane, first.queue_offset, count, AHEAD_BYTES, SCHEDULE_READER
+        )
+
+
+def _where(schedule: Schedule) -> tuple[int, int]:
+    return schedule.lane, schedule.queue_offset
+
+
+def _place(schedule: Schedule) -> int:
+    return schedule.place

@@ -1,0 +1,82 @@
+"""What waits in the schedule, taken up from the store's entries at the start: no message is read for it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+from engine.features.scheduler.pending_schedules import SPOT_SHIFT, Chunk, by_place, spot_of
+from engine.values.destination import QUEUE
+from engine.values.stored import EntryColumns, LaneState
+
+if TYPE_CHECKING:
+    from engine.features.scheduler.scheduler import Scheduler
+
+ENTRIES_AT_ONCE: Final = 65_536
+GAP_ENTRIES: Final = 1_024  # settled ones in between that are read along
+
+
+def restore(scheduler: Scheduler, name: str) -> None:
+    """Raises: StoreError when the disk refuses to say."""
+    for state in scheduler.broker.store.recovered():
+        if state.kind != QUEUE or state.name != name:
+            continue
+        scheduler.number = state.destination_id
+        scheduler.take_up(by_place([_waiting(scheduler, lane) for lane in state.lanes]))
+
+
+def _waiting(scheduler: Scheduler, lane: LaneState) -> Chunk:
+    """Return what waits in one lane; whole columns at a time, for there may be millions."""
+    found = Chunk()
+    waiting = _waiting_runs(lane)
+    at = 0
+    while at < len(waiting):
+        first = waiting[at][0]
+        until = at
+        end = first
+        while until < len(waiting) and waiting[until][0] - end <= GAP_ENTRIES and end - first < ENTRIES_AT_ONCE:
+            end = waiting[until][1]
+            until += 1
+        for start in range(first, end, ENTRIES_AT_ONCE):
+            stop = min(end, start + ENTRIES_AT_ONCE)
+            columns = scheduler.broker.store.entries(scheduler.number, lane.priority, start, stop - start)
+            for run_first, run_end in waiting[at:until]:
+                _take(found, columns, max(run_first, start) - start, min(run_end, stop) - start, lane.priority)
+        at = until
+    for entry, known in lane.attempts.items():
+        spot = spot_of(lane.priority, entry)
+        one = bisect_left(found.spots, spot)
+        if one < len(found.spots) and found.spots[one] == spot:
+            found.dues[one] = known.due_ms
+            scheduler.fired[found.places[one]] = known.count
+    return found
+
+
+def _take(found: Chunk, columns: EntryColumns, at: int, end: int, lane: int) -> None:
+    """Add the rows from ``at`` to ``end`` but for those whose record is gone."""
+    places = columns.places
+    while at < end:
+        try:
+            gone = places.index(0, at, end)
+        except ValueError:
+            gone = end
+        first = columns.first + at
+        found.places.frombytes(places[at:gone].tobytes())
+        found.spots.extend(range(spot_of(lane, first), spot_of(lane, first + gone - at), 1 << SPOT_SHIFT))
+        found.dues.extend(columns.expiries[at:gone])
+        found.targets.frombytes(columns.tags[at:gone].tobytes())
+        found.sizes.extend(columns.sizes[at:gone])
+        at = gone + 1
+
+
+def _waiting_runs(lane: LaneState) -> list[tuple[int, int]]:
+    """Return (first, end) of everything that is not settled, ascending."""
+    runs: list[tuple[int, int]] = []
+    first = lane.cursor
+    for settled, count in lane.settled:
+        if settled > first:
+            runs.append((first, settled))
+        first = settled + count
+    if first < lane.tail:
+        runs.append((first, lane.tail))
+    return runs

@@ -1,0 +1,347 @@
+"""The schedule: messages that have been accepted and wait for their time.
+
+Each waits as a record of its own in a queue of the store that no client knows (docs/log-format.md); in memory is only
+where it stands and when it is due.  A firing is one batch: the message goes where it was sent to, and its record is
+settled, or told when it is due next.  Confirmations, recovery and retention are those of any queue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from engine.features.scheduler.delayed_send import Delayed
+from engine.features.scheduler.ending import Ending
+from engine.features.scheduler.firing import Firing
+from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
+from engine.features.scheduler.pending_schedules import Chunk, PendingSchedules, Schedule, merged
+from engine.features.scheduler.plan import ScheduleLimits
+from engine.features.scheduler.read_ahead import NEVER_MS, ReadAhead
+from engine.features.scheduler.recovery import restore
+from engine.features.scheduler.sorted_keys import SortedKeys
+from engine.features.scheduler.ticket import to_record
+from engine.ports.timers import TimerTarget
+from engine.sources.composite import Composite
+from engine.values import gates
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE
+from engine.values.errors import LimitReached
+from engine.values.message import Message
+from engine.values.outcomes import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED
+from engine.values.wall_time import later_ms
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+PLACE_BITS: Final = 52  # of a key: log offset below, due time above
+PLACE_MASK: Final = (1 << PLACE_BITS) - 1
+
+TICK_MS: Final = 5  # between two looks at what is due
+HELD_LOOK_MS: Final = 20  # between two looks at gates that are shut; most tell when they open
+CLOCK_CHECK_MS: Final = 1_000  # the wall clock may be set; nobody sleeps past that for longer
+RETRY_MS: Final = 1_000  # after a disk that takes nothing
+LATE_MOST: Final = 10_000  # that a look at the schedule counts
+ASIDE_MS: Final = 3_600_000  # between two tries of one that cannot be fired, which is a defect
+DAMAGED_RETRY_MS: Final = 10_000  # after a record that cannot be read; the others do not wait for it
+
+
+class Scheduler(TimerTarget):
+    """number: of the schedule's queue in the store, 0 before its first message.
+
+    pending, keys: what waits, by place and by due time.  fired: how often each one that repeats has fired.
+    counts: pending schedules by the number of where they go.
+    unreadable: why a record could not be read the last time, by place.
+    aside: why one could not be fired, by place: it is kept, may be cancelled, and is tried again after ASIDE_MS.
+    """
+
+    __slots__ = (
+        "broker",
+        "limits",
+        "number",
+        "pending",
+        "keys",
+        "ahead",
+        "fired",
+        "counts",
+        "armed_ms",
+        "scheduled_count",
+        "firing",
+        "ending",
+        "cancelled_count",
+        "unreadable",
+        "aside",
+    )
+
+    def __init__(self, broker: Broker, limits: ScheduleLimits) -> None:
+        self.broker = broker
+        self.limits = limits
+        self.number = 0
+        self.pending = PendingSchedules()
+        self.keys = SortedKeys()
+        self.ahead = ReadAhead(self)
+        self.fired: dict[int, int] = {}
+        self.counts: dict[int, int] = {}
+        self.armed_ms = 0
+        self.scheduled_count = 0
+        self.cancelled_count = 0
+        self.unreadable: dict[int, str] = {}
+        self.aside: dict[int, str] = {}
+        self.firing = Firing(self)
+        self.ending = Ending(self)
+        restore(self, SCHEDULE_QUEUE)
+        self.ending.take_up()
+        self._arm()
+        broker.flow.schedule = self.firing
+
+    # -- sending
+
+    def take(self, delayed: Delayed, message: Message) -> int:
+        """Schedule ``message``, or return the gate that holds it back.  Raises: LimitReached, InvalidOption."""
+        broker = self.broker
+        for part in delayed.parts:
+            if part.is_closed:
+                delayed = self._open_parts(delayed)
+                break
+        if delayed.plan.time_ms and delayed.plan.time_ms <= broker.wall_ms:
+            return self._send_now(delayed, message)
+        if broker.flow.is_blocked:
+            gate = broker.flow.schedule_gate()
+            if gate != gates.OPEN:
+                return gate
+        self.require_room(len(delayed.parts))
+        if len(delayed.parts) == 1:
+            self.add(delayed, message)
+            return gates.OPEN
+        broker.begin_batch()
+        self.add(delayed, message)
+        broker.commit_batch()
+        return gates.OPEN
+
+    def require_room(self, count: int) -> None:
+        """Raises: LimitReached."""
+        if len(self.pending) + count > self.limits.count:
+            more = f", {count} more are to be" if count > 1 else ""
+            raise LimitReached(
+                f"{len(self.pending)} messages are scheduled{more}, allowed are {self.limits.count} "
+                "(schedule.max-count)"
+            )
+
+    def open(self) -> None:
+        """Make sure of the schedule's own record in the log."""
+        if not self.number:
+            self.number = self.broker.store.open_destination(QUEUE, SCHEDULE_QUEUE)
+
+    def add(self, delayed: Delayed, message: Message) -> None:
+        """Schedule ``message`` for each part; it takes the place of the first one in the log."""
+        self.open()
+        now_ms = self.broker.wall_ms
+        plan = delayed.plan
+        due_ms = plan.first_ms(now_ms, self.limits.zone)
+        lane = REPEATING_LANE if plan.is_repeating() else lane_for(due_ms - now_ms)
+        for target, lines in zip(delayed.numbers, delayed.lines, strict=True):
+            record = to_record(message, self.number, lane, due_ms, max(0, target), lines, now_ms, plan)
+            self.append(record, target)
+            if message.log_offset < 0:
+                message.log_offset = record.log_offset
+
+    def _open_parts(self, delayed: Delayed) -> Delayed:
+        """Return the same with what was deleted since it was made there again.
+
+        Raises: InvalidDestination for a temporary destination that is gone.
+        """
+        target = self.broker.destinations.target
+        parts = [target(part.kind, part.name) if part.is_closed else part for part in delayed.parts]
+        return Delayed(parts, delayed.plan)
+
+    def _send_now(self, delayed: Delayed, message: Message) -> int:
+        """Send what is due already as any other message."""
+        broker = self.broker
+        if len(delayed.parts) == 1:
+            message.destination_id = delayed.parts[0].destination_id
+            return broker.send(delayed.parts[0], message)
+        return broker.send(Composite(delayed.parts), message)
+
+    def append(self, record: Message, target: int) -> None:
+        """Add a record to the schedule.  target: the number of where it goes."""
+        due_ms = record.expires_ms
+        self.broker.store.append(record)
+        place = record.log_offset
+        self.pending.add(Schedule(place, record.priority, record.queue_offset, due_ms, target, record.size))
+        self.counts[target] = self.counts.get(target, 0) + 1
+        key = due_ms << PLACE_BITS | place
+        self.keys.add(key)
+        if key <= self.firing.held.reached:
+            self.firing.held.came_late(target, key)
+        self.scheduled_count += 1
+        self.ahead.came(due_ms, record)
+        if self.keys.first() & PLACE_MASK == place:
+            self._arm()
+
+    # -- firing
+
+    def timer_fired(self, key: int) -> None:
+        if key == self.armed_ms:
+            self.armed_ms = 0
+            self.run()
+
+    def run(self) -> None:
+        """Fire what is due, as much as one turn may hold, and have read what is due soon."""
+        if not self.broker.store.is_accepting():
+            self._arm(RETRY_MS)
+            return
+        self.ahead.read()
+        self.firing.fire()
+        self.ahead.read()
+        self._arm(self.ahead.pause_ms())
+
+    # -- what waits
+
+    def cancel(self, schedules: list[Schedule]) -> None:
+        """Let some that are pending never fire (again)."""
+        self._drop(schedules, CAUSE_CANCELLED)
+        self.cancelled_count += len(schedules)
+
+    def job_id(self, place: int) -> str:
+        """Return how a schedule is named to clients."""
+        return f"{self.broker.readers.id_prefix}{place}"
+
+    def place_named(self, job_id: str) -> int:
+        """Return the place of the schedule with this id, 0 if no schedule of this store can have it."""
+        prefix = self.broker.readers.id_prefix
+        number = job_id.strip().removeprefix(prefix)
+        if not job_id.strip().startswith(prefix) or not (number.isascii() and number.isdigit() and len(number) < 20):
+            return 0
+        return int(number)
+
+    def damaged(self, place: int, reason: str) -> None:
+        """The record cannot be read now: try again later, and let the others pass."""
+        schedule = self.pending.find(place)
+        if schedule is not None:
+            self.unreadable[place] = reason
+            self.move(schedule, self.broker.wall_ms + DAMAGED_RETRY_MS)
+
+    def put_aside(self, schedule: Schedule, reason: str) -> None:
+        """It cannot be fired: keep it, and let the others pass."""
+        self.aside[schedule.place] = reason
+        self.move(schedule, later_ms(self.broker.wall_ms, ASIDE_MS))
+
+    def aside_reason(self) -> str:
+        """Return how many cannot be fired, and why one of them cannot, "" for none."""
+        for place, reason in self.aside.items():
+            more = f", and {len(self.aside) - 1} more" if len(self.aside) > 1 else ""
+            return f"scheduled message {self.job_id(place)}: {reason}{more}"
+        return ""
+
+    def lost(self, place: int) -> None:
+        """The record is damaged, and the operator asked to go on without it."""
+        schedule = self.pending.find(place)
+        if schedule is not None:
+            self._drop([schedule], CAUSE_DAMAGED)
+
+    def take_up(self, found: Chunk) -> None:
+        """Take over what recovery found, by ascending place."""
+        self.pending.take_up(found)
+        self.counts = dict(Counter(found.targets))
+        self.keys = SortedKeys(
+            sorted([due_ms << PLACE_BITS | place for due_ms, place in zip(found.dues, found.places, strict=True)])
+        )
+
+    @staticmethod
+    def key_of(due_ms: int, place: int) -> int:
+        return due_ms << PLACE_BITS | place
+
+    @staticmethod
+    def due_of(key: int) -> int:
+        return key >> PLACE_BITS
+
+    @staticmethod
+    def place_of(key: int) -> int:
+        return key & PLACE_MASK
+
+    def schedule_at(self, place: int) -> Schedule:
+        """Return one that is pending."""
+        schedule = self.pending.find(place)
+        assert schedule is not None, "what has a key is pending"
+        return schedule
+
+    def is_repeating(self, schedule: Schedule) -> bool:
+        return schedule.lane == REPEATING_LANE
+
+    def fault(self) -> str:
+        """Return which record cannot be read and why, "" if all can."""
+        for place, reason in self.unreadable.items():
+            return f"scheduled message {self.job_id(place)}: {reason}"
+        return ""
+
+    def late_count(self) -> int:
+        """Return how many are past due and have not fired, LATE_MOST for that many or more."""
+        now_key = self.key_of(self.broker.wall_ms, 0)
+        count = 0
+        after = -1
+        while count < LATE_MOST:
+            keys = self.keys.after(after, LATE_MOST)
+            late = [key for key in keys if key < now_key]
+            count += len(late)
+            if not keys or len(late) < len(keys):
+                break
+            after = keys[-1]
+        return min(count, LATE_MOST)
+
+    def next_due_ms(self) -> int:
+        """Return when the first one is due, 0 without any."""
+        return self.keys.first() >> PLACE_BITS if len(self.keys) else 0
+
+    def _drop(self, schedules: list[Schedule], cause: int) -> None:
+        ended = [one.entry() for one in schedules]
+        self.broker.store.settle(self.number, 0, DROPPED, cause, merged(ended))
+        for schedule in schedules:
+            self.forget(schedule)
+
+    def forget(self, schedule: Schedule) -> None:
+        """Know one no more."""
+        place = schedule.place
+        target = schedule.target
+        key = schedule.due_ms << PLACE_BITS | place
+        self.pending.remove(place)
+        self.keys.remove(key)
+        self.firing.held.remove(target, key, place)
+        self.fired.pop(place, None)
+        self.unreadable.pop(place, None)
+        self.aside.pop(place, None)
+        self.ahead.forget(place)
+        left = self.counts[target] - 1
+        if left:
+            self.counts[target] = left
+        else:
+            del self.counts[target]
+            self.ending.emptied(target)
+
+    def move(self, schedule: Schedule, due_ms: int) -> None:
+        """Let a schedule be due at another time."""
+        place = schedule.place
+        key = schedule.due_ms << PLACE_BITS | place
+        self.keys.remove(key)
+        self.firing.held.remove(schedule.target, key, place)
+        self.keys.add(due_ms << PLACE_BITS | place)
+        self.pending.move(place, due_ms)
+        self.ahead.moved(place, due_ms)
+
+    # -- time
+
+    def _arm(self, least_ms: int = 0) -> None:
+        """Set the timer for what is to be done next, unless it is set for then or earlier."""
+        if not len(self.keys):
+            return
+        clock = self.broker.clock
+        wall_ms = clock.wall_ms()
+        held = self.firing.held
+        following = self.keys.after(held.reached, 1)
+        wake_ms = min(self.due_of(following[0]) if following else NEVER_MS, self.ahead.next_ms())
+        if held.going:
+            wake_ms = wall_ms
+        elif held.shut:
+            wake_ms = min(wake_ms, wall_ms + HELD_LOOK_MS)
+        delay_ms = max(least_ms, TICK_MS, min(wake_ms - wall_ms, CLOCK_CHECK_MS))
+        due_ms = clock.monotonic_ms() + delay_ms
+        if not 0 < self.armed_ms <= due_ms:
+            self.armed_ms = due_ms
+            self.broker.timers.call_at(due_ms, self, due_ms)

@@ -1,0 +1,137 @@
+"""What a record of the schedule says besides the message: lines before the message's own annotations.
+
+schedule-queue:NAME       where it goes; or schedule-topic, schedule-temp-queue, schedule-temp-topic
+schedule-tag:N            tag hash of the message, unless it is 0: in the record it says where the message goes
+schedule-expires:MS       when it expires, unless never; or
+schedule-lives:MS         how long it lives from its delivery on
+schedule-delay:MS  schedule-period:MS  schedule-repeat:N  schedule-cron:TEXT
+                          what is left to be said of the plan of one that repeats
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from engine.features.scheduler.plan import Plan
+from engine.values.annotations import annotation, split_annotations
+from engine.values.destination import KIND_NAMES
+from engine.values.message import PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
+from engine.values.wall_time import later_ms
+
+PREFIX: Final = "schedule-"
+JOB_ID: Final = "scheduledJobId"  # ActiveMQ's name for the annotation of a delivered message
+
+_LINE: Final = PREFIX.encode()
+_KINDS: Final = {name: kind for kind, name in KIND_NAMES.items()}
+_LOW_FLAGS: Final = (1 << PRIORITY_SHIFT) - 1
+
+
+class Ticket:
+    """kind, name: where the message goes.  expires_ms: absolute; lives_ms: from the delivery on; 0 for neither."""
+
+    __slots__ = ("kind", "name", "tag_hash", "expires_ms", "lives_ms", "plan")
+
+    def __init__(self, kind: int, name: str, tag_hash: int, expires_ms: int, lives_ms: int, plan: Plan) -> None:
+        self.kind = kind
+        self.name = name
+        self.tag_hash = tag_hash
+        self.expires_ms = expires_ms
+        self.lives_ms = lives_ms
+        self.plan = plan
+
+    def expiry_at(self, now_ms: int) -> int:
+        """Return JMSExpiration of what is delivered now."""
+        return later_ms(now_ms, self.lives_ms) if self.lives_ms else self.expires_ms
+
+
+def standing_lines(kind: int, name: str, plan: Plan) -> bytes:
+    """Return the lines that are the same for all messages sent alike."""
+    if not plan.is_repeating():
+        return _target_line(kind, name)
+    lines = [_target_line(kind, name)]
+    for word, value in (("delay", plan.delay_ms), ("period", plan.period_ms), ("repeat", plan.repeat)):
+        if value:
+            lines.append(annotation(f"{PREFIX}{word}", str(value)))
+    if plan.cron:
+        lines.append(annotation(f"{PREFIX}cron", plan.cron))
+    return b"".join(lines)
+
+
+@lru_cache(maxsize=1024)
+def _target_line(kind: int, name: str) -> bytes:
+    return annotation(f"{PREFIX}{KIND_NAMES[kind]}", name)
+
+
+def message_lines(tag_hash: int, expires_ms: int, lives_ms: int) -> bytes:
+    """Return the lines that are of one message."""
+    lines = b"schedule-tag:%d\n" % tag_hash if tag_hash else b""
+    if lives_ms:
+        lines += b"schedule-lives:%d\n" % lives_ms
+    elif expires_ms:
+        lines += b"schedule-expires:%d\n" % expires_ms
+    return lines
+
+
+def to_record(
+    message: Message, number: int, lane: int, due_ms: int, target: int, standing: bytes, now_ms: int, plan: Plan
+) -> Message:
+    """Return the record that waits in the schedule.  target: the number of where it goes."""
+    expires_ms = message.expires_ms
+    lives_ms = expires_ms - now_ms if plan.renews_expiry and expires_ms > now_ms else 0
+    lines = standing + message_lines(message.tag_hash, expires_ms, lives_ms) + message.annotations
+    flags = (message.flags & _LOW_FLAGS) | SCHEDULED | (message.jms_priority() + 1) << PRIORITY_SHIFT
+    if b"\\" in lines:
+        flags &= ~PLAIN
+    return Message(
+        number,
+        message.encoding,
+        flags,
+        lane,
+        target,
+        message.group_hash,
+        due_ms,
+        lines,
+        message.headers,
+        message.body,
+    )
+
+
+def read_ticket(annotations: bytes) -> tuple[Ticket, bytes]:
+    """Return what the lines say, and the message's own annotations behind them.
+
+    Raises: KeyError, ValueError for lines that are not built as they should be.
+    """
+    at = 0
+    while annotations.startswith(_LINE, at):
+        at = annotations.index(b"\n", at) + 1
+    kind = 0
+    name = ""
+    values = {"tag": 0, "expires": 0, "lives": 0, "delay": 0, "period": 0, "repeat": 0}
+    cron = ""
+    for full_word, value in split_annotations(annotations[:at]):
+        word = full_word.removeprefix(PREFIX)
+        if word in values:
+            values[word] = int(value)
+        elif word == "cron":
+            cron = value
+        else:
+            kind, name = _KINDS[word], value
+    plan = Plan(values["delay"], values["period"], values["repeat"], cron, 0, values["lives"] > 0)
+    return Ticket(kind, name, values["tag"], values["expires"], values["lives"], plan), annotations[at:]
+
+
+def to_message(record: Message, ticket: Ticket, own: bytes, number: int, job_id: str, now_ms: int) -> Message:
+    """Return the message that is delivered.  number: of the destination; own: the annotations it was sent with."""
+    return Message(
+        number,
+        record.encoding,
+        record.flags & _LOW_FLAGS & ~(SCHEDULED | PLAIN),  # its new annotation has an escape
+        record.jms_priority(),
+        ticket.tag_hash,
+        record.group_hash,
+        ticket.expiry_at(now_ms),
+        annotation(JOB_ID, job_id) + own,
+        record.headers,
+        record.body,
+    )

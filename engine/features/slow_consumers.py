@@ -1,0 +1,219 @@
+"""Consumers that are too slow, by ActiveMQ's rules and by HornetQ's, and what becomes of them.
+
+Source: ActiveMQ (slow consumers, abortSlowConsumerStrategy, abortSlowAckConsumerStrategy) and Artemis (rate
+threshold, with Artemis' condition that there is something to be had).
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from config.policies import SlowConsumerPolicy
+from engine.ports.timers import TimerTarget
+from engine.values import gates
+from engine.values.errors import SlowConsumer
+from engine.values.failed_attempts import consumer_words
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+    from engine.consumers.consumer import Consumer
+    from engine.sources.queue import Queue
+
+SECOND_MS: Final = 1_000
+NOTICES_MAX: Final = 1_000  # not yet told to the operator; beyond, the count still grows
+
+
+def is_in_topic_memory(queue: Queue) -> bool:
+    """Say whether this is a topic subscription that only memory holds; a durable one is like a queue."""
+    return queue.feed is not None and not queue.is_logged and not queue.feed.is_browser
+
+
+def is_slow(consumer: Consumer) -> bool:
+    """Say whether a consumer is slow in ActiveMQ's sense.
+
+    Of a queue: it is full while messages wait.  Of a topic, unless its prefetch is 1: more than its prefetch waits
+    beyond what its prefetch holds.
+    """
+    queue = consumer.queue
+    window = consumer.window
+    if not is_in_topic_memory(queue):
+        is_full = window.is_full and (window.in_flight >= window.full_at or window.gate == gates.BYTES_FULL)
+        return is_full and _has_waiting(queue)
+    return window.prefetch > 1 and queue.depth > 2 * window.prefetch
+
+
+class Watch:
+    """What is remembered of one consumer from one look to the next.
+
+    since_ms: monotonic, when it was first found slow without a break, -1 while it is not.  found_count: how often so.
+    acknowledged, enqueued: counts at the last look at its rate.
+    seen_count, seen_ms: its acknowledgements, and when they were last seen to grow.
+    """
+
+    __slots__ = ("consumer", "since_ms", "found_count", "acknowledged", "enqueued", "seen_count", "seen_ms", "is_told")
+
+    def __init__(self, consumer: Consumer, now_ms: int) -> None:
+        self.consumer = consumer
+        self.since_ms = -1
+        self.found_count = 0
+        self.acknowledged = consumer.acknowledged_count
+        self.enqueued = consumer.queue.enqueued_count
+        self.seen_count = consumer.acknowledged_count
+        self.seen_ms = now_ms
+        self.is_told = False
+
+
+class SlowConsumers(TimerTarget):
+    """Looks at the consumers of addresses that ask for it; nothing is paid for all others.
+
+    found_count, ended_count: consumers found slow, and ended for it, since the start.
+    notices: in words, what the operator has not been told yet.
+    looks: a heap of (when, number, watch, whether it is a look at the rate).
+    """
+
+    __slots__ = ("broker", "looks", "next_number", "found_count", "ended_count", "notices")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.looks: list[tuple[int, int, Watch, bool]] = []
+        self.next_number = 1
+        self.found_count = 0
+        self.ended_count = 0
+        self.notices: list[str] = []
+
+    def added(self, consumer: Consumer) -> None:
+        """A consumer has come."""
+        settings = consumer.queue.settings
+        policy = settings.slow_consumers
+        watch = Watch(consumer, self.broker.clock.monotonic_ms())
+        if policy.threshold >= 0:
+            self._look_in(policy.check_period_ms, watch, True)
+        if policy.abort != "none" or settings.advisories.slow_consumers:
+            self._look_in(policy.abort_check_period_ms, watch, False)
+
+    def timer_fired(self, key: int) -> None:
+        while self.looks and self.looks[0][0] <= key:
+            _, _, watch, is_rate = heappop(self.looks)
+            if watch.consumer.is_closed:
+                continue
+            policy = watch.consumer.queue.settings.slow_consumers
+            if is_rate:
+                self._look_in(policy.check_period_ms, watch, True)
+                self._check_rate(watch, policy)
+            else:
+                self._look_in(policy.abort_check_period_ms, watch, False)
+                self._check_time(watch, policy, key)
+
+    # -- the rules
+
+    def _check_rate(self, watch: Watch, policy: SlowConsumerPolicy) -> None:
+        """HornetQ's rule, where as much comes or waits as all consumers together should take."""
+        consumer = watch.consumer
+        queue = consumer.queue
+        period_s = policy.check_period_ms / SECOND_MS
+        threshold = policy.threshold_per_second()
+        queue_rate = (queue.enqueued_count - watch.enqueued) / period_s
+        rate = (consumer.acknowledged_count - watch.acknowledged) / period_s
+        watch.enqueued = queue.enqueued_count
+        watch.acknowledged = consumer.acknowledged_count
+        wanted = threshold * len(queue.consumers)
+        has_enough = queue_rate >= wanted or queue.depth >= wanted
+        if not has_enough or not (rate < threshold or (threshold == 0 and rate == 0)):
+            watch.is_told = False
+            return
+        why = f"it settles {rate:g} messages a second, the threshold is {threshold:g} (slow-consumer-threshold)"
+        self._found(watch, why)
+        if policy.policy == "KILL":
+            self._end(consumer, why, "slow-consumer-policy is KILL", True)
+
+    def _check_time(self, watch: Watch, policy: SlowConsumerPolicy, now_ms: int) -> None:
+        """ActiveMQ's rules."""
+        consumer = watch.consumer
+        if consumer.acknowledged_count != watch.seen_count or (not consumer.ledger and policy.ignore_idle_consumers):
+            watch.seen_count = consumer.acknowledged_count
+            watch.seen_ms = now_ms
+        if policy.abort == "slow-ack":
+            self._check_silence(watch, policy, now_ms - watch.seen_ms)
+            return
+        if not is_slow(consumer):
+            watch.since_ms = -1
+            watch.found_count = 0
+            watch.is_told = False
+            return
+        if watch.since_ms < 0:
+            watch.since_ms = now_ms
+        watch.found_count += 1
+        slow_ms = now_ms - watch.since_ms
+        why = f"messages wait and its window is full, {len(consumer.ledger)} in flight"
+        if is_in_topic_memory(consumer.queue):
+            why = f"{consumer.queue.depth} messages wait, its prefetch is {consumer.window.prefetch}"
+        self._found(watch, why)
+        if policy.abort != "slow":
+            return
+        if 0 < policy.max_slow_duration_ms <= slow_ms:
+            limit = f"slow for {slow_ms} ms, the limit is {policy.max_slow_duration_ms} ms (max-slow-duration-ms)"
+        elif 0 < policy.max_slow_count <= watch.found_count:
+            limit = f"found slow {watch.found_count} times, the limit is {policy.max_slow_count} (max-slow-count)"
+        else:
+            return
+        self._end(consumer, why, limit, policy.abort_connection)
+
+    def _check_silence(self, watch: Watch, policy: SlowConsumerPolicy, silent_ms: int) -> None:
+        """ActiveMQ's abortSlowAckConsumerStrategy: slow is who is silent; how long or how often then ends it."""
+        if silent_ms < policy.max_time_since_last_ack_ms:
+            watch.found_count = 0
+            watch.is_told = False
+            return
+        watch.found_count += 1
+        why = f"it has acknowledged nothing for {silent_ms} ms"
+        self._found(watch, why)
+        slow_ms = watch.found_count * policy.abort_check_period_ms  # the look that finds it counts a period, as there
+        limit = f"slow from {policy.max_time_since_last_ack_ms} ms on (max-time-since-last-ack-ms)"
+        if 0 < policy.max_slow_duration_ms <= slow_ms:
+            limit = f"{limit}, for {slow_ms} ms, the limit is {policy.max_slow_duration_ms} ms (max-slow-duration-ms)"
+        elif 0 < policy.max_slow_count <= watch.found_count:
+            limit = f"{limit}, {watch.found_count} times, the limit is {policy.max_slow_count} (max-slow-count)"
+        else:
+            return
+        self._end(watch.consumer, why, limit, policy.abort_connection)
+
+    # -- the steps
+
+    def _found(self, watch: Watch, why: str) -> None:
+        """Tell it, once until the consumer is well again."""
+        if watch.is_told:
+            return
+        watch.is_told = True
+        self.found_count += 1
+        self.broker.advisories.slow_consumer(watch.consumer)
+        self._notice(f"{_who(watch.consumer)} is slow: {why}")
+
+    def _end(self, consumer: Consumer, why: str, limit: str, with_connection: bool) -> None:
+        if consumer.departure is not None:
+            return
+        self.ended_count += 1
+        self._notice(f"{_who(consumer)} is ended: {why}; {limit}")
+        error = SlowConsumer(f"the consumer of {consumer.queue.uri()} is too slow: {why}; {limit}")
+        consumer.client.expel(consumer, error, with_connection)
+
+    def _notice(self, text: str) -> None:
+        if len(self.notices) < NOTICES_MAX:
+            self.notices.append(text)
+
+    def _look_in(self, delay_ms: int, watch: Watch, is_rate: bool) -> None:
+        due_ms = self.broker.clock.monotonic_ms() + delay_ms
+        heappush(self.looks, (due_ms, self.next_number, watch, is_rate))
+        self.next_number += 1
+        self.broker.timers.call_at(due_ms, self, due_ms)
+
+
+def _has_waiting(queue: Queue) -> bool:
+    for lane in queue.used_lanes:
+        if len(lane.ready) + len(lane.returned) > len(lane.stale):
+            return True
+    return queue.has_backlog()
+
+
+def _who(consumer: Consumer) -> str:
+    return f"{consumer.queue.uri()}: {consumer_words(consumer.description())}"

@@ -1,0 +1,262 @@
+"""Statistics that a client asks for with a message: to ``ActiveMQ.Statistics.*``, answered to its reply-to.
+
+Source: ActiveMQ StatisticsBroker.  The answer is a map, in the JSON of its transformation ``jms-map-json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from engine.consumers.consumer import Consumer
+from engine.features.broker_questions import QuestionQueue, reply_target, send_answer
+from engine.ports.client import Client
+from engine.ports.timers import TimerTarget
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.annotations import annotation
+from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, is_topic
+from engine.values.errors import LimitReached
+from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
+from engine.values.wildcard import Wildcard, is_wildcard
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+STATISTICS_PREFIX: Final = "ActiveMQ.Statistics."
+BROKER: Final = "ActiveMQ.Statistics.Broker"
+SUBSCRIPTION: Final = "ActiveMQ.Statistics.Subscription"
+DESTINATION: Final = "ActiveMQ.Statistics.Destination."
+
+QUESTIONS_MAX: Final = 1_000  # under way; one more is refused
+QUESTIONS_PER_CLIENT_MAX: Final = 100  # of them, of one connection
+STEPS_AT_ONCE: Final = 1_024  # destinations or consumers looked at in one turn, for all questions together
+ANSWER_STEPS: Final = 8  # what an answer costs beside the look
+LISTED_AT_ONCE: Final = 64  # so many are listed in the time of one step
+
+TOTALS: Final = ("size", "enqueueCount", "dequeueCount", "dispatchCount", "expiredCount", "inflightCount")
+
+Values = dict[str, str | int]
+
+
+class Question:
+    """One that is under way.
+
+    asker: number of the client that asks, 0 for nobody who is there.
+    client: the same; each answer is about what it may see, None where everybody may see everything.
+    wildcard: of destinations, None for one of a name.  headers: of each answer.
+    left: what is still to be looked at, the next last; None before the first look.
+    totals: of the broker, as far as they are counted.
+    """
+
+    __slots__ = ("name", "asker", "client", "target", "wildcard", "headers", "left", "totals")
+
+    def __init__(self, name: str, asker: int, client: Client | None, target: Queue | Topic, headers: bytes) -> None:
+        self.name = name
+        self.asker = asker
+        self.client = client
+        self.target = target
+        asked = name.removeprefix(DESTINATION)
+        self.wildcard = Wildcard(QUEUE, asked) if is_wildcard(asked) else None
+        self.headers = headers
+        self.left: list[Queue | Topic | Consumer] | None = None
+        self.totals: dict[str, int] = dict.fromkeys(TOTALS, 0)
+
+
+class Statistics(TimerTarget):
+    """Answers questions in their order, so many steps a turn: with each it looks at a destination or a consumer.
+
+    asked: questions under way; counts: how many, by who asks.
+    steps_left: of this turn.  is_armed: a timer will give new ones.
+    """
+
+    __slots__ = ("broker", "asked", "counts", "steps_left", "is_armed")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.asked: deque[Question] = deque()
+        self.counts: dict[int, int] = {}
+        self.steps_left = STEPS_AT_ONCE
+        self.is_armed = False
+
+    def check(self, queue: QuestionQueue) -> None:
+        """Raises: LimitReached for one question too many; AccessDenied for one about all by who may not see all."""
+        client = self.broker.clients.get(self.broker.sender)
+        if client is not None and queue.name == BROKER:
+            self.broker.access.require_sight_of_all(client, queue.uri())
+        if len(self.asked) >= QUESTIONS_MAX:
+            raise LimitReached(
+                f"{QUESTIONS_MAX} questions for statistics wait for their answers, which is the limit; "
+                "one more may be asked once some are answered"
+            )
+        if self.counts.get(self.broker.sender, 0) >= QUESTIONS_PER_CLIENT_MAX:
+            raise LimitReached(
+                f"{QUESTIONS_PER_CLIENT_MAX} questions for statistics of this connection wait for their answers, which "
+                "is the limit; one more may be asked once some are answered"
+            )
+
+    def answer(self, queue: QuestionQueue, question: Message) -> None:
+        """Send what was asked for to the question's reply-to; without one, or if it is gone, nobody wants to know."""
+        properties = self.broker.readers.properties(question, 1, False)
+        target = reply_target(self.broker, properties.get("JMSReplyTo"))
+        # What else came with it is accepted already: one question too many, of a transaction, goes without an answer.
+        asker = self.broker.sender
+        count = self.counts.get(asker, 0)
+        if target is None or len(self.asked) >= QUESTIONS_MAX or count >= QUESTIONS_PER_CLIENT_MAX:
+            return
+        is_open = self.broker.access.is_open
+        client = None if is_open else self.broker.clients.get(self.broker.sender)
+        if client is None and not is_open:
+            return  # a schedule has delayed the question, or its sender has gone: nobody knows what that may see
+        correlation_id = properties.get("JMSCorrelationID")
+        headers = {"transformation": "jms-map-json", "content-type": "application/json"}
+        if isinstance(correlation_id, str):
+            headers["correlation-id"] = correlation_id
+        lines = b"".join(annotation(name, value) for name, value in headers.items())
+        self.asked.append(Question(queue.name, asker, client, target, lines))
+        self.counts[asker] = count + 1
+        self._go_on()
+
+    def timer_fired(self, key: int) -> None:
+        self.is_armed = False
+        self.steps_left = STEPS_AT_ONCE
+        if self.asked:
+            self._go_on()
+
+    # -- the steps
+
+    def _go_on(self) -> None:
+        while self.asked and self.steps_left > 0:
+            if self._is_answered(self.asked[0]):
+                asker = self.asked.popleft().asker
+                left = self.counts.pop(asker) - 1
+                if left:
+                    self.counts[asker] = left
+        if not self.is_armed:
+            self.is_armed = True
+            broker = self.broker
+            broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
+
+    def _is_answered(self, question: Question) -> bool:
+        """Go on with a question as long as there are steps; say whether it is done with."""
+        self.steps_left -= 1
+        if question.left is None:
+            question.left = self._asked_for(question.name)
+            question.left.reverse()
+            self.steps_left -= len(question.left) // LISTED_AT_ONCE
+        while question.left and not question.target.is_closed:
+            if self.steps_left <= 0:
+                return False
+            self.steps_left -= 1
+            self._look_at(question, question.left.pop())
+        if question.name == BROKER:
+            self._send(question, self._of_broker(question.totals))
+        return True
+
+    def _asked_for(self, name: str) -> list[Queue | Topic | Consumer]:
+        """Return what is to be looked at for an answer."""
+        destinations = self.broker.destinations
+        if name == BROKER:
+            return [*destinations.all_queues()]
+        if name == SUBSCRIPTION:
+            return [consumer for client in self.broker.clients.values() for consumer in client.consumers.values()]
+        asked = name.removeprefix(DESTINATION)
+        if is_wildcard(asked):
+            return [*destinations.queues.values(), *destinations.topics.values()]
+        found = (destinations.queues.get(asked), destinations.topics.get(asked))
+        return [one for one in found if one is not None]
+
+    def _look_at(self, question: Question, one: Queue | Topic | Consumer) -> None:
+        if one.is_closed:
+            return  # since it was listed
+        client = question.client
+        if client is not None and not self._may_see(client, one):
+            return
+        if isinstance(one, Consumer):
+            self._send(question, self._of_consumer(one))
+        elif question.name != BROKER:
+            if question.wildcard is None or question.wildcard.matches(one.name):
+                self._send(question, self._of_destination(one))
+        elif isinstance(one, Queue):
+            _add_up(question.totals, one)
+
+    def _may_see(self, client: Client, one: Queue | Topic | Consumer) -> bool:
+        if isinstance(one, Consumer):
+            return one.client is client or self.broker.access.may_see(client, one.queue)
+        # Of all it has been asked before, and they count together.
+        return one.kind in (TEMP_QUEUE, TEMP_TOPIC) or self.broker.access.may_see(client, one)
+
+    def _send(self, question: Question, values: Values) -> None:
+        self.steps_left -= ANSWER_STEPS
+        lines = question.headers
+        flags = TEXT if b"\\" in lines else TEXT | PLAIN
+        body = json.dumps(_as_map(values), separators=(",", ":"), ensure_ascii=False).encode()
+        number = question.target.destination_id
+        message = Message(number, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
+        send_answer(self.broker, question.target, message)
+
+    def _of_broker(self, totals: dict[str, int]) -> Values:
+        broker = self.broker
+        memory = broker.memory
+        return {
+            "brokerName": broker.advisories.name,
+            "brokerId": broker.store.store_id(),
+            "size": totals["size"],
+            "memoryUsage": memory.held_bytes(),
+            "memoryLimit": memory.limit_bytes,
+            "memoryPercentUsage": memory.held_bytes() * 100 // max(1, memory.limit_bytes),
+            **{name: totals[name] for name in TOTALS if name != "size"},
+            "consumerCount": sum(len(client.consumers) for client in broker.clients.values()),
+            "connectionCount": len(broker.clients),
+        }
+
+    def _of_destination(self, destination: Queue | Topic) -> Values:
+        queues = [destination] if isinstance(destination, Queue) else list(destination.subscriptions.values())
+        # What a topic has is what has been published; its subscriptions count each message once each.
+        past = destination if isinstance(destination, Topic) else None
+        return {
+            "destinationName": destination.uri(),
+            "brokerName": self.broker.advisories.name,
+            "size": sum(queue.depth for queue in queues),
+            "enqueueCount": destination.enqueued_count,
+            "dequeueCount": sum(one.acknowledged_count for one in queues) + (past.acknowledged_count if past else 0),
+            "dispatchCount": sum(one.delivered_count for one in queues) + (past.delivered_count if past else 0),
+            "expiredCount": sum(one.expired_count for one in queues) + (past.expired_count if past else 0),
+            "inflightCount": sum(queue.in_flight_count for queue in queues),
+            "consumerCount": sum(queue.consumer_count() for queue in queues),
+        }
+
+    def _of_consumer(self, consumer: Consumer) -> Values:
+        queue = consumer.queue
+        return {
+            "destinationName": queue.uri(),
+            "connectionId": str(consumer.client.client_number),
+            "clientId": consumer.client.describe().get("client_id", ""),
+            "subscriptionName": consumer.name,
+            "isDurable": str(is_topic(queue.kind) and queue.is_logged).lower(),
+            "prefetchSize": consumer.window.prefetch,
+            "dispatchedQueueSize": len(consumer.ledger),
+            "pendingQueueSize": queue.depth - queue.in_flight_count,
+            "dequeueCounter": consumer.acknowledged_count,
+        }
+
+
+def _add_up(totals: dict[str, int], queue: Queue) -> None:
+    totals["size"] += queue.depth
+    totals["enqueueCount"] += queue.enqueued_count
+    totals["dequeueCount"] += queue.acknowledged_count
+    totals["dispatchCount"] += queue.delivered_count
+    totals["expiredCount"] += queue.expired_count
+    totals["inflightCount"] += queue.in_flight_count
+
+
+def _as_map(values: Values) -> dict[str, object]:
+    """Return a MapMessage as ActiveMQ writes it in JSON."""
+    entries: list[object] = []
+    for name, value in values.items():
+        if isinstance(value, str):
+            entries.append({"string": [name, value]})
+        else:
+            entries.append({"string": name, "long": value})
+    return {"map": {"entry": entries}}

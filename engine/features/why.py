@@ -1,0 +1,159 @@
+"""Answers to "why": one consumer, one producer, one message at one moment, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.broker import Broker
+from engine.consumers.consumer import Consumer
+from engine.sources.queue import Queue
+from engine.values.delivery import DELAYED, HELD, IN_FLIGHT, READY, Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A consumer and what it holds.  since_ms: wall clock of the oldest hand-over, 0 for nothing or too long ago."""
+
+    consumer_id: int
+    who: dict[str, str]
+    in_flight: int
+    limit: int
+    acknowledged: int
+    since_ms: int
+    gate: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerView:
+    """own: the consumer itself; others: the rest of its queue's, those who hold most first.
+
+    resume_at: a full window opens again at so many in flight.
+    replay: how far a replay has come, "" for a consumer that is none.
+    remarks: what it asked for without effect.
+    groups: ids of the message groups that it owns.
+    """
+
+    own: Holder
+    connection_id: int
+    destination: str
+    resume_at: int
+    depth: int
+    in_flight: int
+    delayed: int
+    replay: str = ""
+    remarks: tuple[str, ...] = ()
+    groups: list[str] = field(default_factory=list)
+    others: list[Holder] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerView:
+    """reason: the gate that it waits at, "" for none.  held_bytes: as in Client; holding: what it is made of."""
+
+    connection_id: int
+    who: dict[str, str]
+    reason: str
+    consumers: int
+    held_bytes: int = 0
+    holding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a message of a queue is now.
+
+    state: waiting, in-flight, delayed, in-transaction, on-disk, or gone if the queue does not have it; scheduled.
+    since_ms: of a hand-over; wait_ms: of a delay, what is left of it.
+    group: who has the message group of one that waits, in words; "" for nobody.
+    held: which gate holds back one that is scheduled and due, in words; "" for none.
+    """
+
+    state: str
+    holder: Holder | None = None
+    since_ms: int = 0
+    wait_ms: int = 0
+    group: str = ""
+    held: str = ""
+
+
+def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
+    """Return None if there is no such consumer."""
+    for client in broker.clients.values():
+        consumer = client.consumers.get(consumer_id)
+        if consumer is not None:
+            queue = consumer.queue
+            others = [_holder(broker, one) for one in queue.consumers.values() if one is not consumer]
+            others.sort(key=lambda holder: -holder.in_flight)
+            return ConsumerView(
+                _holder(broker, consumer),
+                client.client_number,
+                queue.uri(),
+                consumer.window.resume_at,
+                queue.depth,
+                queue.in_flight_count,
+                queue.delayed_count,
+                "" if queue.feed is None or queue.feed.replay is None else queue.feed.replay.describe(),
+                consumer.remarks,
+                [group for group, owner in queue.group_owners().items() if owner == consumer_id],
+                others,
+            )
+    return None
+
+
+def view_producer(broker: Broker, connection_id: int) -> ProducerView | None:
+    """Return None if there is no such connection."""
+    client = broker.clients.get(connection_id)
+    if client is None:
+        return None
+    reason = "; ".join(broker.flow.reasons(connection_id))
+    return ProducerView(
+        connection_id, client.describe(), reason, len(client.consumers), client.held_bytes, client.holding()
+    )
+
+
+def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:
+    """Return where an entry of the queue is now; looks through memory, so its cost grows with what is in flight."""
+    for consumer in queue.consumers.values():
+        for delivery in consumer.ledger.values():
+            if _is_entry(delivery, priority, queue_offset):
+                state = {IN_FLIGHT: "in-flight", HELD: "in-transaction"}.get(delivery.state, "in-flight")
+                since_ms = broker.hand_overs.since_ms(delivery.tag)
+                return Whereabouts(state, _holder(broker, consumer), since_ms)
+    for due_ms, _, delivery in broker.redelivery.delays.waiting:
+        if delivery.lane.queue is queue and delivery.state == DELAYED and _is_entry(delivery, priority, queue_offset):
+            return Whereabouts("delayed", None, 0, max(0, due_ms - broker.clock.monotonic_ms()))
+    lane = queue.lanes[priority]
+    if lane is None:
+        return Whereabouts("gone")
+    for delivery in [*lane.ready, *lane.returned]:
+        if delivery.state == READY and _is_entry(delivery, priority, queue_offset):
+            selection = queue.selection
+            return Whereabouts("waiting", group="" if selection is None else selection.describe_group(delivery))
+    return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
+
+
+def locate_schedule(broker: Broker, place: int) -> Whereabouts:
+    """Return the same of the scheduled message with this log offset."""
+    schedule = broker.scheduler.pending.find(place)
+    if schedule is None:
+        return Whereabouts("gone")
+    wait_ms = max(0, schedule.due_ms - broker.clock.wall_ms())
+    return Whereabouts("scheduled", wait_ms=wait_ms, held=broker.scheduler.firing.reason(schedule))
+
+
+def _is_entry(delivery: Delivery, priority: int, queue_offset: int) -> bool:
+    message = delivery.message
+    return message.queue_offset == queue_offset and message.priority == priority
+
+
+def _holder(broker: Broker, consumer: Consumer) -> Holder:
+    oldest = next(iter(consumer.ledger), 0)
+    return Holder(
+        consumer.consumer_id,
+        consumer.description(),
+        len(consumer.ledger),
+        consumer.window.limit,
+        consumer.acknowledged_count,
+        broker.hand_overs.since_ms(oldest) if oldest else 0,
+        consumer.describe_gate(),
+    )

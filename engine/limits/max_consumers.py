@@ -1,0 +1,65 @@
+"""Places at queues that take only so many consumers, and the subscriptions to several queues that wait for one.
+
+A subscription to one queue, or to a list that names it, is refused where there is none.  One to a wildcard goes without
+such a queue until a consumer leaves, and so does a list whose turn to join came too late.
+Source: Artemis max-consumers.
+"""
+
+from __future__ import annotations
+
+from engine.consumers.composite_consumer import Siblings
+from engine.consumers.departures import Departures
+from engine.sources.queue import Queue
+from engine.values.errors import LimitReached
+
+
+class Places:
+    """waiting: subscriptions that go without a queue, by its number, the first that came first."""
+
+    __slots__ = ("waiting", "_departures")
+
+    def __init__(self, departures: Departures) -> None:
+        self.waiting: dict[int, dict[Siblings, None]] = {}
+        self._departures = departures
+
+    def is_full(self, queue: Queue) -> bool:
+        return queue.feed is None and 0 <= queue.settings.queue.max_consumers <= queue.consumer_count()
+
+    def require(self, queue: Queue) -> None:
+        """Raises: LimitReached for one consumer too many; those who are about to leave do not count."""
+        if queue.settings.queue.max_consumers >= 0:
+            self._departures.make_way(queue)
+        if self.is_full(queue):
+            raise LimitReached(
+                f"{queue.uri()} has {queue.consumer_count()} consumers, which is its limit (max_consumers)"
+            )
+
+    def wait(self, siblings: Siblings, queue: Queue) -> None:
+        """Let a subscription have a place once one is free."""
+        self.waiting.setdefault(queue.destination_id, {})[siblings] = None
+        siblings.waits_for.append(queue.destination_id)
+
+    def leave(self, siblings: Siblings) -> None:
+        """Forget a subscription that has ended."""
+        for number in siblings.waits_for:
+            others = self.waiting.get(number, {})
+            if siblings in others:
+                del others[siblings]
+                if not others:
+                    del self.waiting[number]
+        siblings.waits_for = []
+
+    def remove(self, number: int) -> None:
+        """Forget a queue that has gone."""
+        self.waiting.pop(number, None)
+
+    def next(self, queue: Queue) -> Siblings | None:
+        """Return who is to have a place that may have become free, None for nobody; it waits no more."""
+        others = self.waiting.get(queue.destination_id)
+        if others is None or self.is_full(queue):
+            return None
+        siblings = next(iter(others))
+        del others[siblings]
+        if not others:
+            del self.waiting[queue.destination_id]
+        return siblings

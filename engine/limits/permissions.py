@@ -1,0 +1,83 @@
+"""Who may do what: the one place where the engine asks for permission, for every protocol.
+
+Source: ActiveMQ authorizationPlugin (read, write, admin), HornetQ security-settings; the entries are data in
+``config.permissions``.  What the broker moves by itself (dead letters, expiry, retries) needs no permission.
+"""
+
+from __future__ import annotations
+
+from config.permissions import SEEING, SEEING_WORDS, Action, PermissionMap
+from engine.ports.client import Client
+from engine.sources.composite import CompositeSource, Source
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic, uri
+from engine.values.errors import AccessDenied
+from engine.values.options import SubscribeOptions
+
+
+class Access:
+    """is_open: everybody may do everything."""
+
+    __slots__ = ("permissions", "is_open")
+
+    def __init__(self, permissions: PermissionMap) -> None:
+        self.permissions = permissions
+        self.is_open = permissions.is_open
+
+    def allows(self, client: Client, action: Action, kind: int, name: str) -> bool:
+        return self.is_open or self.permissions.allows(action, kind, name, client.groups)
+
+    def require(self, client: Client, action: Action, kind: int, name: str) -> None:
+        """Raises: AccessDenied that names the action, the destination and the groups on both sides."""
+        if self.allows(client, action, kind, name):
+            return
+        own = ", ".join(sorted(client.groups)) or "none"
+        allowed = ", ".join(sorted(self.permissions.groups_for(action, kind, name))) or "nobody"
+        raise AccessDenied(
+            f"no permission to {action} {uri(kind, name[:200])}: your groups are {own}; allowed: {allowed}"
+        )
+
+    def may_see(self, client: Client, destination: Queue | Topic) -> bool:
+        """Say whether a client may know what a destination holds, or what feeds it: queues of subscriptions, too."""
+        if self.is_open:
+            return True
+        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+            return destination.owner == client.client_number
+        kind = TOPIC if is_topic(destination.kind) else QUEUE
+        return any(self.allows(client, action, kind, destination.name) for action in SEEING)
+
+    def require_sight_of_all(self, client: Client, what: str) -> None:
+        """Raises: AccessDenied for who may not see every destination."""
+        if self.is_open or any(self.permissions.allows_everywhere(action, client.groups) for action in SEEING):
+            return
+        own = ", ".join(sorted(client.groups)) or "none"
+        raise AccessDenied(
+            f"{what} needs the permission {SEEING_WORDS} for all destinations (match: '>'); your groups are {own}"
+        )
+
+    def require_own_name(self, client: Client, user: str) -> None:
+        """Ask that a message which names its sender names the client's own login, where logins are checked.
+
+        Raises: AccessDenied.  Source: AMQP 1.0 part 3, 3.2.4 (user-id "MAY be authenticated by intermediaries").
+        """
+        if client.user and user != client.user:
+            raise AccessDenied(
+                f"a message names {user[:200]!r} as its sender (user-id); allowed is your own login, {client.user!r}, "
+                "or none"
+            )
+
+    def require_use(self, client: Client, source: Source, options: SubscribeOptions) -> None:
+        """Ask for what a subscription does: look, take, or have a topic's messages kept for it.  Raises: AccessDenied.
+
+        What a wildcard matches is asked for one by one, as it is found.
+        """
+        for part in source.parts if isinstance(source, CompositeSource) else [source]:
+            if part.kind == QUEUE:
+                # A replay shows what others have settled long ago, which is more than a look at what waits.
+                is_look = options.is_browser and options.replay is None
+                self.require(client, "browse" if is_look else "read", part.kind, part.name)
+            elif part.kind == TOPIC:
+                self.require(client, "read", part.kind, part.name)
+                action: Action = "subscribe-durable" if options.is_durable else "subscribe"
+                self.require(client, action, part.kind, part.name)

@@ -1,0 +1,435 @@
+"""Who may send now: the gates before the engine, and the connections that wait at them.
+
+Source: docs/semantics.md, "Full addresses".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts
+from engine.backlog.memory import MemoryBudget
+from engine.consumers.rate_limit import TokenBucket
+from engine.ports.client import Client
+from engine.ports.clock import Clock
+from engine.ports.store import Store
+from engine.ports.timers import Timers, TimerTarget
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.transaction import Transaction
+from engine.values import gates
+from engine.values.destination import is_topic
+from engine.values.errors import AddressFull
+from engine.values.failed_attempts import consumer_words
+from engine.values.message import PERSISTENT, Message
+
+if TYPE_CHECKING:
+    from engine.features.advisories import Advisories
+    from engine.features.scheduler.firing import Firing
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalLimits:
+    """Of what all addresses hold together that BLOCK, DROP or FAIL; -1 for no limit."""
+
+    max_bytes: int = -1
+    max_messages: int = -1
+
+
+class Wait:
+    """One client at one gate, for one destination, since ``since_ms`` (monotonic)."""
+
+    __slots__ = ("client", "gate", "destination", "since_ms")
+
+    def __init__(self, client: Client, gate: int, destination: Queue | Topic, since_ms: int) -> None:
+        self.client = client
+        self.gate = gate
+        self.destination = destination
+        self.since_ms = since_ms
+
+
+class Flow(TimerTarget):
+    """Gates for producers.
+
+    is_blocked: some gate may be shut; only then is a message asked for its gate.
+    is_memory_shut: the budget was full, and is not eased yet.
+    disk_reason: why nothing more is to be written (engine.limits.disk_watch), "" for no reason.
+    disk_warning: what the operator should know of the disk.
+    accounts: of the addresses that have a limit.
+    parked: client number -> (gate, URI) of what it waits for -> how it waits.
+    retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
+    all the time.
+    advisories: who hears that a producer waits; None before the broker is whole.
+    deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
+    buckets: client number -> URI -> what it may still send there in this second.
+    schedule: it waits at gates like a client; None before the broker is whole.  is_schedule_next: before the clients.
+    """
+
+    __slots__ = (
+        "store",
+        "memory",
+        "clock",
+        "timers",
+        "accounts",
+        "is_blocked",
+        "is_memory_shut",
+        "disk_reason",
+        "disk_warning",
+        "parked",
+        "retrying",
+        "deadlines",
+        "next_deadline",
+        "advisories",
+        "buckets",
+        "schedule",
+        "is_schedule_next",
+    )
+
+    def __init__(self, store: Store, memory: MemoryBudget, clock: Clock, timers: Timers, limits: GlobalLimits) -> None:
+        self.store = store
+        self.memory = memory
+        self.clock = clock
+        self.timers = timers
+        self.accounts = Accounts(memory, self, limits.max_bytes, limits.max_messages)
+        self.is_blocked = False
+        self.is_memory_shut = False
+        self.disk_reason = ""
+        self.disk_warning = ""
+        self.parked: dict[int, dict[tuple[int, str], Wait]] = {}
+        self.retrying: dict[tuple[int, str], Wait] = {}
+        self.deadlines: dict[int, Wait] = {}
+        self.next_deadline = 1
+        self.advisories: Advisories | None = None
+        self.buckets: dict[int, dict[str, TokenBucket]] = {}
+        self.schedule: Firing | None = None
+        self.is_schedule_next = False
+
+    # -- asking
+
+    def refusal(self, destination: Queue | Topic, message: Message) -> int:
+        """Return the gate that holds ``message`` back now, gates.OPEN for none.
+
+        gates.DISCARDED: nothing holds it back, but the address is full and its policy is to drop it, accepted; who
+        does so calls ``count_dropped``.
+        Raises: AddressFull where the policy is to fail.
+        """
+        if not self.is_blocked:
+            return gates.OPEN
+        account = destination.account
+        if account is not None and (account.is_shut or account.is_over()):
+            return self._refuse(account)
+        gate = self.machine_gate(destination, message)
+        if gate == gates.OPEN and self.retrying:
+            self.retrying.pop(
+                (gates.ADDRESS_FULL, destination.uri()), None
+            )  # one got through: the next waits for itself
+        return gate
+
+    def count_dropped(self, destination: Queue | Topic) -> None:
+        """One message was accepted and dropped, for its address is full."""
+        assert destination.account is not None, "only an address with a limit drops"
+        destination.account.dropped_count += 1
+
+    def machine_gate(self, destination: Queue | Topic, message: Message) -> int:
+        """Return the gate of the disk or the memory, whatever the address."""
+        is_logged = destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent)
+        if is_logged and not self.store.is_accepting():
+            return gates.STORE
+        if is_logged and self.disk_reason:
+            return gates.DISK
+        if self.memory.is_full():
+            self.is_memory_shut = True  # until it is eased: those who wait must not starve behind newcomers
+        if self.is_memory_shut and (not is_logged or is_topic(destination.kind)):
+            return gates.MEMORY
+        return gates.OPEN
+
+    def own_refusal(self, destination: Queue | Topic, message: Message) -> int:
+        """Return the same for what the broker sends in its own time (the schedule).
+
+        Nobody is there whom an error could reach: where the policy is to fail, it waits.
+        """
+        account = destination.account
+        if account is None or not (account.is_shut or account.is_over()):
+            return self.machine_gate(destination, message)
+        if not account.is_full:
+            self.accounts.fill(account)
+        if account.action == DROP:
+            return gates.DISCARDED
+        if account.action == BLOCK:
+            account.is_shut = True
+        return gates.ADDRESS_FULL
+
+    def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
+        """Return gates.RATE if the client has sent there as much as it may in this second; ask once a message.
+
+        Source: HornetQ producer-max-rate.  It parks, it never drops; what a transaction sends is not reckoned.
+        """
+        intake = destination.intake
+        if intake is None or intake.rate <= 0:
+            return gates.OPEN
+        buckets = self.buckets.setdefault(client.client_number, {})
+        bucket = buckets.get(destination.uri())
+        if bucket is None:
+            bucket = TokenBucket(intake.rate)
+            buckets[destination.uri()] = bucket
+        return gates.OPEN if bucket.take(self.clock.monotonic_ms()) else gates.RATE
+
+    def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
+        """Return the gate that holds the COMMIT back, and the destination it is about.
+
+        A transaction meets the limits here, whole or not at all.  What it acknowledges is taken off first, and one that
+        settles messages of an address it sends to is not held back there: nothing else might ever make room.
+        Raises: AddressFull where the policy is to fail; the caller aborts the transaction then.
+        """
+        if not self.is_blocked:
+            return gates.OPEN, None
+        settled: set[int] = set()
+        settled_bytes = 0
+        settled_count = 0
+        for delivery in transaction.accepted:
+            message = delivery.message
+            settled.add(message.destination_id)
+            if message.destination_id in self.accounts.by_id:
+                settled_bytes += message.size
+                settled_count += 1
+        settled.update(delivery.message.destination_id for delivery, _ in transaction.refused)
+        for destination, message in transaction.sends:
+            account = destination.account
+            if (
+                account is not None
+                and account.action != DROP
+                and destination.destination_id not in settled
+                and account.is_over(settled_bytes, settled_count)
+            ):
+                return self._refuse(account), destination
+            gate = self.machine_gate(destination, message)
+            if gate != gates.OPEN:
+                return gate, destination
+        if transaction.scheduled:
+            gate = self.schedule_gate()
+            if gate != gates.OPEN:
+                return gate, transaction.scheduled[0][0].parts[0]
+        return gates.OPEN, None
+
+    def schedule_gate(self) -> int:
+        """Return the gate that holds back whatever is scheduled: all of it is logged, and no address holds it yet."""
+        if not self.store.is_accepting():
+            return gates.STORE
+        return gates.DISK if self.disk_reason else gates.OPEN
+
+    def is_gate_open(self, gate: int, destination: Queue | Topic) -> bool:
+        """Say whether what was refused there may try again."""
+        if gate == gates.STORE:
+            return self.store.is_accepting()
+        if gate == gates.MEMORY:
+            return not self.is_memory_shut
+        if gate == gates.DISK:
+            return not self.disk_reason
+        if gate == gates.RATE:
+            return False  # its timer admits
+        account = destination.account
+        return account is None or not (account.is_shut or (account.action == FAIL and account.is_full))
+
+    def discards(self, destination: Queue | Topic) -> bool:
+        """Say whether a message of an admitted transaction is dropped because its address is full; count it."""
+        account = destination.account
+        if account is None or account.action != DROP or not account.is_over():
+            return False
+        self._refuse(account)
+        self.count_dropped(destination)
+        return True
+
+    def producer_credit(self, destination: Queue | Topic, wanted: int, message_bytes: int) -> int:
+        """Return how many messages a producer may be granted now: at most ``wanted``.  For protocols with credit.
+
+        What is granted is accepted even once the address is full, so little is granted near its limit: as much as
+        producer-window-size holds, and as there is room for; 0 while the address is full.
+        message_bytes: what the producer's messages take, as far as it is known.
+        """
+        account = destination.account
+        if account is None or account.action != BLOCK:
+            return wanted
+        if account.is_shut or account.is_over():
+            return 0
+        size_bytes = max(1, message_bytes)
+        granted = wanted
+        window_bytes = destination.settings.flow.producer_window_size_bytes
+        if window_bytes >= 0:
+            granted = min(granted, max(1, window_bytes // size_bytes))
+        if account.max_bytes >= 0:
+            granted = min(granted, max(1, (account.max_bytes - account.used_bytes) // size_bytes))
+        if account.max_messages >= 0:
+            granted = min(granted, account.max_messages - account.used_messages)
+        return granted
+
+    def withhold(self, client: Client, destination: Queue | Topic) -> None:
+        """Remember that ``client`` gets no credit for a full address; ``Client.admit`` tells it when there is room.
+
+        Nothing of its waits, so nothing of it can wait too long.
+        """
+        account = destination.account
+        assert account is not None, "only a limit of the address withholds credit"
+        if not account.is_shut:
+            self._refuse(account)
+        self.park(client, gates.CREDIT, destination)
+
+    def must_reject(self, destination: Queue | Topic) -> bool:
+        """Say whether even what was granted before is refused: max-size-bytes-reject-threshold is passed."""
+        account = destination.account
+        return account is not None and 0 <= account.reject_bytes < account.used_bytes
+
+    # -- waiting
+
+    def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
+        """Remember that ``client`` waits at ``gate``; ``Client.admit`` tells it when to try again."""
+        key = (gate, destination.uri())
+        waits = self.parked.setdefault(client.client_number, {})
+        wait = waits.get(key) or self.retrying.pop(key, None)
+        if wait is not None:
+            wait.destination = destination  # the one it waited for may have been deleted, and made anew
+            waits[key] = wait
+            return
+        wait = Wait(client, gate, destination, self.clock.monotonic_ms())
+        waits[key] = wait
+        account = destination.account
+        if self.advisories is not None and gate in (gates.ADDRESS_FULL, gates.CREDIT) and account is not None:
+            self.advisories.fast_producer(client, destination)
+            self.advisories.full(destination, account.describe())
+        if gate == gates.RATE:
+            self._call_at(self.buckets[client.client_number][destination.uri()].refill_ms, wait)
+        elif gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
+            self._call_at(wait.since_ms + account.timeout_ms, wait)
+
+    def forget(self, client: Client) -> None:
+        """A connection is gone, and so is what it waited for."""
+        self.buckets.pop(client.client_number, None)
+        waits = self.parked.pop(client.client_number, None)
+        if waits and self.deadlines:
+            self.deadlines = {key: wait for key, wait in self.deadlines.items() if wait.client is not client}
+
+    def open_gates(self) -> None:
+        """Open the gates whose reason has gone, and let those who waited there go on."""
+        is_accepting = self.store.is_accepting()
+        memory = self.memory
+        if memory.is_eased():
+            self.is_memory_shut = False
+        self._let_go_on()
+        while any(account.has_room() for account in self.accounts.full):
+            self._let_go_on()  # a commit that went on has settled what kept an address full
+        is_memory_full = not memory.is_eased()
+        self.is_blocked = is_memory_full or bool(self.disk_reason) or not is_accepting or bool(self.accounts.full)
+
+    def _let_go_on(self) -> None:
+        if self.accounts.full:
+            self.accounts.drain(self.store)
+        schedule = self.schedule
+        if schedule is not None and schedule.held.shut and self.is_schedule_next and schedule.gates_opened():
+            self.is_schedule_next = False
+        for number, waits in list(self.parked.items()):
+            if self._is_any_open(waits):
+                self.is_schedule_next = True
+                self._admit(number)
+        if schedule is not None and schedule.held.shut and not self.is_schedule_next:
+            schedule.gates_opened()
+
+    def timer_fired(self, key: int) -> None:
+        wait = self.deadlines.pop(key, None)
+        if wait is None:
+            return
+        uri = wait.destination.uri()
+        account = wait.destination.account
+        number = wait.client.client_number
+        waits = self.parked.get(number)
+        if waits is None or waits.get((wait.gate, uri)) is not wait:
+            return
+        if wait.gate == gates.RATE or account is None:  # without an account it was deleted: it is made anew, or gone
+            self._admit(number)
+            return
+        del waits[(wait.gate, uri)]  # what waits behind the message has a deadline of its own
+        if not waits:
+            del self.parked[number]  # who is there waits
+        wait.client.waited_too_long(
+            uri,
+            AddressFull(
+                f"{account.describe()}; the message waited {account.timeout_ms} ms for room, which is the limit "
+                "(block-timeout-ms)"
+            ),
+        )
+
+    # -- telling
+
+    def reasons(self, client_number: int) -> list[str]:
+        """Return in words what the client's messages wait for, and how long they have waited."""
+        now_ms = self.clock.monotonic_ms()
+        return [
+            f"{self.describe(wait)}; for {(now_ms - wait.since_ms) / 1000:.1f} s"
+            for wait in self.parked.get(client_number, {}).values()
+        ]
+
+    def waited_ms(self, client_number: int) -> int:
+        """Return how long what the client has parked has waited at most."""
+        waits = self.parked.get(client_number, {}).values()
+        return self.clock.monotonic_ms() - min(wait.since_ms for wait in waits) if waits else 0
+
+    def describe(self, wait: Wait) -> str:
+        """Return the gate, what is used of which limit, and who holds the messages."""
+        return self.describe_gate(wait.gate, wait.destination)
+
+    def describe_gate(self, gate: int, destination: Queue | Topic) -> str:
+        """Return the same of any gate."""
+        name = gates.GATE_NAMES[gate]
+        account = destination.account
+        intake = destination.intake
+        if gate == gates.RATE and intake is not None:
+            return f"{name}: {destination.uri()} takes {intake.rate} messages a second (producer-max-rate)"
+        if gate == gates.DISK:
+            return f"{name}: {destination.uri()}, {self.disk_reason}"
+        if gate not in (gates.ADDRESS_FULL, gates.CREDIT) or account is None:
+            return f"{name}: {destination.uri()}"
+        return f"{name}: {account.describe()}; {_who_holds(destination)}"
+
+    # -- the steps
+
+    def _refuse(self, account: Account) -> int:
+        """Do what the policy of a full address says."""
+        if not account.is_full:  # another address took what all may hold together
+            self.accounts.fill(account)
+        if account.action == BLOCK:
+            account.is_shut = True
+            return gates.ADDRESS_FULL
+        if account.action == DROP:
+            return gates.DISCARDED
+        account.failed_count += 1
+        raise AddressFull(f"{account.describe()}; its policy is {ACTION_NAMES[account.action]}")
+
+    def _is_any_open(self, waits: dict[tuple[int, str], Wait]) -> bool:
+        for wait in waits.values():
+            if self.is_gate_open(wait.gate, wait.destination):
+                return True
+        return False
+
+    def _call_at(self, when_ms: int, wait: Wait) -> None:
+        self.deadlines[self.next_deadline] = wait
+        self.timers.call_at(when_ms, self, self.next_deadline)
+        self.next_deadline += 1
+
+    def _admit(self, client_number: int) -> None:
+        """Let a client send again what it has parked; what finds its gate shut still is parked again at once."""
+        waits = self.parked.pop(client_number, None)
+        if not waits:
+            return
+        self.retrying = {key: wait for key, wait in waits.items() if wait.gate != gates.RATE}  # each second is another
+        next(iter(waits.values())).client.admit()
+        self.retrying = {}
+
+
+def _who_holds(destination: Queue | Topic) -> str:
+    """Return who has most of what the address holds."""
+    queues = [destination] if isinstance(destination, Queue) else list(destination.subscriptions.values())
+    consumers = [consumer for queue in queues for consumer in queue.consumers.values()]
+    waiting = sum(queue.depth - queue.in_flight_count for queue in queues)
+    if not consumers:
+        return f"{waiting} messages wait, and there is no consumer"
+    most = max(consumers, key=lambda consumer: len(consumer.ledger))
+    return f"{waiting} messages wait, {len(most.ledger)} are with {consumer_words(most.description())}"

@@ -1,0 +1,149 @@
+"""How much of what all share one user may take: connections, destinations, durable subscriptions.
+
+Where logins are checked a user is a login, whatever address it comes from; elsewhere each client address is one, and
+its connections are counted where they are accepted.  Of IPv6 it is the network of 64 bits: a host picks any address in
+its own.  The rules are the engine's, for every protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
+from typing import Final
+
+from config.policies import UNLIMITED
+from engine.ports.client import Client
+from engine.registry import DestinationWatcher
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.errors import LimitReached
+from engine.values.wildcard import Wildcard
+
+CONNECTIONS: Final = "limits.connections-per-user"
+DESTINATIONS: Final = "limits.destinations-per-user"
+DURABLE_SUBSCRIPTIONS: Final = "limits.durable-subscriptions-per-user"
+DURABLE_WILDCARD_TOPICS: Final = "limits.durable-wildcard-topics"
+
+
+@dataclass(frozen=True, slots=True)
+class UserLimits:
+    """Of one user, or one address.  destinations: made since the start, temporary ones too.
+
+    durable_wildcard_topics: that one durable subscription to a wildcard may begin with: they are opened in one turn.
+    """
+
+    connections: int = UNLIMITED
+    destinations: int = UNLIMITED
+    durable_subscriptions: int = UNLIMITED
+    durable_wildcard_topics: int = UNLIMITED
+
+
+class Quota:
+    """What each holder has of one thing.
+
+    name: of the limit.  things: what is counted, in words.  most: of one holder, UNLIMITED for no limit.
+    refused: how often one more was.
+    """
+
+    __slots__ = ("name", "things", "most", "refused", "_counts")
+
+    def __init__(self, name: str, things: str, most: int) -> None:
+        self.name = name
+        self.things = things
+        self.most = most
+        self.refused = 0
+        self._counts: dict[str, int] = {}
+
+    def count(self, holder: str) -> int:
+        return self._counts.get(holder, 0)
+
+    def require(self, holder: str) -> None:
+        """Raises: LimitReached for one too many; nobody in particular may always have one more."""
+        count = self._counts.get(holder, 0)
+        if holder and 0 <= self.most <= count:
+            self.refused += 1
+            raise LimitReached(f"{holder} has {count} {self.things}, which is the limit ({self.name}: {self.most})")
+
+    def add(self, holder: str) -> None:
+        """Count one more, whatever the limit."""
+        if holder:
+            self._counts[holder] = self._counts.get(holder, 0) + 1
+
+    def give_back(self, holder: str) -> None:
+        if not holder:
+            return
+        left = self._counts[holder] - 1
+        if left:
+            self._counts[holder] = left
+        else:
+            del self._counts[holder]
+
+
+class Quotas(DestinationWatcher):
+    """made: who made a destination, by its number; those that were there before the start are nobody's."""
+
+    __slots__ = ("connections", "destinations", "durable_subscriptions", "wildcard_topics", "_made", "_entered")
+
+    def __init__(self, limits: UserLimits) -> None:
+        self.connections = Quota(CONNECTIONS, "connections", limits.connections)
+        self.destinations = Quota(DESTINATIONS, "destinations that it made", limits.destinations)
+        self.durable_subscriptions = Quota(DURABLE_SUBSCRIPTIONS, "durable subscriptions", limits.durable_subscriptions)
+        self.wildcard_topics = limits.durable_wildcard_topics
+        self._made: dict[int, str] = {}
+        self._entered: dict[int, str] = {}
+
+    def enter(self, client: Client, user: str, host: str) -> None:
+        """Count a connection for its user, "" where logins are not checked.  Raises: LimitReached."""
+        holder = holder_of(user) or f"address {network_of(host)}"
+        if user:
+            self.connections.require(holder)
+            self.connections.add(holder)
+            self._entered[client.client_number] = holder
+        client.holder = holder
+
+    def leave(self, client: Client) -> None:
+        self.connections.give_back(self._entered.pop(client.client_number, ""))
+
+    def require_topics(self, wildcard: Wildcard, count: int) -> None:
+        """Raises: LimitReached for a durable subscription that would begin with too many topics."""
+        if 0 <= self.wildcard_topics < count:
+            raise LimitReached(
+                f"{wildcard.uri()} matches {count} topics; a durable subscription may begin with "
+                f"{self.wildcard_topics} ({DURABLE_WILDCARD_TOPICS})"
+            )
+
+    def made(self, client: Client, destination: Queue | Topic) -> None:
+        """Count a destination that has come by what a client named."""
+        if client.holder:
+            self._made[destination.destination_id] = client.holder
+            self.destinations.add(client.holder)
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        return None
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        self.destinations.give_back(self._made.pop(destination.destination_id, ""))
+
+    def refused_counts(self) -> dict[str, int]:
+        """Return how often each limit has refused somebody since the start."""
+        return {one.name: one.refused for one in (self.connections, self.destinations, self.durable_subscriptions)}
+
+
+def holder_of(user: str) -> str:
+    """Return how a user is called where its things are counted, "" for nobody in particular."""
+    return f"user {user[:200]!r}" if user else ""
+
+
+def network_of(address: str) -> str:
+    """Return what counts as one address: itself, or the network that a host of IPv6 has for itself."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = IPv6Address(address)
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    if parsed.is_loopback or parsed.is_link_local:
+        return address
+    return str(IPv6Network((int(parsed) >> 64 << 64, 64)))

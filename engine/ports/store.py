@@ -1,0 +1,294 @@
+"""The durable memory that the engine asks of the world, and what it hears from it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import mypyc_attr
+
+from engine.values.message import Message
+from engine.values.stored import DestinationState, Entry, EntryColumns, LanePlace, Range
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StoreListener(ABC):
+    """What the store tells the engine, always on the engine's thread."""
+
+    @abstractmethod
+    def durable(self, offset: int) -> None:
+        """Everything below ``offset``, the store's confirmed offset, may be confirmed: see ``confirmed_offset``."""
+
+    @abstractmethod
+    def page_loaded(
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
+    ) -> None:
+        """Answer one ``request``: the messages of entries ``first`` to ``next_offset`` (excluded), in order.
+
+        reader: as it was asked.
+
+        Entries whose record retention has dropped are left out.  ``next_offset`` may fall short of what was asked
+        for (byte limit, entries not yet written) but is above ``first`` unless nothing was there.
+        """
+
+    @abstractmethod
+    def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
+        """The disk refused to read entry ``first``, or what stands there is damaged: ``reason`` says where.
+
+        Nothing of the page was read: what is sound before a bad entry comes with ``page_loaded``, whose
+        ``next_offset`` is then that entry, and asking for it leads here.  The engine may ask again later.
+        """
+
+    def record_skipped(
+        self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
+    ) -> None:
+        """The damaged record of an entry is left out of the page that follows, as the operator asked for.
+
+        Told once to reader 0, and to another with each page that lacks it.  Until the entry is settled as dropped it
+        stays in its queue.  size_bytes: of the message, as its entry says.
+        """
+        return None
+
+    def expired_found(
+        self,
+        destination_id: int,
+        priority: int,
+        first: int,
+        next_offset: int,
+        expired: list[Entry],
+        next_ms: int,
+    ) -> None:
+        """Answer one ``look_for_expired``: which of the entries ``first`` to ``next_offset`` (excluded) have expired.
+
+        next_offset: ``first`` if the disk refused to say.  next_ms: of the others, the time at which the first
+        of them expires, NEVER_MS if none does.
+        """
+        return None
+
+    def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
+        """Answer one ``seek``.  log_start: where the log begins now; places: one for each lane that was there."""
+        return None
+
+    def seek_failed(self, reader: int, reason: str) -> None:
+        """The disk refused to say; the engine may ask again later."""
+        return None
+
+    @abstractmethod
+    def store_failed(self, reason: str) -> None:
+        """A write or a sync failed: nothing unconfirmed will be confirmed until ``store_healed``."""
+
+    @abstractmethod
+    def store_healed(self) -> None:
+        """What was held back is on the disk again."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Store(ABC):
+    """The engine's durable memory.  Offsets are octets from the start of the commit log.
+
+    Everything appended between two ``write`` calls is one batch.  All methods are called on the engine's thread and
+    none of them reads the disk or waits for it, except ``open_destination`` (once a destination) and
+    ``open_subscription`` with an earlier start.
+    """
+
+    @abstractmethod
+    def store_id(self) -> str:
+        """Return the store's name in message ids: ``ID:<store>-<offset>``."""
+
+    @abstractmethod
+    def start_count(self) -> int:
+        """Return how often this store has been opened: the ``<start>`` in ids of messages that are not logged."""
+
+    @abstractmethod
+    def attach(self, listener: StoreListener) -> None:
+        """Tell ``listener`` from now on."""
+
+    @abstractmethod
+    def recovered(self) -> list[DestinationState]:
+        """Return what was found at opening, by ascending destination id."""
+
+    @abstractmethod
+    def open_destination(self, kind: int, name: str) -> int:
+        """Return the number of a destination; its metadata record is appended if it is new."""
+
+    @abstractmethod
+    def open_subscription(
+        self, topic_id: int, name: str, description: dict[str, str], starts: dict[int, int] | None = None
+    ) -> int:
+        """Append the metadata record of a new durable subscription; return its number, from those of destinations.
+
+        It begins behind everything appended so far; ``starts`` says otherwise for some priorities: from which queue
+        offset on (0 for all that is kept).  Its entries are the topic's: ``settle``, ``settle_range`` and
+        ``fail_attempts`` take its number with the topic's queue offsets, ``request`` the topic's number.  It is
+        durable once the offset after its record is.  With ``starts`` the disk may be read.
+
+        Raises: StoreError when the disk refuses to say what is kept.
+        """
+
+    @abstractmethod
+    def close_destination(self, number: int) -> None:
+        """End a durable subscription, queue or topic (with its subscriptions); a later start does not find it.
+
+        Its entries hold no space any more, its number is never used again, its name may be opened anew.
+        """
+
+    @abstractmethod
+    def state_of(self, number: int) -> DestinationState:
+        """Return what ``recovered`` would say now of a destination or durable subscription that is open."""
+
+    def live_bytes(self, number: int) -> int:
+        """Return ``DestinationState.live_bytes`` as it is now."""
+        return self.state_of(number).live_bytes
+
+    @abstractmethod
+    def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
+        """Append the metadata record of a consumer (client id, address, subscription); return its number."""
+
+    @abstractmethod
+    def close_consumer(self, number: int) -> None:
+        """Say that nothing new will name a consumer; its description is kept while failed attempts name it."""
+
+    @abstractmethod
+    def consumer_description(self, number: int) -> dict[str, str]:
+        """Return how a consumer was described that is open or that failed attempts name; {} for any other."""
+
+    @abstractmethod
+    def set_time(self, wall_ms: int) -> None:
+        """Set the store time of what follows; a time before the last one is taken as the last one."""
+
+    @abstractmethod
+    def append(self, message: Message) -> None:
+        """Add ``message`` to the batch; sets its ``log_offset``, ``queue_offset`` and ``store_time_ms``."""
+
+    @abstractmethod
+    def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        """Add one settlement record: the entries in ``ranges`` are gone from the queue or durable subscription.
+
+        None of them has been settled before.  For a queue each range tells its ``size_bytes``, for a subscription
+        its ``sizes``; ``DestinationState.live_bytes`` is only as true as they are.
+        """
+
+    def settle_range(
+        self,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        priority: int,
+        first: int,
+        count: int,
+        size_bytes: int,
+    ) -> None:
+        """Do what ``settle`` does for one range; a store may have a faster way, for it is what most turns need.
+
+        size_bytes: the sum of the messages' sizes; of a subscription only a single entry may be settled so.
+        """
+        ranges = [Range(priority, first, count, 0, size_bytes, (size_bytes,) if count == 1 else ())]
+        self.settle(destination_id, consumer_id, outcome, cause, ranges)
+
+    def settle_runs(
+        self,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        priority: int,
+        firsts: list[int],
+        counts: list[int],
+        size_bytes: int,
+    ) -> None:
+        """Do what ``settle`` does for ranges of one priority of a queue, given as two columns of equal length.
+
+        size_bytes: the sum of all messages' sizes.
+        """
+        ranges = [Range(priority, first, count) for first, count in zip(firsts, counts, strict=True)]
+        ranges[0].size_bytes = size_bytes
+        self.settle(destination_id, consumer_id, outcome, cause, ranges)
+
+    @abstractmethod
+    def fail_attempts(
+        self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
+    ) -> None:
+        """Add one record of failed attempts; each range carries the delivery count so far.
+
+        due_ms: wall clock before which they must not be delivered again, 0 for at once.
+        """
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start a transaction: what is appended until ``commit`` is recovered whole or not at all."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Close the transaction with its commit record."""
+
+    @abstractmethod
+    def write(self) -> None:
+        """Hand the batch to the medium in one write; on failure it is kept and ``store_failed`` is told."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Write the batch and start a data sync, unless one is under way: then both follow it."""
+
+    @abstractmethod
+    def append_offset(self) -> int:
+        """Return the offset just past everything appended."""
+
+    @abstractmethod
+    def written_offset(self) -> int:
+        """Return the offset just past everything handed to the medium."""
+
+    @abstractmethod
+    def durable_offset(self) -> int:
+        """Return the offset below which everything survives a power cut."""
+
+    @abstractmethod
+    def confirmed_offset(self) -> int:
+        """Return the offset below which confirmations may leave: durable, or written where flush is async."""
+
+    @abstractmethod
+    def is_accepting(self) -> bool:
+        """Return False between ``store_failed`` and ``store_healed``."""
+
+    def retention_reason(self) -> str:
+        """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
+        return ""
+
+    def retention_hold(self) -> str:
+        """Return which export space waits for that could be freed otherwise, "" for none."""
+        return ""
+
+    @abstractmethod
+    def request(
+        self, destination_id: int, priority: int, first: int, count: int, limit_bytes: int, reader: int = 0
+    ) -> None:
+        """Ask for entries that are not in memory; exactly one ``page_loaded`` or ``page_failed`` answers.
+
+        limit_bytes: stop once the messages read add up to this; one message always fits.
+        reader: who asks, a number that the engine chooses and finds in the answer; 0 is the queue itself.  Requests
+        of several readers may be under way for the same lane; they are answered in their order.
+        """
+
+    @abstractmethod
+    def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
+        """Ask which entries have expired at ``wall_ms``, settled or not; exactly one ``expired_found`` answers.
+
+        Their records are not read.
+        """
+
+    @abstractmethod
+    def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
+        """Ask where ``value`` is in each lane of a destination; exactly one ``sought`` or ``seek_failed`` answers.
+
+        what: SEEK_ENTRY, SEEK_TIME or SEEK_LOG.  Where a lane has nothing of it, its tail is the answer.
+        """
+
+    @abstractmethod
+    def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
+        """Return entries of a queue that recovery found.  For the start only: the disk may be read.
+
+        Raises: StoreError when the disk refuses.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write, sync and let go of everything; may block."""

@@ -1,0 +1,96 @@
+"""The port to temporary files: where messages that are not logged go past their budget."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import mypyc_attr
+
+from engine.values.message import Message
+
+
+class SpilledBlock:
+    """Some messages of one lane that only memory held, in their order, each with its position there.
+
+    messages, positions: what of them is in memory; none once they are on the disk.  count: in the file.
+    first_position, last_position: of what was put in.
+    place, length: in the file, for the space.
+    is_dropped: nobody wants it any more; whoever still has it lets it go.
+    """
+
+    __slots__ = (
+        "positions",
+        "messages",
+        "first_position",
+        "last_position",
+        "count",
+        "size_bytes",
+        "is_writing",
+        "is_on_disk",
+        "is_dropped",
+        "file_number",
+        "place",
+        "length",
+    )
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+        self.messages: list[Message] = []
+        self.first_position = 0
+        self.last_position = -1
+        self.count = 0
+        self.size_bytes = 0
+        self.is_writing = False
+        self.is_on_disk = False
+        self.is_dropped = False
+        self.file_number = 0
+        self.place = 0
+        self.length = 0
+
+    def add(self, message: Message, position: int) -> None:
+        """Put one more message behind the others."""
+        if not self.count:
+            self.first_position = position
+        self.last_position = position
+        self.positions.append(position)
+        self.messages.append(message)
+        self.count += 1
+        self.size_bytes += message.size
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SpillListener(ABC):
+    """What a spill space tells the engine, on the engine's thread."""
+
+    @abstractmethod
+    def written(self, block: SpilledBlock, reason: str) -> None:
+        """The block is in a file, or the disk refused and it is as it was."""
+
+    @abstractmethod
+    def loaded(self, block: SpilledBlock, positions: list[int], messages: list[Message]) -> None:
+        """Answer one ``read``."""
+
+    @abstractmethod
+    def refused(self, block: SpilledBlock, reason: str, is_lost: bool) -> None:
+        """Answer one ``read`` that failed.  is_lost: no other attempt could bring the messages back."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SpillSpace(ABC):
+    """Temporary files for messages that are not logged; nothing of them is there after a restart."""
+
+    @abstractmethod
+    def attach(self, listener: SpillListener) -> None:
+        """Tell ``listener`` from now on."""
+
+    @abstractmethod
+    def write(self, block: SpilledBlock) -> None:
+        """Have a worker write the block's messages; ``written`` answers."""
+
+    @abstractmethod
+    def read(self, block: SpilledBlock) -> None:
+        """Have a worker read them; ``loaded`` or ``refused`` answers, and the block stays until ``free``."""
+
+    @abstractmethod
+    def free(self, block: SpilledBlock) -> None:
+        """Let go of a block's room."""

@@ -1,0 +1,38 @@
+"""Work beside the engine, asked of the world: lanes of jobs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+SYNC_LANE: Final = 0  # data syncs of the commit log, nothing else
+READ_LANE: Final = 1  # pages of a backlog
+FILE_LANE: Final = 2  # preallocation, consume-queue files, retention
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Job(ABC):
+    """Work that would block: ``run`` on a worker thread, then ``finish`` on the engine's thread."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Do the work, touching nothing that the engine's thread may touch meanwhile; never raises."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Hand the result over."""
+
+    def is_short(self) -> bool:
+        """Say whether the job may take less time than handing it to another thread and back."""
+        return False
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Workers(ABC):
+    """Threads for jobs.  Jobs of one lane run one after the other in the order they were submitted."""
+
+    @abstractmethod
+    def submit(self, job: Job, lane: int) -> None:
+        """Run ``job`` soon.  lane: SYNC_LANE, READ_LANE or FILE_LANE."""

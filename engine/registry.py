@@ -1,0 +1,357 @@
+"""Every destination of the broker, by name and by number: made at its first mention, or found by recovery."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from config.matching import AddressMatcher
+from engine.backlog.address_account import Accounts
+from engine.backlog.lane_shares import LaneShares
+from engine.backlog.spiller import Spiller, may_spill
+from engine.features.broker_questions import QuestionQueue, is_management
+from engine.features.statistics_plugin import STATISTICS_PREFIX
+from engine.ports.store import Store
+from engine.sources.bounded_queue import Keeper
+from engine.sources.queue import Queue, is_keeping
+from engine.sources.topic import Topic
+from engine.values.destination import (
+    ADVISORY_PREFIX,
+    QUEUE,
+    SCHEDULE_QUEUE,
+    SUBSCRIPTION,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    check_name,
+    is_topic,
+    uri,
+)
+from engine.values.errors import InvalidDestination, LimitReached
+from engine.values.wildcard import Wildcard, is_wildcard
+
+TEMPORARY_DESTINATIONS_MAX: Final = 1_000  # of one client
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DestinationWatcher(ABC):
+    """Who must know of destinations that come: wildcards, virtual topics, advisories."""
+
+    @abstractmethod
+    def destination_added(self, destination: Queue | Topic) -> None:
+        """It has just been made, and holds nothing yet."""
+
+    @abstractmethod
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        """It is known no more; what it held has been let go."""
+
+
+class Destinations:
+    """Queues and topics.
+
+    count_max: queues and topics together that clients may make.  temporary_max: temporary ones of one client.
+    accounts: of those that have a limit on what they hold.
+    dirty_queues: queues to dispatch at the end of this turn; each queue knows this list.
+    waiting_keepers: those to run before that, likewise.
+    temporaries: by name; their numbers, and those of advisory topics, are negative: no store knows them.
+    feeds: the queues of subscriptions and browsers, by the number of their feed.  readers: the same, by the destination
+    whose entries they read; the store is asked for none of one that is gone.
+    advisory_count: topics that the broker has made for what it tells; no client is refused for them.
+    owned: client -> its temporary destinations.
+    by_id: all of these, by the number that their messages carry.
+    """
+
+    __slots__ = (
+        "store",
+        "addresses",
+        "accounts",
+        "count_max",
+        "temporary_max",
+        "dirty_queues",
+        "waiting_keepers",
+        "queues",
+        "topics",
+        "temporaries",
+        "feeds",
+        "readers",
+        "owned",
+        "advisory_count",
+        "queues_by_id",
+        "by_id",
+        "watchers",
+        "shares",
+        "spiller",
+        "_next_unlogged",
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        addresses: AddressMatcher,
+        accounts: Accounts,
+        count_max: int,
+        spiller: Spiller | None = None,
+    ) -> None:
+        self.store = store
+        self.shares = LaneShares(accounts.memory.limit_bytes)
+        self.spiller = spiller
+        self.addresses = addresses
+        self.accounts = accounts
+        self.count_max = count_max
+        self.temporary_max = TEMPORARY_DESTINATIONS_MAX
+        self.dirty_queues: list[Queue] = []
+        self.waiting_keepers: list[Keeper] = []
+        self.queues: dict[str, Queue] = {}
+        self.topics: dict[str, Topic] = {}
+        self.temporaries: dict[str, Queue | Topic] = {}
+        self.feeds: dict[int, Queue] = {}
+        self.readers: dict[int, dict[int, Queue]] = {}
+        self.owned: dict[int, list[Queue | Topic]] = {}
+        self.advisory_count = 0
+        self.queues_by_id: dict[int, Queue] = {}
+        self.by_id: dict[int, Queue | Topic] = {}
+        self.watchers: list[DestinationWatcher] = []
+        self._next_unlogged = -1
+        self._restore()
+
+    def queue(self, name: str) -> Queue:
+        """Return the queue ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
+        queue = self.queues.get(name)
+        if queue is None:
+            if name.startswith(STATISTICS_PREFIX):
+                return self._question_queue(name)
+            self._check_new(QUEUE, name)
+            queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
+        return queue
+
+    def own_queue(self, name: str) -> Queue:
+        """Return a queue that the configuration names: it is made whatever the limit, for it has a use."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
+        return queue
+
+    def topic(self, name: str) -> Topic:
+        """Return the topic ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
+        topic = self.topics.get(name)
+        if topic is None:
+            self._check_new(TOPIC, name)
+            topic = self.own_topic(name)
+        return topic
+
+    def own_topic(self, name: str) -> Topic:
+        """Return a topic that the configuration names, or the broker itself."""
+        topic = self.topics.get(name)
+        if topic is None:
+            if name.startswith(ADVISORY_PREFIX):
+                number = self._unlogged_number()
+            else:
+                number = self.store.open_destination(TOPIC, name)
+            topic = self._add_topic(number, TOPIC, name)
+        return topic
+
+    def advisory_topic(self, name: str) -> Topic:
+        """Make the topic of an advisory for those who listen to a wildcard."""
+        topic = self.own_topic(name)
+        topic.is_advisory = True
+        self.advisory_count += 1
+        return topic
+
+    def target(self, kind: int, name: str) -> Queue | Topic:
+        """Return what a message may be sent to.  Raises: InvalidDestination, LimitReached."""
+        if is_management(name):
+            return self._question_queue(name)
+        if kind == QUEUE:
+            return self.queue(name)
+        return self.topic(name) if kind == TOPIC else self.temporary(kind, name)
+
+    def source(self, kind: int, name: str) -> Queue | Topic | Wildcard:
+        """Return what may be subscribed to.  Raises: InvalidDestination, LimitReached."""
+        if is_wildcard(name) and kind in (QUEUE, TOPIC):
+            return Wildcard(kind, name)
+        return self.target(kind, name)
+
+    def is_new(self, kind: int, name: str) -> bool:
+        """Say whether ``target`` would make a queue or topic."""
+        if kind not in (QUEUE, TOPIC) or name in (self.queues if kind == QUEUE else self.topics):
+            return False
+        is_question = is_management(name) or (kind == QUEUE and name.startswith(STATISTICS_PREFIX))
+        return not is_question and not is_wildcard(name)
+
+    def temporary(self, kind: int, name: str) -> Queue | Topic:
+        """Return a temporary destination of any connection.  Raises: InvalidDestination if it is gone."""
+        found = self.temporaries.get(name)
+        if found is None or found.kind != kind:
+            raise InvalidDestination(
+                f"{uri(kind, name[:200])} is not there: a temporary destination ends with the connection that made it"
+            )
+        return found
+
+    def open_temporary(self, kind: int, client_number: int) -> Queue | Topic:
+        """Make a temporary destination; its name is unique over all stores and starts.  Raises: LimitReached."""
+        if len(self.owned.get(client_number, ())) >= self.temporary_max:
+            raise LimitReached(
+                f"the connection has {self.temporary_max} temporary destinations, which is the limit "
+                "(temporary-destinations-max); closing one makes room"
+            )
+        number = self._unlogged_number()
+        name = f"ID:{self.store.store_id()}-{self.store.start_count()}-{client_number}:{-number}"
+        self._check_count(name)
+        destination: Queue | Topic
+        if kind == TEMP_QUEUE:
+            destination = self._add_queue(number, kind, name)
+        else:
+            assert kind == TEMP_TOPIC, f"kind {kind} is not temporary"
+            destination = self._add_topic(number, kind, name)
+        destination.owner = client_number
+        self.owned.setdefault(client_number, []).append(destination)
+        return destination
+
+    def remove(self, destination: Queue | Topic) -> None:
+        """Know a destination no more; whoever holds it still finds it closed."""
+        destination.is_closed = True
+        destination.is_indirect = True
+        number = destination.destination_id
+        name = destination.name
+        del self.by_id[number]
+        self.accounts.close(number)
+        destination.account = None  # what a transaction still holds of it counts nowhere any more
+        if number < 0:
+            self.temporaries.pop(name, None)
+            if destination.owner in self.owned:
+                self.owned[destination.owner].remove(destination)
+        else:
+            self.store.close_destination(number)
+        if isinstance(destination, Queue):
+            del self.queues_by_id[number]
+            if destination.kind == QUEUE:
+                del self.queues[name]
+        elif destination.kind == TOPIC:
+            del self.topics[name]
+            self.advisory_count -= destination.is_advisory
+        for watcher in self.watchers:
+            watcher.destination_removed(destination)
+        for view in self.readers.get(number, {}).values():
+            for lane in view.used_lanes:
+                lane.cut_backlog()
+            view.mark_dirty()  # a browser may have seen everything now
+
+    def add_feed(self, queue: Queue) -> None:
+        """Know the queue of a subscription or a browser."""
+        feed = queue.feed
+        assert feed is not None, "what is fed has a feed"
+        self.feeds[feed.number] = queue
+        self.readers.setdefault(feed.source_id, {})[feed.number] = queue
+
+    def remove_feed(self, queue: Queue) -> None:
+        """Know it no more."""
+        feed = queue.feed
+        assert feed is not None, "what is fed has a feed"
+        del self.feeds[feed.number]
+        readers = self.readers[feed.source_id]
+        del readers[feed.number]
+        if not readers:
+            del self.readers[feed.source_id]
+
+    def has_readers(self, destination: Queue | Topic) -> bool:
+        """Say whether a subscription, a browser or a replay reads what ``destination`` has."""
+        return destination.destination_id in self.readers
+
+    def uri_of(self, number: int) -> str:
+        """Return what a message with this destination number was sent to; "" if that is gone."""
+        found = self.by_id.get(number)
+        return "" if found is None else found.uri()
+
+    def queue_of(self, number: int, reader: int) -> Queue | None:
+        """Return the queue that has asked for a page of destination ``number``, None if it has gone."""
+        return self.feeds.get(reader) if reader > 0 else self.queues_by_id.get(number)
+
+    def all_queues(self) -> list[Queue]:
+        """Return the queues, and those of subscriptions and browsers."""
+        return [*self.queues_by_id.values(), *self.feeds.values()]
+
+    def matching(self, wildcard: Wildcard) -> list[Queue | Topic]:
+        """Return what is there now of a wildcard, in the order in which it came."""
+        found: dict[str, Queue] | dict[str, Topic] = self.queues if wildcard.kind == QUEUE else self.topics
+        return [destination for name, destination in found.items() if wildcard.matches(name)]
+
+    def _check_new(self, kind: int, name: str) -> None:
+        check_name(name)
+        self._check_count(name)
+        if not self.addresses.settings_for(kind, name).queue.auto_create and not name.startswith(ADVISORY_PREFIX):
+            raise InvalidDestination(f"{uri(kind, name)} is not there, and auto_create is off for it")
+
+    def _check_count(self, name: str) -> None:
+        if len(self.by_id) - self.advisory_count >= self.count_max:
+            raise LimitReached(
+                f"{self.count_max} destinations are there, which is the limit (destinations-max); "
+                f"{name[:200]!r} would be one more"
+            )
+
+    def _unlogged_number(self) -> int:
+        number = self._next_unlogged
+        self._next_unlogged = number - 1
+        return number
+
+    def _question_queue(self, name: str) -> Queue:
+        """Return where a question about the broker goes; each has its own, for none keeps anything."""
+        settings = self.addresses.settings_for(QUEUE, name)
+        queue = QuestionQueue(
+            self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues, self.accounts.memory
+        )
+        queue.is_indirect = True
+        return queue
+
+    def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
+        settings = self.addresses.settings_for(QUEUE, name)
+        queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues, self.accounts.memory)
+        queue.shares = self.shares
+        if may_spill(queue):
+            queue.spiller = self.spiller
+        queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
+        if is_keeping(settings):
+            queue.keeper = Keeper(queue, self.waiting_keepers)
+        self.queues_by_id[destination_id] = queue
+        if kind == QUEUE:
+            self.queues[name] = queue
+        self._added(queue)
+        return queue
+
+    def _add_topic(self, destination_id: int, kind: int, name: str) -> Topic:
+        settings = self.addresses.settings_for(TOPIC, name)
+        topic = Topic(destination_id, kind, name, settings, destination_id > 0)
+        topic.account = self.accounts.open(destination_id, topic.uri(), settings.full)
+        if topic.account is not None:
+            topic.account.topic = topic
+        if kind == TOPIC:
+            self.topics[name] = topic
+        self._added(topic)
+        return topic
+
+    def _added(self, destination: Queue | Topic) -> None:
+        self.by_id[destination.destination_id] = destination
+        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+            self.temporaries[destination.name] = destination
+        for watcher in self.watchers:
+            watcher.destination_added(destination)
+
+    def _restore(self) -> None:
+        """Take up the destinations that recovery found; their messages are paged in when somebody wants them."""
+        for state in self.store.recovered():
+            if state.kind == SUBSCRIPTION:
+                continue  # Subscriptions takes these up
+            if state.name == SCHEDULE_QUEUE:
+                continue  # Scheduler takes this one up
+            if is_wildcard(state.name):
+                continue  # what a durable subscription to a wildcard hangs on
+            if is_topic(state.kind):
+                self._add_topic(state.destination_id, TOPIC, state.name)
+                continue
+            queue = self._add_queue(state.destination_id, QUEUE, state.name)
+            for found in state.lanes:
+                lane = queue.lane(found.priority)
+                queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
+            if queue.account is not None:
+                queue.account.restore(state.live_bytes, queue.depth)

@@ -1,0 +1,1 @@
+"""What consumers take from, a file a kind."""

@@ -1,0 +1,227 @@
+"""Queues that do not keep everything: the newest of each last-value key, so many in all, nothing without consumers.
+
+Sources: HornetQ last-value-queue (``_HQ_LVQ_NAME``), Artemis last-value-key, ring-size and
+purge-on-no-consumers.  What is with a consumer stays with it; should it come back while a newer one of its key is
+there, it is dropped then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.values.delivery import DROP, GONE, READY, Delivery, advance
+from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
+from engine.values.stored import Range
+
+if TYPE_CHECKING:
+    from engine.backlog.lane import Lane
+    from engine.broker import Broker
+    from engine.sources.queue import Queue
+    from engine.values.message import Message
+
+LAST_VALUE_KEYS: Final = ("_AMQ_LVQ_NAME", "_HQ_LVQ_NAME")  # beside what the address says
+PRUNE_COUNT: Final = 1_024  # so many keys more than at the last look, and those without a message are forgotten
+
+
+class Kept:
+    """The newest message of one key.  delivery: None while it is only on disk.
+
+    number: 0 for what was found at the start, which is older than all that came since.
+    """
+
+    __slots__ = ("lane", "offset", "size_bytes", "log_offset", "number", "delivery")
+
+    def __init__(self, lane: Lane, message: Message, number: int, delivery: Delivery | None) -> None:
+        self.lane = lane
+        self.offset = message.queue_offset
+        self.size_bytes = message.size
+        self.log_offset = message.log_offset
+        self.number = number
+        self.delivery = delivery
+
+
+class Keeper:
+    """Drops what a queue is not to keep.
+
+    It works at the end of a turn: its records must not come into the middle of a batch.
+
+    key_names: properties of which the first that a message has is its key, () for none.
+    came, came_back: messages and deliveries since the last run.  waiting: all keepers with something to do.
+    """
+
+    __slots__ = (
+        "queue",
+        "waiting",
+        "key_names",
+        "by_key",
+        "came",
+        "came_back",
+        "next_number",
+        "pruned_count",
+        "is_waiting",
+    )
+
+    def __init__(self, queue: Queue, waiting: list[Keeper]) -> None:
+        policy = queue.settings.queue
+        self.queue = queue
+        self.waiting = waiting
+        names = dict.fromkeys((policy.last_value_key, *LAST_VALUE_KEYS))
+        self.key_names = tuple(names) if policy.last_value else ()
+        self.by_key: dict[str, Kept] = {}
+        self.came: list[tuple[Message, Delivery | None]] = []
+        self.came_back: list[Delivery] = []
+        self.next_number = 1
+        self.pruned_count = 0
+        self.is_waiting = False
+
+    def message_came(self, message: Message, delivery: Delivery | None) -> None:
+        """A message is new on the queue.  delivery: None if it is only on disk."""
+        self.came.append((message, delivery))
+        self.wait()
+
+    def deliveries_came(self, deliveries: list[Delivery]) -> None:
+        """Deliveries were loaded, or have come back."""
+        self.came_back += deliveries
+        self.wait()
+
+    def wait(self) -> None:
+        if not self.is_waiting:
+            self.is_waiting = True
+            self.waiting.append(self)
+
+    def run(self, broker: Broker) -> None:
+        """Drop what is to be dropped."""
+        self.is_waiting = False
+        came, self.came = self.came, []
+        came_back, self.came_back = self.came_back, []
+        if self.queue.is_closed:
+            return  # deleted in this turn, with all that had come
+        dropped: list[Range] = []
+        if self.key_names:
+            for delivery in came_back:
+                self._look_again(broker, delivery, dropped)
+            for message, found in came:
+                self._replace(broker, message, found, dropped)
+            if len(self.by_key) > self.pruned_count + PRUNE_COUNT:
+                self._prune()
+        self._settle(broker, dropped, CAUSE_REPLACED)
+        policy = self.queue.settings.queue
+        dropped = []
+        if policy.purge_on_no_consumers and not self.queue.consumer_count():
+            self._keep_ring(broker, 0, dropped)
+            self._settle(broker, dropped, CAUSE_PURGED)
+        elif policy.ring_size >= 0:
+            self._keep_ring(broker, policy.ring_size, dropped)
+            self._settle(broker, dropped, CAUSE_EVICTED)
+
+    def _key(self, broker: Broker, message: Message) -> str:
+        properties = broker.readers.properties(message, 1, False)
+        for name in self.key_names:
+            value = properties.get(name)
+            if value is not None:
+                return str(value)
+        return ""
+
+    def _replace(self, broker: Broker, message: Message, delivery: Delivery | None, dropped: list[Range]) -> None:
+        """A message has come: it takes the place of the one that waits with its key."""
+        key = self._key(broker, message)
+        if not key:
+            return
+        known = self.by_key.get(key)
+        lane = self.queue.lane(message.priority)
+        self.by_key[key] = Kept(lane, message, self.next_number, delivery)
+        self.next_number += 1
+        if known is not None:
+            self._drop_kept(broker, known, dropped)
+
+    def _look_again(self, broker: Broker, delivery: Delivery, dropped: list[Range]) -> None:
+        """A delivery has been loaded, or has come back: it stays only if it is the newest of its key."""
+        message = delivery.message
+        key = self._key(broker, message)
+        if not key or delivery.state != READY:
+            return
+        known = self.by_key.get(key)
+        if known is not None and known.lane is delivery.lane and known.offset == message.queue_offset >= 0:
+            known.delivery = delivery
+            return
+        if known is None or (known.delivery is not None and known.delivery.state == GONE):
+            self.by_key[key] = Kept(delivery.lane, message, 0, delivery)
+        elif known.delivery is delivery:
+            return
+        elif known.number > 0 or known.log_offset > message.log_offset:
+            self._drop(broker, delivery, dropped)
+        else:
+            self.by_key[key] = Kept(delivery.lane, message, 0, delivery)
+            self._drop_kept(broker, known, dropped)
+
+    def _drop_kept(self, broker: Broker, kept: Kept, dropped: list[Range]) -> None:
+        delivery = kept.delivery
+        if delivery is None:
+            delivery = kept.lane.ahead.get(kept.offset)
+        if delivery is not None:
+            if delivery.state == READY:
+                self._drop(broker, delivery, dropped)
+            return
+        if kept.offset < kept.lane.next_load or kept.offset in kept.lane.settled:
+            return  # it has expired on the disk, or could not be read
+        kept.lane.settled.add(kept.offset)
+        self._count_out(kept.size_bytes)
+        dropped.append(Range(kept.lane.priority, kept.offset, 1, 0, kept.size_bytes))
+
+    def _drop(self, broker: Broker, delivery: Delivery, dropped: list[Range]) -> None:
+        lane = delivery.lane
+        message = delivery.message
+        lane.take(delivery)
+        lane.tidy()
+        delivery.state = advance(delivery.state, DROP)
+        if self.queue.is_logged and message.queue_offset >= 0:
+            broker.memory.unload(message)
+            self._count_out(message.size)
+            dropped.append(Range(lane.priority, message.queue_offset, 1, 0, message.size))
+        else:
+            self.queue.depth -= 1
+            self.queue.dropped_count += 1
+            broker.memory.release(message)
+
+    def _count_out(self, size_bytes: int) -> None:
+        queue = self.queue
+        queue.depth -= 1
+        queue.dropped_count += 1
+        if queue.account is not None:
+            queue.account.leave(size_bytes)
+
+    def _settle(self, broker: Broker, dropped: list[Range], cause: int) -> None:
+        if dropped:
+            broker.store.settle(self.queue.destination_id, 0, DROPPED, cause, dropped)
+
+    def _keep_ring(self, broker: Broker, ring_size: int, dropped: list[Range]) -> None:
+        queue = self.queue
+        excess = queue.depth - queue.in_flight_count - queue.delayed_count - ring_size
+        while excess > 0:
+            oldest = self._oldest()
+            if oldest is None:
+                broker.dispatcher.ask_for_pages(queue)  # the size of what is on disk is known once it is loaded
+                return
+            self._drop(broker, oldest, dropped)
+            excess -= 1
+
+    def _oldest(self) -> Delivery | None:
+        """Return the oldest message in memory, if nothing older is on disk."""
+        oldest: Delivery | None = None
+        for lane in self.queue.used_lanes:
+            lane.tidy()
+            first = lane.first()
+            if first is None:
+                if lane.next_load < lane.tail:
+                    return None
+                continue
+            if oldest is None or first.message.store_time_ms < oldest.message.store_time_ms:
+                oldest = first
+        return oldest
+
+    def _prune(self) -> None:
+        """Forget keys whose message is gone."""
+        self.by_key = {
+            key: kept for key, kept in self.by_key.items() if kept.delivery is None or kept.delivery.state != GONE
+        }
+        self.pruned_count = len(self.by_key)

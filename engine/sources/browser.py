@@ -1,0 +1,119 @@
+"""Browsers: a copy of what waits in a queue, in order, without changing anything there.
+
+A browser's queue begins as a picture of the queue: what waits in memory, and where the rest begins on disk.  Pages of
+that come as the browser takes them, so that a backlog of any length costs no more than a page.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from typing import TYPE_CHECKING
+
+from engine.backlog.lane import Lane, position_of
+from engine.consumers.consumer import Consumer
+from engine.sources.non_destructive import Audience
+from engine.sources.queue import Queue
+from engine.values.delivery import READY, Delivery
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+
+class Browsing:
+    """consumers: browsers whose end has not been told."""
+
+    __slots__ = ("broker", "consumers")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.consumers: list[Consumer] = []
+
+    def open(self, queue: Queue, selector_text: str) -> Queue:
+        """Return a queue that shows what waits in ``queue`` now.  Raises: InvalidSelector."""
+        destinations = self.broker.destinations
+        view = Queue(
+            queue.destination_id,
+            queue.kind,
+            queue.name,
+            queue.settings,
+            False,
+            destinations.dirty_queues,
+            self.broker.memory,
+        )
+        feed = self.broker.subscriptions.new_feed(queue.destination_id, queue.destination_id, selector_text)
+        feed.is_browser = True
+        view.feed = feed
+        view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
+        destinations.add_feed(view)
+        for lane in queue.used_lanes:
+            self._copy(lane, view.lane(lane.priority))
+        return view
+
+    def join(self, queue: Queue, selector_text: str) -> Queue:
+        """Return a queue that shows what ``queue`` keeps, and what comes to it.  Raises: InvalidSelector."""
+        view = self.open(queue, selector_text)
+        assert view.feed is not None, "a view has a feed"
+        view.feed.is_of_kept = True
+        if queue.audience is None:
+            queue.audience = Audience(self.broker)
+        queue.audience.views.append(view)
+        return view
+
+    def close(self, consumer: Consumer) -> None:
+        """Let go of a browser's picture."""
+        view = consumer.queue
+        feed = view.feed
+        assert feed is not None, "a browser's queue has a feed"
+        view.is_closed = True
+        if feed.replay is not None:
+            self.broker.replays.close(feed.replay)
+        if feed.is_of_kept:
+            self._leave(feed.source_id, view)
+        self.broker.destinations.remove_feed(view)
+        if consumer in self.consumers:
+            self.consumers.remove(consumer)
+        self.broker.let_go(view)
+
+    def _leave(self, source_id: int, view: Queue) -> None:
+        queue = self.broker.destinations.queues_by_id.get(source_id)
+        if queue is None or queue.audience is None:
+            return  # it has been deleted
+        queue.audience.views.remove(view)
+        if not queue.audience.views:
+            queue.audience = None
+
+    def tell_ends(self) -> None:
+        """Tell those that have seen everything."""
+        for consumer in self.consumers[:]:
+            if consumer.is_started and not self._has_more(consumer.queue):
+                self.consumers.remove(consumer)
+                consumer.client.browse_ended(consumer)
+
+    def _has_more(self, view: Queue) -> bool:
+        return bool(view.mask) or view.has_backlog() or any(lane.volatile for lane in view.used_lanes)
+
+    def _copy(self, lane: Lane, seen: Lane) -> None:
+        seen.restore(lane.tail, lane.next_load, [], dict(lane.attempts))
+        seen.settled.pages = dict(lane.settled.pages)
+        for offset, found in lane.ahead.items():
+            if found.state != READY:
+                seen.settled.add(offset)
+        for delivery in merge(lane.returned, lane.ready, key=position_of):
+            if self._is_wanted(seen, delivery):
+                seen.append_loaded(self._held(seen, delivery))
+        for delivery in lane.volatile:
+            if self._is_wanted(seen, delivery):
+                seen.volatile.append(self._held(seen, delivery))
+
+    def _is_wanted(self, seen: Lane, delivery: Delivery) -> bool:
+        return delivery.state == READY and self.broker.subscriptions.select(seen.queue, delivery.message)
+
+    def _held(self, seen: Lane, delivery: Delivery) -> Delivery:
+        self.broker.memory.hold(delivery.message)
+        seen.queue.depth += 1
+        if delivery.message.expires_ms:
+            seen.queue.has_expiring = True
+        shown = Delivery(delivery.message, seen, delivery.position)
+        shown.failed_attempts = delivery.failed_attempts
+        shown.is_redelivered = delivery.is_redelivered
+        return shown

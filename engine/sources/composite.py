@@ -1,0 +1,74 @@
+"""Several destinations as one: a message goes to all of them or to none, a subscription takes from each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.wildcard import Wildcard
+
+Target = Queue | Topic  # what one message belongs to
+
+
+class Composite:
+    """Named by a list, as ActiveMQ has it: ``queue://a,topic://b``."""
+
+    __slots__ = ("parts",)
+
+    # A message to several destinations has no number of its own; each copy gets its destination's.
+    destination_id = 0
+    is_indirect: Literal[True] = True
+
+    def __init__(self, parts: list[Target]) -> None:
+        assert parts, "a composite destination has parts"
+        self.parts = parts
+
+    def uri(self) -> str:
+        return ",".join(part.uri() for part in self.parts)
+
+
+class CompositeSource:
+    """The same to receive from; its parts may be wildcards."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Target | Wildcard]) -> None:
+        assert parts, "a composite destination has parts"
+        self.parts = parts
+
+    @property
+    def kind(self) -> int:
+        return self.parts[0].kind
+
+    @property
+    def name(self) -> str:
+        """Return what stands behind ``queue://`` or ``topic://`` of the first part."""
+        return ",".join([self.parts[0].name, *(part.uri() for part in self.parts[1:])])
+
+    def uri(self) -> str:
+        return ",".join(part.uri() for part in self.parts)
+
+
+Destination = Target | Composite
+Source = Target | Wildcard | CompositeSource
+
+
+def reached(destination: Destination) -> list[Target]:
+    """Return all that a message to ``destination`` is to go into, the copies of virtual topics among them."""
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    found: list[Target] = []
+    for part in parts:
+        found.append(part)
+        if isinstance(part, Topic):
+            found += part.copies
+    return found
+
+
+def held_part(destination: Destination) -> Target:
+    """Return the address whose gate is shut, of those that a message to ``destination`` reaches."""
+    found = reached(destination)
+    for target in found:
+        if target.account is not None and target.account.is_shut:
+            return target
+    return found[0]

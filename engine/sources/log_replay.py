@@ -1,0 +1,437 @@
+"""Replays: consumers that read a queue or a topic again from some place of the log on, and settle nothing.
+
+A replay has a queue of its own, as a browser has.  What it shows comes from the consume queues, in log order over all
+priorities, whether it was settled or not, as long as retention keeps it.  On a topic it then goes on with what is
+published, on a queue with what is sent there; one that is a browser ends.  It holds a page of each priority and another
+one that is ready, however far it is behind, so that nobody waits for a slow one; many replays have smaller pages.
+Sources: RabbitMQ stream offset specifications; docs/destinations.md for what a retroactive consumer does instead.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.ports.client import Client
+from engine.registry import DestinationWatcher
+from engine.sources.composite import CompositeSource, Source
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.errors import EngineError, InvalidDestination, InvalidOption, ReplayGone
+from engine.values.message import DEFAULT_PRIORITY, SHOWN, Message
+from engine.values.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
+from engine.values.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, LanePlace
+from engine.values.wildcard import Wildcard
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+PAGE_MESSAGES: Final = 1_024  # of one priority asked for at a time, and kept ready to be handed over
+PAGE_BYTES: Final = 1024 * 1024
+SHARED_PART: Final = 8  # of the memory budget, one part of so many: what all replays hold beside what is in flight
+
+
+class Reading:
+    """How far a replay is in one consume queue.
+
+    loaded: messages of the last page that were not shown yet.  next_load: the first entry that no page has brought;
+    above ``tail`` where the replay begins with what has yet to come.
+    """
+
+    __slots__ = ("priority", "next_load", "tail", "loaded", "is_loading")
+
+    def __init__(self, priority: int, next_load: int, tail: int) -> None:
+        self.priority = priority
+        self.next_load = next_load
+        self.tail = tail
+        self.loaded: deque[Message] = deque()
+        self.is_loading = False
+
+    def has_more(self) -> bool:
+        return bool(self.loaded) or self.next_load < self.tail
+
+
+class Replay:
+    """One consumer's reading of ``source``, shown in ``view``.
+
+    number: of its feed.  is_sought: where it begins is known.  is_over: its client was told that it cannot be.
+    seen_count: messages that had come to a queue when it was last looked at.  fault: why the disk did not say where it
+    begins, "" if it did.
+    """
+
+    __slots__ = (
+        "broker",
+        "source",
+        "view",
+        "number",
+        "start",
+        "readings",
+        "is_sought",
+        "is_seeking",
+        "is_over",
+        "seen_count",
+        "fault",
+    )
+
+    def __init__(self, broker: Broker, source: Queue | Topic, view: Queue, number: int, start: ReplayStart) -> None:
+        self.broker = broker
+        self.source = source
+        self.view = view
+        self.number = number
+        self.start = start
+        self.readings: dict[int, Reading] = {}
+        for priority, tail in _tails(broker, source):
+            first = tail - 1 if start.place == LAST else tail
+            # The store answers for priorities only of which something is in the log.
+            self.readings[priority] = Reading(priority, max(0, first, start.entry or 0), tail)
+        self.is_sought = start.place in (LAST, NEXT)
+        self.is_seeking = False
+        self.is_over = False
+        self.seen_count = source.enqueued_count
+        self.fault = ""
+
+    def has_more(self) -> bool:
+        """Say whether something that is in the log was not made ready yet."""
+        return not self.is_sought or any(reading.has_more() for reading in self.readings.values())
+
+    def is_held(self) -> bool:
+        """Say whether memory is short, and its client has as many messages unsettled as each replay may have then."""
+        return self.broker.memory.is_short() and self.view.in_flight_count >= self.broker.replays.page_messages()
+
+    def describe(self) -> str:
+        """Return how far it is, in words."""
+        if not self.is_sought:
+            return f"waits for the disk: {self.fault}" if self.fault else "looks for where it begins"
+        parts = [
+            f"entry {reading.next_load - len(reading.loaded):,} of {reading.tail:,} (priority {reading.priority})"
+            for reading in self.readings.values()
+        ]
+        return f"from {_start_words(self.start)}; at {', '.join(parts) or 'the end of nothing'}"
+
+    # -- what comes
+
+    def message_came(self, message: Message, is_shunned: bool) -> None:
+        """A message was published: it is shown from memory where nothing lies before it, else read in its turn.
+
+        is_shunned: whoever replays has sent it, and wants none of these.  Read from the log it is not known as such.
+        """
+        is_current = self.is_sought and not self.has_more()
+        offset = message.queue_offset
+        if offset < 0:
+            # Only memory has it, and it is not kept for one that is behind.
+            if is_current and not is_shunned and self._has_room() and self._is_wanted(message):
+                self._show(message)
+            return
+        reading = self._reading(message.priority, offset)
+        reading.tail = offset + 1
+        if offset != reading.next_load or not is_current:
+            return
+        if is_shunned:
+            reading.next_load = reading.tail
+        elif self._has_room():
+            reading.next_load = reading.tail
+            if self._is_wanted(message):
+                self._show(_shown(message))
+
+    def queue_grew(self) -> None:
+        """Take note of what has come to a queue; it is read from the log, where the queue leaves it."""
+        source = self.source
+        if not isinstance(source, Queue) or source.enqueued_count == self.seen_count:
+            return
+        self.seen_count = source.enqueued_count
+        for lane in source.used_lanes:
+            reading = self._reading(lane.priority, 0)
+            if lane.tail > reading.tail:
+                reading.tail = lane.tail
+                self.view.mark_dirty()
+
+    def sought(self, log_start: int, places: list[LanePlace]) -> None:
+        """Begin where the store says, or end with an error if that is not kept any more."""
+        self.is_seeking = False
+        self.fault = ""
+        if self.is_over:
+            return
+        gone = "" if self.start.is_lenient else self._gone(log_start, places)
+        if gone:
+            self.broker.replays.refuse(self, ReplayGone(gone))
+            return
+        self.is_sought = True
+        for place in places:
+            reading = self._reading(place.priority, 0)
+            reading.next_load = max(place.first, place.kept)
+
+    def seek_failed(self, reason: str) -> None:
+        self.is_seeking = False
+        self.fault = reason
+
+    def page_loaded(self, priority: int, next_offset: int, messages: list[Message]) -> None:
+        reading = self.readings[priority]
+        reading.is_loading = False
+        reading.next_load = next_offset
+        for message in messages:
+            if self._is_wanted(message):
+                shown = _shown(message)
+                self.broker.memory.hold(shown)
+                reading.loaded.append(shown)
+
+    def page_failed(self, priority: int) -> None:
+        self.readings[priority].is_loading = False
+
+    # -- what is shown
+
+    def fill(self) -> None:
+        """Make ready what can be had in log order, and ask for what comes then."""
+        if self.is_over:
+            return  # what it reads from is gone, or was never there
+        if not self.is_sought:
+            self._seek()
+            return
+        if self.is_held() and self.has_more():
+            self.broker.starved[self.view] = None
+        while self._has_room():
+            nearest: Reading | None = None
+            is_waiting = False
+            for reading in self.readings.values():
+                if not reading.loaded:
+                    if reading.next_load < reading.tail:
+                        is_waiting = True  # it may hold what comes before all others
+                        self._ask(reading)
+                elif nearest is None or reading.loaded[0].log_offset < nearest.loaded[0].log_offset:
+                    nearest = reading
+            if nearest is None or is_waiting:
+                return
+            message = nearest.loaded.popleft()
+            self.broker.memory.release(message)  # it is held anew as a delivery
+            self._show(message)
+
+    def let_go(self) -> None:
+        """Let go of what was loaded."""
+        for reading in self.readings.values():
+            for message in reading.loaded:
+                self.broker.memory.release(message)
+            reading.loaded.clear()
+
+    # -- the steps
+
+    def _seek(self) -> None:
+        if self.is_seeking:
+            return
+        self.is_seeking = True
+        start = self.start
+        number = self.source.destination_id
+        store = self.broker.store
+        if start.entry is not None:
+            store.seek(number, SEEK_ENTRY, start.entry, self.number)
+        elif start.message_id:
+            store.seek(number, SEEK_LOG, log_offset_of(self.broker, start.message_id), self.number)
+        else:
+            store.seek(number, SEEK_TIME, start.time_ms or 0, self.number)
+
+    def _gone(self, log_start: int, places: list[LanePlace]) -> str:
+        """Return what is asked for and not kept any more, "" for nothing."""
+        start = self.start
+        if start.message_id and log_offset_of(self.broker, start.message_id) < log_start:
+            return (
+                f"the messages of {self.source.uri()} from {start.message_id} on are gone as far as log offset "
+                f"{log_start}; from-offset first begins with the oldest that is kept"
+            )
+        if start.entry is None:
+            return ""
+        lacking = [
+            f"{max(place.first, 0)} to {place.kept - 1} of priority {place.priority}"
+            for place in places
+            if place.first < place.kept
+        ]
+        if not lacking:
+            return ""
+        return (
+            f"the messages of {self.source.uri()} with the queue offsets {', '.join(lacking)} are gone; "
+            "from-offset first begins with the oldest that is kept"
+        )
+
+    def _ask(self, reading: Reading) -> None:
+        if reading.is_loading:
+            return
+        reading.is_loading = True
+        store = self.broker.store
+        store.write()  # only what has been written can be read
+        size_bytes, most = self.broker.replays.page()
+        count = min(most, reading.tail - reading.next_load)
+        store.request(self.source.destination_id, reading.priority, reading.next_load, count, size_bytes, self.number)
+
+    def _reading(self, priority: int, first: int) -> Reading:
+        """Return the reading of a priority; one that is used for the first time begins with ``first``."""
+        reading = self.readings.get(priority)
+        if reading is None:
+            reading = self.readings[priority] = Reading(priority, max(first, self.start.entry or 0), first)
+        return reading
+
+    def _is_wanted(self, message: Message) -> bool:
+        if message.expires_ms and message.expires_ms <= self.broker.wall_ms:
+            return False
+        return self.broker.subscriptions.select(self.view, message)
+
+    def _has_room(self) -> bool:
+        lane = self.view.lane(DEFAULT_PRIORITY)
+        size_bytes, count = self.broker.replays.page()
+        return lane.ready_bytes < size_bytes and len(lane.ready) < count and not self.is_held()
+
+    def _show(self, message: Message) -> None:
+        view = self.view
+        self.broker.memory.hold(message)
+        view.lane(DEFAULT_PRIORITY).add_volatile(message)
+        view.depth += 1
+        view.enqueued_count += 1
+        if message.expires_ms:
+            view.has_expiring = True
+        view.mark_dirty()
+
+
+class Replays(DestinationWatcher):
+    """All replays.  followers: those of queues that go on with what is sent there.
+
+    page_bytes: that one of them may ask for, and keep ready.
+    """
+
+    __slots__ = ("broker", "replays", "followers", "page_bytes")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.replays: list[Replay] = []
+        self.followers: list[Replay] = []
+        self.page_bytes = PAGE_BYTES
+        broker.destinations.watchers.append(self)
+
+    def open(self, client: Client, source: Queue | Topic, options: SubscribeOptions, start: ReplayStart) -> Queue:
+        """Return a queue that shows ``source`` from ``start`` on.  Raises: InvalidOption, InvalidSelector."""
+        if not source.is_logged:
+            raise InvalidOption(f"{source.uri()} is in memory only: the log has nothing of it to replay")
+        if start.message_id:
+            log_offset_of(self.broker, start.message_id)
+        destinations = self.broker.destinations
+        view = Queue(
+            source.destination_id,
+            source.kind,
+            source.name,
+            source.settings,
+            False,
+            destinations.dirty_queues,
+            self.broker.memory,
+        )
+        view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
+        feed = self.broker.subscriptions.new_feed(source.destination_id, source.destination_id, options.selector)
+        feed.is_browser = True
+        feed.since_ms = start.time_ms or 0
+        if options.is_no_local:
+            feed.shunned = client.client_number
+        replay = feed.replay = Replay(self.broker, source, view, feed.number, start)
+        view.feed = feed
+        destinations.add_feed(view)
+        self.replays.append(replay)
+        self._share()
+        if options.is_browser:
+            return view
+        if isinstance(source, Topic):
+            source.add(view, False, False)
+        else:
+            self.followers.append(replay)
+        return view
+
+    def close(self, replay: Replay) -> None:
+        """Let go of a replay whose consumer has gone."""
+        self.replays.remove(replay)
+        self._share()
+        if replay in self.followers:
+            self.followers.remove(replay)
+        if isinstance(replay.source, Topic):
+            replay.source.remove(replay.number)
+        self.broker.starved.pop(replay.view, None)
+        replay.let_go()
+
+    def page(self) -> tuple[int, int]:
+        """Return how many octets and messages a replay may ask for now, and keep ready."""
+        if self.broker.memory.is_short():
+            return LEAST_BYTES, LEAST_MESSAGES
+        return self.page_bytes, self.page_messages()
+
+    def page_messages(self) -> int:
+        """Return how many messages a replay may ask for while memory is not short."""
+        return max(LEAST_MESSAGES, min(PAGE_MESSAGES, self.page_bytes // MESSAGE_OVERHEAD_BYTES))
+
+    def _share(self) -> None:
+        """Let all replays together hold a part of the budget: a page of one priority and one that is ready, each."""
+        part = self.broker.memory.limit_bytes // SHARED_PART // (2 * max(1, len(self.replays)))
+        self.page_bytes = max(LEAST_BYTES, min(PAGE_BYTES, part))
+
+    def follow(self) -> None:
+        """Look for what this turn has brought to the queues that are followed."""
+        for replay in self.followers:
+            replay.queue_grew()
+
+    def refuse(self, replay: Replay, error: EngineError) -> None:
+        """End a replay that cannot go on, and tell its client why."""
+        replay.is_over = True
+        for consumer in list(replay.view.consumers.values()):
+            if consumer.departure is None:
+                consumer.client.expel(consumer, error, False)
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        return None
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        for replay in self.replays[:]:
+            if replay.source is destination:
+                self.refuse(replay, InvalidDestination(f"{destination.uri()} was deleted"))
+
+
+def check_replay(source: Source, options: SubscribeOptions) -> None:
+    """Raises: InvalidOption for what a replay cannot be."""
+    if isinstance(source, CompositeSource | Wildcard):
+        raise InvalidOption(f"{source.uri()} is several destinations; a replay is of one queue or topic")
+    if options.is_durable or options.is_shared or options.subscription:
+        raise InvalidOption(
+            f"a replay of {source.uri()} settles nothing, so there is no durable or shared one; "
+            "leave out the subscription's name, or the start of the replay"
+        )
+
+
+def log_offset_of(broker: Broker, message_id: str) -> int:
+    """Return where in the log the message with an id is.  Raises: InvalidOption."""
+    prefix = broker.id_prefixes()[0]
+    digits = message_id.removeprefix(prefix)
+    if digits == message_id or not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise InvalidOption(
+            f"the replay is to begin with {message_id[:200]!r}; allowed is the id of a persistent message of this "
+            f"store: {prefix} and a number"
+        )
+    end = broker.store.append_offset()
+    if int(digits) >= end:
+        raise InvalidOption(f"{message_id!r} is not in the log yet, which ends at {end}; a replay begins before that")
+    return int(digits)
+
+
+def _shown(message: Message) -> Message:
+    """Return a copy that counts for nobody's address: others may hold the message itself."""
+    shown = message.twin(message.flags, message.annotations, message.headers, message.body)
+    shown.serial = SHOWN
+    shown.holders = 0
+    return shown
+
+
+def _tails(broker: Broker, source: Queue | Topic) -> list[tuple[int, int]]:
+    """Return (priority, entries ever appended) of each lane."""
+    if isinstance(source, Queue):
+        return [(lane.priority, lane.tail) for lane in source.used_lanes]
+    return [(lane.priority, lane.tail) for lane in broker.store.state_of(source.destination_id).lanes]
+
+
+def _start_words(start: ReplayStart) -> str:
+    if start.entry is not None:
+        return f"queue offset {start.entry:,}"
+    if start.message_id:
+        return start.message_id
+    return {FIRST: "the oldest that is kept", LAST: "the newest", NEXT: "what comes"}.get(
+        start.place, f"store time {start.time_ms} ms"
+    )

@@ -1,0 +1,317 @@
+"""A queue: competing consumers over lanes of messages, one lane a priority."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from config.policies import AddressSettings
+from engine.backlog.address_account import Account
+from engine.backlog.intake import intake_for
+from engine.backlog.lane import Lane
+from engine.backlog.memory import MemoryBudget
+from engine.backlog.settlement import SettlementBatch
+from engine.consumers.consumer import Consumer
+from engine.values.destination import uri
+from engine.values.message import Message
+from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
+
+if TYPE_CHECKING:
+    from engine.backlog.lane_shares import LaneShares
+    from engine.backlog.pending_message_limit import PendingLimit
+    from engine.backlog.spiller import Spiller
+    from engine.dispatch.selection import Selection
+    from engine.sources.bounded_queue import Keeper
+    from engine.sources.feed import Feed
+    from engine.sources.non_destructive import Audience
+
+PRIORITY_COUNT: Final = 10
+
+
+class Queue:
+    """Messages in order of priority, then position, and the consumers that take turns on them.
+
+    is_logged: settlements go to the log; False for what only memory holds: temporary queues, the queue of a topic
+    subscription that is not durable, a browser's.
+    is_closed: it has ended; what comes back to it is let go.
+    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it
+    is told of (is_told: advisories of each message).
+    owner: number of the client whose temporary queue this is, 0 for everybody's.
+    feed: of the queue of a subscription or a browser, where its messages come from; None for a queue of its own.
+    subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
+    account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
+    pending: how much may wait for a topic subscription, None for anything.
+    mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
+    one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
+    dispatch at the end of this turn.
+    audience: of a queue that keeps what is acknowledged (non_destructive), None for any other; such a queue is choosy,
+    so that no other pays for it.
+    keeper: drops what a last-value or ring queue is not to keep, None for any other.
+    is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
+    by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
+    spiller: where messages that are not logged go past what memory holds, None where they stay.
+    shares: what its lanes may keep in memory among many, None for a view that ends soon.
+    memory: the budget of messages in memory.
+    has_siblings: consumers of it share, or once shared, their windows with those of other queues.
+    is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "kind",
+        "name",
+        "settings",
+        "account",
+        "intake",
+        "pending",
+        "is_logged",
+        "is_closed",
+        "is_indirect",
+        "is_told",
+        "owner",
+        "feed",
+        "lanes",
+        "used_lanes",
+        "mask",
+        "consumers",
+        "rotation",
+        "is_dirty",
+        "dirty_queues",
+        "has_expiring",
+        "depth",
+        "delayed_count",
+        "in_flight_count",
+        "enqueued_count",
+        "delivered_count",
+        "acknowledged_count",
+        "redelivered_count",
+        "dead_lettered_count",
+        "expired_count",
+        "expired_batch",
+        "subscriber",
+        "selection",
+        "is_choosy",
+        "has_choosy_settings",
+        "is_watched",
+        "has_groups",
+        "keeper",
+        "audience",
+        "dropped_count",
+        "spiller",
+        "shares",
+        "memory",
+        "has_siblings",
+    )
+
+    def __init__(
+        self,
+        destination_id: int,
+        kind: int,
+        name: str,
+        settings: AddressSettings,
+        is_logged: bool,
+        dirty_queues: list[Queue],
+        memory: MemoryBudget,
+    ) -> None:
+        self.destination_id = destination_id
+        self.kind = kind
+        self.name = name
+        self.settings = settings
+        self.account: Account | None = None
+        self.intake = intake_for(settings)
+        self.pending: PendingLimit | None = None
+        self.is_logged = is_logged
+        self.is_closed = False
+        self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
+        self.is_indirect = self.is_told
+        self.owner = 0
+        self.feed: Feed | None = None
+        self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
+        self.used_lanes: list[Lane] = []
+        self.mask = 0
+        self.consumers: dict[int, Consumer] = {}
+        self.rotation: deque[Consumer] = deque()
+        self.is_dirty = False
+        self.dirty_queues = dirty_queues
+        self.has_expiring = False
+        self.depth = 0
+        self.delayed_count = 0
+        self.in_flight_count = 0
+        self.enqueued_count = 0
+        self.delivered_count = 0
+        self.acknowledged_count = 0
+        self.redelivered_count = 0
+        self.dead_lettered_count = 0
+        self.expired_count = 0
+        self.subscriber: str | None = None
+        self.selection: Selection | None = None
+        self.is_watched = is_watched(settings)
+        self.has_choosy_settings = self.is_watched or _is_choosy(settings)
+        self.is_choosy = self.has_choosy_settings
+        self.has_groups = False
+        self.keeper: Keeper | None = None
+        self.audience: Audience | None = None
+        self.dropped_count = 0
+        self.spiller: Spiller | None = None
+        self.shares: LaneShares | None = None
+        self.memory = memory
+        self.has_siblings = False
+        self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
+
+    def uri(self) -> str:
+        """Return ``queue://NAME``, or ``topic://NAME`` for a topic subscription's queue."""
+        return uri(self.kind, self.name)
+
+    def lane(self, priority: int) -> Lane:
+        """Return the lane of ``priority``, made at its first use."""
+        lane = self.lanes[priority]
+        if lane is None:
+            lane = Lane(self, priority)
+            self.lanes[priority] = lane
+            self.used_lanes.append(lane)
+            if self.shares is not None:
+                self.shares.join(lane)
+        return lane
+
+    def enqueue(self, message: Message) -> None:
+        """Take one message: behind all others of its priority."""
+        lane = self.lanes[message.priority]
+        if lane is None:
+            lane = self.lane(message.priority)
+        if self.is_logged and message.queue_offset >= 0:
+            lane.add_logged(message)
+            if self.account is not None:
+                self.account.enter(message.size)
+        else:
+            lane.add_volatile(message)
+        self.depth += 1
+        self.enqueued_count += 1
+        if message.expires_ms:
+            self.has_expiring = True
+            lane.note_expiry(message)
+        if message.group_hash:
+            self.has_groups = self.is_choosy = True
+        if self.is_choosy:
+            if self.keeper is not None:
+                self.keeper.message_came(message, lane.newest(message))
+            if self.selection is not None:
+                self.selection.lookout.arrived(lane, message)
+            if self.audience is not None:
+                self.audience.show(message, self.is_logged and message.queue_offset >= 0)
+        if self.pending is not None:
+            self.pending.message_came(self, message)
+
+    def is_in_memory(self, message: Message) -> bool:
+        """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""
+        return message.queue_offset < 0 or not self.is_logged
+
+    def has_backlog(self) -> bool:
+        """Say whether entries wait on disk that are not in memory."""
+        for lane in self.used_lanes:
+            if lane.next_load < lane.tail or lane.spill is not None:
+                return True
+        return self.feed is not None and self.feed.replay is not None and self.feed.replay.has_more()
+
+    def consumer_count(self) -> int:
+        """Return how many consumers there are, those with views of their own included."""
+        return len(self.consumers) + (0 if self.audience is None else len(self.audience.views))
+
+    def fault(self) -> str:
+        """Return why the disk refused the last page of a lane, "" if none was."""
+        for lane in self.used_lanes:
+            if lane.fault:
+                return lane.fault
+        return ""
+
+    def group_owners(self) -> dict[str, int]:
+        """Return id of each message group -> number of the consumer that its messages go to."""
+        return {} if self.selection is None else self.selection.owners()
+
+    def is_held_by_delays(self) -> bool:
+        """Say whether entries wait on disk because too much waits for its redelivery in memory."""
+        return any(lane.next_load < lane.tail and lane.is_held_by_delays() for lane in self.used_lanes)
+
+    def mark_dirty(self) -> None:
+        """Have this queue dispatched at the end of the turn."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.dirty_queues.append(self)
+
+    def start_consumer(self, consumer: Consumer) -> None:
+        """Let a new consumer take its first turn."""
+        if not consumer.is_closed:
+            consumer.is_started = True
+            self.list_one(consumer)
+
+    def list_consumer(self, consumer: Consumer) -> None:
+        """Let ``consumer``, whose window has opened, take its turn, last of all; its siblings share it."""
+        if consumer.siblings is not None:
+            consumer.siblings.opened()
+        else:
+            self.list_one(consumer)
+
+    def list_one(self, consumer: Consumer) -> None:
+        """Let ``consumer`` take its turn if nothing holds it; what it shares with others wakes it later."""
+        if consumer.is_listed or not consumer.is_started or consumer.resting is not None:
+            return
+        if consumer.window.is_full:
+            if consumer.siblings is not None:
+                consumer.siblings.resting.add(consumer)
+            return
+        if consumer.client.is_output_full:
+            consumer.client.resting.add(consumer)
+            return
+        consumer.is_listed = True
+        if self.selection is None:
+            self.rotation.append(consumer)
+        else:
+            self.selection.turns.list_consumer(consumer)
+        if not self.is_dirty:
+            self.mark_dirty()
+
+    def unlist_consumer(self, consumer: Consumer) -> None:
+        """Take ``consumer``, whose window is full, out of the rotation; each of several is, once it is in front."""
+        if consumer.siblings is None:
+            self.unlist_one(consumer)
+
+    def rest(self, consumer: Consumer) -> None:
+        """Let ``consumer``, which has just left the rotation because it cannot take what comes, wait until it can."""
+        if consumer.siblings is not None and consumer.window.is_full:
+            consumer.siblings.resting.add(consumer)
+        elif consumer.client.is_output_full:
+            consumer.client.resting.add(consumer)
+
+    def unlist_one(self, consumer: Consumer) -> None:
+        """Take one consumer out of wherever it waits for its turn."""
+        if consumer.resting is not None:
+            consumer.resting.remove(consumer)
+        if consumer.is_listed:
+            consumer.is_listed = False
+            if self.selection is None:
+                self.rotation.remove(consumer)
+            else:
+                self.selection.turns.unlist_consumer(consumer)
+
+
+def is_watched(settings: AddressSettings) -> bool:
+    """Say whether each hand-over, or each acknowledgement, is told of."""
+    return settings.advisories.dispatched or settings.advisories.consumed
+
+
+def is_keeping(settings: AddressSettings) -> bool:
+    """Say whether such a queue drops what nobody has settled."""
+    policy = settings.queue
+    return policy.last_value or policy.ring_size >= 0 or policy.purge_on_no_consumers
+
+
+def _is_choosy(settings: AddressSettings) -> bool:
+    """Say whether such a queue has a Selection, whatever its consumers ask for."""
+    policy = settings.queue
+    return (
+        policy.exclusive_consumer
+        or policy.strict_order_dispatch
+        or policy.consumers_before_dispatch > 0
+        or policy.non_destructive
+        or is_keeping(settings)
+        or not settings.redelivery.non_blocking_redelivery
+    )

@@ -1,0 +1,153 @@
+"""A topic: every subscription gets its own delivery of each message published while it is there."""
+
+from __future__ import annotations
+
+from config.policies import AddressSettings
+from engine.backlog.address_account import Account
+from engine.backlog.intake import intake_for
+from engine.backlog.memory import MemoryBudget
+from engine.consumers.consumer import AUTO
+from engine.selector.table import SelectorTable
+from engine.sources.queue import Queue, is_watched
+from engine.values.destination import uri
+from engine.values.message import Message
+
+
+class Topic:
+    """Fan-out to subscriptions, each a queue of its own.
+
+    account: what all subscriptions together hold against the limits of the address, None where it has none.
+    A persistent message is in the log even if nobody subscribes; a subscription only ever holds references.
+    is_logged: persistent messages go to the log; not those of temporary and advisory topics.
+    is_indirect: a message that is sent does not simply go in: it has ended, others get copies, it is told of (is_told:
+    advisories of each message), or it may be sent on.
+    is_advisory: the broker has made it, to tell of something.
+    owner: number of the client whose temporary topic this is, 0 for everybody's.
+    subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
+    plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
+    with a selector, which stands in ``selectors``.  choosy: all others.
+    is_choosy: some are not plain, or the topic is_sent_on: what nobody takes goes to the dead-letter address, in the
+    batch of the message itself, so that such a topic is indirect, too.
+    copies: queues that get a copy of each message (virtual topics).
+    """
+
+    __slots__ = (
+        "destination_id",
+        "kind",
+        "name",
+        "settings",
+        "account",
+        "intake",
+        "is_logged",
+        "is_closed",
+        "is_indirect",
+        "is_told",
+        "is_advisory",
+        "owner",
+        "subscriptions",
+        "plain",
+        "selected",
+        "selectors",
+        "choosy",
+        "is_choosy",
+        "is_sent_on",
+        "copies",
+        "enqueued_count",
+        "delivered_count",
+        "acknowledged_count",
+        "redelivered_count",
+        "dead_lettered_count",
+        "expired_count",
+    )
+
+    def __init__(self, destination_id: int, kind: int, name: str, settings: AddressSettings, is_logged: bool) -> None:
+        self.destination_id = destination_id
+        self.kind = kind
+        self.name = name
+        self.settings = settings
+        self.account: Account | None = None
+        self.intake = intake_for(settings)
+        self.is_logged = is_logged
+        self.is_closed = False
+        self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
+        self.is_sent_on = is_logged and settings.dead_letters.send_to_dla_on_no_route
+        self.is_indirect = self.is_told or self.is_sent_on
+        self.owner = 0
+        self.is_advisory = False
+        self.subscriptions: dict[int, Queue] = {}
+        self.plain: dict[int, Queue] = {}
+        self.selected: dict[int, Queue] = {}
+        self.selectors = SelectorTable()
+        self.choosy: dict[int, Queue] = {}
+        self.is_choosy = self.is_sent_on
+        self.copies: list[Queue] = []
+        self.enqueued_count = 0
+        self.delivered_count = 0  # the counts of subscriptions that have ended; those that live count for themselves
+        self.acknowledged_count = 0
+        self.redelivered_count = 0
+        self.dead_lettered_count = 0
+        self.expired_count = 0
+
+    def uri(self) -> str:
+        return uri(self.kind, self.name)
+
+    def publish(self, message: Message, memory: MemoryBudget) -> None:
+        """Give ``message`` to each plain subscription: straight to the socket where nothing waits, else behind it.
+
+        One that is in the log waits for the end of the turn in any case, when it has been written.
+        """
+        self.enqueued_count += 1
+        is_direct = message.log_offset < 0 and not message.expires_ms
+        for queue in self.plain.values():
+            if is_direct and queue.rotation and not queue.depth:
+                consumer = queue.rotation[0]
+                if (
+                    consumer.ack_mode == AUTO
+                    and not consumer.client.is_output_full
+                    and message.size <= consumer.window.counted_above
+                ):
+                    consumer.client.deliver_settled(consumer, message, False, 1)
+                    queue.enqueued_count += 1
+                    queue.delivered_count += 1
+                    queue.acknowledged_count += 1
+                    consumer.acknowledged_count += 1
+                    continue
+            memory.hold(message)
+            queue.enqueue(message)
+            if queue.rotation:
+                queue.mark_dirty()
+
+    def add(self, queue: Queue, is_own: bool, is_plain: bool) -> None:
+        """Let ``queue`` have what is published from now on.  is_own: it is not fed by other topics too."""
+        feed = queue.feed
+        assert feed is not None, "a subscription's queue has a feed"
+        if is_watched(self.settings):  # a wildcard's queue has the settings of the wildcard
+            queue.is_watched = queue.has_choosy_settings = queue.is_choosy = True
+            is_plain = False
+        number = feed.number
+        if is_own:
+            self.subscriptions[number] = queue
+        if not is_plain:
+            self.choosy[number] = queue
+        elif feed.selector is None:
+            self.plain[number] = queue
+        else:
+            self.selected[number] = queue
+            self.selectors.add(number, feed.selector)
+        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
+
+    def remove(self, number: int) -> None:
+        """End a subscription; its counts stay with the topic."""
+        self.plain.pop(number, None)
+        self.choosy.pop(number, None)
+        if self.selected.pop(number, None) is not None:
+            self.selectors.remove(number)
+        self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
+        queue = self.subscriptions.pop(number, None)
+        if queue is None:
+            return
+        self.delivered_count += queue.delivered_count
+        self.acknowledged_count += queue.acknowledged_count
+        self.redelivered_count += queue.redelivered_count
+        self.dead_lettered_count += queue.dead_lettered_count
+        self.expired_count += queue.expired_count

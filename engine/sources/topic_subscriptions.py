@@ -1,0 +1,535 @@
+"""Who takes what from topics: plain, named and wildcard subscriptions, and what they keep over a restart.
+
+A subscription's queue refers to its topic's messages.  That of a durable one settles them in the log under a number of
+its own, so that an idle one costs a cursor and no memory; all others live in memory, under the budget.
+Source: Jakarta Messaging 3.1, sections 8.3 and 4.11; docs/destinations.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane import Lane
+from engine.backlog.settlement import SubscriptionBatch
+from engine.backlog.spiller import may_spill
+from engine.limits.user_quota import holder_of
+from engine.ports.client import Client
+from engine.registry import DestinationWatcher
+from engine.selector.evaluate import compile_selector
+from engine.sources.feed import Feed
+from engine.sources.named_subscription import Subscription, from_description
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
+from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
+from engine.values.message import DEAD_LETTER, Message
+from engine.values.options import SubscribeOptions
+from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
+from engine.values.stored import DestinationState
+from engine.values.wildcard import Wildcard
+
+if TYPE_CHECKING:
+    from engine.broker import Broker
+
+
+OWN_PREFIX: Final = "ActiveMQ."  # of the names, and wildcards, that may be advisories
+
+
+class Attached:
+    """A queue that many topics feed: those that all its consumers may read."""
+
+    __slots__ = ("wildcard", "queue", "is_plain")
+
+    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool) -> None:
+        self.wildcard = wildcard
+        self.queue = queue
+        self.is_plain = is_plain
+
+
+class Subscriptions(DestinationWatcher):
+    """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory.
+
+    unrouted: what has just been published and nobody takes, of topics that send it on.
+    """
+
+    __slots__ = ("broker", "named", "wildcards", "unrouted", "_next_feed")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.named: dict[tuple[str, str, bool], Subscription] = {}
+        self.wildcards: dict[int, Attached] = {}
+        self.unrouted: list[tuple[Topic, Message]] = []
+        self._next_feed = 1
+        broker.destinations.watchers.append(self)
+        self._restore()
+        for topic in broker.destinations.topics.values():
+            if topic.account is not None:
+                topic.account.see_durable(broker.store)
+
+    # -- subscribing
+
+    def queues_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
+        """Return the queues that a new consumer of ``source`` takes from: several of a durable wildcard.
+
+        Raises: InvalidOption, InvalidSelector, SubscriptionInUse.
+        """
+        if options.is_durable or options.is_shared:
+            return self._join_named(client, source, options)
+        if options.subscription:
+            raise InvalidOption(f"subscription {options.subscription[:200]!r} is neither durable nor shared")
+        queue = self._memory_queue(source, options.selector)
+        feed = _feed_of(queue)
+        if options.is_no_local:
+            feed.shunned = client.client_number
+        self._attach(queue, source, not options.is_no_local, client)
+        self._look_back(queue, source, options)
+        return [queue]
+
+    def leave(self, queue: Queue, is_lead: bool) -> bool:
+        """Say whether the queue of a consumer that has just gone stays; it ends here if it does not.
+
+        is_lead: it stands for all consumers of its subscription to several topics, or is the only one.
+        """
+        subscription = _feed_of(queue).subscription
+        if subscription is None:
+            self.end(queue)
+            return False
+        if is_lead:
+            subscription.consumers -= 1
+        if subscription.is_durable:
+            if not queue.consumers:
+                _feed_of(queue).shunned = 0
+            return True
+        if queue.consumers:
+            return True
+        del self.named[subscription.key()]
+        self.end(queue)
+        return False
+
+    def find(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> Subscription | None:
+        """Return a named subscription, None if there is none.  Raises: AccessDenied if it is another user's."""
+        subscription = self.named.get((client_id, name, is_durable))
+        if subscription is not None:
+            subscription.require_owner(client.user)
+        return subscription
+
+    def delete(self, client_id: str, name: str, is_durable: bool = True) -> None:
+        """End a named subscription and let go of what waits for it.  Raises: UnknownSubscription, SubscriptionInUse."""
+        subscription = self._known((client_id, name, is_durable))
+        if subscription is None:
+            raise UnknownSubscription(f"there is no subscription {name[:200]!r} of client id {client_id[:200]!r}")
+        if subscription.consumers:
+            raise SubscriptionInUse(
+                f"subscription {subscription.full_name()[:200]!r} has {subscription.consumers} consumers; it can be "
+                "deleted once they have closed"
+            )
+        self._drop(subscription)
+
+    # -- publishing
+
+    def publish(self, topic: Topic, message: Message, sender: int) -> None:
+        """Give a message to every subscription of its topic that takes it.  sender: client number, 0 for the broker."""
+        topic.publish(message, self.broker.memory)
+        if topic.is_choosy:
+            self.offer(topic, message, sender)
+
+    def offer(self, topic: Topic, message: Message, sender: int) -> None:
+        """Give a message to those subscriptions that look at it first; note it if nobody takes it and that matters."""
+        if topic.is_sent_on and not message.flags & DEAD_LETTER and not self._is_taken(topic, message, sender):
+            self.unrouted.append((topic, message))
+        if not topic.choosy and not topic.selected:
+            return
+        properties = self.broker.readers.properties(message, 1, False)
+        for number in topic.selectors.matching(properties):
+            self._give(topic.selected[number], message)
+        for queue in topic.choosy.values():
+            feed = _feed_of(queue)
+            is_shunned = sender > 0 and feed.shunned == sender
+            if feed.replay is not None:
+                feed.replay.message_came(message, is_shunned)
+                continue
+            if queue.is_logged and message.queue_offset >= 0:
+                lane = queue.lane(message.priority)
+                is_next = lane.next_load == message.queue_offset
+                # Whoever is behind looks at it when it comes to it, but for who sent it: the log does not say.
+                if is_shunned or (is_next and feed.selector is not None and not feed.selector.matches(properties)):
+                    lane.pass_by(message)
+                    self._pass(queue, feed, message)
+                else:
+                    self._give_logged(queue, lane, message)
+            elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
+                self._give(queue, message)
+        if topic.account is not None and message.queue_offset >= 0:
+            topic.account.see_durable(self.broker.store)
+
+    def send_on(self) -> None:
+        """Dead-letter what nobody took, in the batch of what was sent."""
+        unrouted, self.unrouted = self.unrouted, []
+        for topic, message in unrouted:
+            self.broker.redelivery.dead_letters.send_on(topic, message)
+
+    def _is_taken(self, topic: Topic, message: Message, sender: int) -> bool:
+        """Say whether a subscription or a queue has a message that is being published."""
+        if topic.plain or topic.copies:
+            return True
+        properties = self.broker.readers.properties(message, 1, False)
+        if any(True for _ in topic.selectors.matching(properties)):
+            return True
+        for queue in topic.choosy.values():
+            feed = _feed_of(queue)
+            if (
+                feed.replay is None
+                and not (sender > 0 and feed.shunned == sender)
+                and (feed.selector is None or feed.selector.matches(properties))
+            ):
+                return True
+        return False
+
+    def select(self, queue: Queue, message: Message) -> bool:
+        """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""
+        feed = _feed_of(queue)
+        if message.store_time_ms < feed.since_ms:
+            return False
+        if feed.selector is None or feed.selector.matches(self.broker.readers.properties(message, 1, False)):
+            return True
+        if queue.is_logged:
+            queue.depth -= 1
+            self._pass(queue, feed, message)
+        return False
+
+    def has_wildcard_for(self, name: str) -> bool:
+        """Say whether a topic of this name would have subscriptions from wildcards."""
+        return any(one.wildcard.matches(name) for one in self.wildcards.values())
+
+    def new_feed(self, source_id: int, queue_id: int, selector_text: str) -> Feed:
+        """Return a feed with a number of its own.  Raises: InvalidSelector."""
+        selector = compile_selector(selector_text) if selector_text.strip() else None
+        number = self._next_feed
+        self._next_feed = number + 1
+        return Feed(number, source_id, queue_id, selector)
+
+    # -- destinations that come and go
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        if not isinstance(destination, Topic) or destination.kind != TOPIC:
+            return
+        for one in self.wildcards.values():
+            if one.wildcard.matches(destination.name) and self._may_all_read(one.queue, destination.name):
+                destination.add(one.queue, False, one.is_plain)
+        for subscription in self.named.values():
+            wildcard_of = subscription.wildcard
+            if wildcard_of is None or not subscription.is_durable or not destination.is_logged:
+                continue
+            if wildcard_of.matches(destination.name):
+                queue = self._open_cursor(subscription, destination, None)
+                self.broker.subscribing.join(subscription, queue)
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        if isinstance(destination, Topic):
+            for subscription in self.named.values():
+                subscription.queues.pop(destination.destination_id, None)
+
+    # -- the steps
+
+    def _known(self, key: tuple[str, str, bool]) -> Subscription | None:
+        """Return a named subscription once those have left it that are about to; it may end with the last of them."""
+        subscription = self.named.get(key)
+        if subscription is not None and subscription.consumers:
+            departures = self.broker.departures
+            for queue in list(subscription.queues.values()):
+                departures.make_way(queue)
+            if subscription.carrier is not None:
+                departures.make_way(subscription.carrier)
+        return self.named.get(key)
+
+    def _join_named(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
+        asked = self._asked(client, source, options)
+        known = self._known(asked.key())
+        quota = self.broker.quotas.durable_subscriptions
+        if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
+            self.broker.quotas.require_topics(source, len(self.broker.destinations.matching(source)))
+        if known is not None:
+            if not (known.is_shared and asked.is_shared and known.is_like(asked)):
+                known.require_owner(client.user)
+            if known.is_shared != asked.is_shared:
+                raise SubscriptionInUse(
+                    f"subscription {known.full_name()[:200]!r} is {'' if known.is_shared else 'not '}shared; "
+                    "another name, or deleting it first, makes room for one that is otherwise"
+                )
+            if known.consumers and not known.is_shared:
+                raise SubscriptionInUse(
+                    f"subscription {known.full_name()[:200]!r} has an active consumer, which is all that one may have "
+                    "that is not shared"
+                )
+            if not known.is_like(asked):
+                if known.consumers:
+                    raise SubscriptionInUse(
+                        f"subscription {known.full_name()[:200]!r} has consumers and takes from {known.uri()} with the "
+                        f"selector {known.selector_text!r}; it can be changed once they have closed"
+                    )
+                if asked.is_durable and known.holder != client.holder:
+                    quota.require(client.holder)
+                self._drop(known)
+                known = None
+        if known is not None and not known.is_durable and isinstance(source, Wildcard):
+            self._require_its_topics(client, known)
+        if known is None:
+            known = asked
+            if known.is_durable:
+                quota.require(client.holder)
+                self._count(known, client.holder)
+            self.named[known.key()] = known
+            self._open(known, client, source, options)
+        known.consumers += 1
+        queues = list(known.queues.values()) if known.carrier is None else [known.carrier, *known.queues.values()]
+        if known.is_no_local:
+            for queue in queues:
+                _feed_of(queue).shunned = client.client_number
+        return queues
+
+    def _count(self, subscription: Subscription, holder: str) -> None:
+        subscription.holder = holder
+        self.broker.quotas.durable_subscriptions.add(holder)
+
+    def _may_all_read(self, queue: Queue, name: str) -> bool:
+        """Say whether every consumer of a queue that many topics feed may read the topic ``name``."""
+        access = self.broker.access
+        return access.is_open or all(
+            access.allows(consumer.client, "read", TOPIC, name) for consumer in queue.consumers.values()
+        )
+
+    def _require_its_topics(self, client: Client, subscription: Subscription) -> None:
+        """Raises: AccessDenied for who may not read a topic that a shared subscription takes from: any message of it
+        may come to any of its consumers.
+        """
+        access = self.broker.access
+        queue = subscription.queues[0]
+        wildcard = self.wildcards[_feed_of(queue).number].wildcard
+        for topic in self.broker.destinations.matching(wildcard):
+            if not access.is_open and self._may_all_read(queue, topic.name):
+                access.require(client, "read", TOPIC, topic.name)
+
+    def _asked(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> Subscription:
+        client_id = "" if options.is_global else client.describe().get("client_id", "")
+        if not options.subscription:
+            raise InvalidOption("a durable or shared subscription needs a name")
+        if options.is_durable and not options.is_shared and not client_id:
+            raise InvalidOption(
+                f"durable subscription {options.subscription[:200]!r} needs a client id: it belongs to it"
+            )
+        is_lasting = source.kind == TOPIC and not (isinstance(source, Topic) and not source.is_logged)
+        if options.is_durable and not is_lasting:
+            raise InvalidOption(f"{source.uri()} is in memory only; a durable subscription needs a lasting topic")
+        if options.is_shared and options.is_no_local:
+            raise InvalidOption("a shared subscription has no noLocal: its consumers are of several connections")
+        return Subscription(
+            client_id,
+            options.subscription,
+            options.is_durable,
+            options.is_shared,
+            source.kind,
+            source.name,
+            options.selector,
+            options.is_no_local,
+            client.user if options.is_durable else "",
+        )
+
+    def _open(
+        self, subscription: Subscription, client: Client, source: Topic | Wildcard, options: SubscribeOptions
+    ) -> None:
+        destinations = self.broker.destinations
+        if not subscription.is_durable:
+            queue = self._memory_queue(source, subscription.selector_text)
+            _feed_of(queue).subscription = subscription
+            subscription.queues[0] = queue
+            self._attach(queue, source, False, client)
+            self._look_back(queue, source, options)
+        elif isinstance(source, Topic):
+            self._open_cursor(subscription, source, options)
+        else:
+            carrier = destinations.store.open_destination(TOPIC, source.name)
+            number = destinations.store.open_subscription(carrier, subscription.full_name(), subscription.description())
+            subscription.carrier = self._cursor_queue(subscription, number, carrier, source.name)
+            for topic in destinations.matching(source):
+                assert isinstance(topic, Topic), "a wildcard of topics matches topics"
+                if topic.is_logged:
+                    self._open_cursor(subscription, topic, options)
+
+    def _open_cursor(self, subscription: Subscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
+        """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
+        store = self.broker.store
+        starts = {} if options is None else self._starts(topic, options)
+        number = store.open_subscription(
+            topic.destination_id, subscription.full_name(), subscription.description(), starts or None
+        )
+        queue = self._cursor_queue(subscription, number, topic.destination_id, topic.name)
+        subscription.queues[topic.destination_id] = queue
+        topic.add(queue, True, False)
+        self._take_up(queue, store.state_of(number))
+        return queue
+
+    def _cursor_queue(self, subscription: Subscription, number: int, topic_id: int, name: str) -> Queue:
+        destinations = self.broker.destinations
+        queue = Queue(
+            number,
+            TOPIC,
+            name,
+            destinations.addresses.settings_for(TOPIC, name),
+            True,
+            destinations.dirty_queues,
+            self.broker.memory,
+        )
+        queue.shares = destinations.shares
+        if may_spill(queue):
+            queue.spiller = destinations.spiller
+        feed = self.new_feed(topic_id, number, "")
+        feed.selector = subscription.selector
+        feed.subscription = subscription
+        queue.feed = feed
+        queue.subscriber = subscription.full_name()
+        queue.expired_batch = SubscriptionBatch(number, EXPIRED, CAUSE_EXPIRED)
+        destinations.add_feed(queue)
+        return queue
+
+    def _memory_queue(self, source: Topic | Wildcard, selector_text: str) -> Queue:
+        destinations = self.broker.destinations
+        if isinstance(source, Topic):
+            number, settings = source.destination_id, source.settings
+        else:
+            number, settings = 0, destinations.addresses.settings_for(TOPIC, source.name)
+        queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues, self.broker.memory)
+        if may_spill(queue):
+            queue.spiller = destinations.spiller
+        queue.feed = self.new_feed(number, number, selector_text)
+        destinations.add_feed(queue)
+        return queue
+
+    def _attach(self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client) -> None:
+        if source.name.startswith(OWN_PREFIX):
+            self.broker.advisories.listeners += 1
+        if isinstance(source, Topic):
+            source.add(queue, True, is_plain)
+            return
+        self.wildcards[_feed_of(queue).number] = Attached(source, queue, is_plain)
+        for topic in self.broker.destinations.matching(source):
+            assert isinstance(topic, Topic), "a wildcard of topics matches topics"
+            if self.broker.access.allows(client, "read", TOPIC, topic.name):
+                topic.add(queue, False, is_plain)
+
+    def _look_back(self, queue: Queue, source: Topic | Wildcard, options: SubscribeOptions) -> None:
+        """Let a subscription in memory begin with its topic's recent messages, before those that come."""
+        if isinstance(source, Wildcard):
+            return
+        starts = self._starts(source, options)
+        if not starts:
+            return
+        time_ms = source.settings.retroactive.recovery_time_ms
+        if time_ms >= 0:
+            _feed_of(queue).since_ms = self.broker.store_time_ms - time_ms
+        for found in self.broker.store.state_of(source.destination_id).lanes:
+            start = starts.get(found.priority, found.tail)
+            if start < found.tail:
+                queue.lane(found.priority).restore(found.tail, start, [], {})
+
+    def _starts(self, topic: Topic, options: SubscribeOptions) -> dict[int, int]:
+        """Return from which entry on a new subscription has the past, by priority."""
+        policy = topic.settings.retroactive
+        count = policy.message_count
+        if options.is_retroactive or policy.always:
+            wanted = policy.recovery_message_count
+            count = -1 if wanted < 0 else max(count, wanted)
+        if count == 0 or not topic.is_logged:
+            return {}
+        lanes = self.broker.store.state_of(topic.destination_id).lanes
+        return {lane.priority: 0 if count < 0 else max(0, lane.tail - count) for lane in lanes}
+
+    def _give(self, queue: Queue, message: Message) -> None:
+        self.broker.memory.hold(message)
+        queue.enqueue(message)
+        if queue.rotation:
+            queue.mark_dirty()
+
+    def _give_logged(self, queue: Queue, lane: Lane, message: Message) -> None:
+        if queue.consumers:
+            queue.enqueue(message)
+            if queue.rotation:
+                queue.mark_dirty()
+        else:
+            lane.add_behind(message)
+            queue.depth += 1
+            queue.enqueued_count += 1
+
+    def _pass(self, queue: Queue, feed: Feed, message: Message) -> None:
+        if feed.passed.add(message):
+            self.broker.dispatcher.settling.append((feed.passed, None))
+
+    def _drop(self, subscription: Subscription) -> None:
+        """End a named subscription that nobody has now."""
+        self.broker.flush_settlements()
+        del self.named[subscription.key()]
+        self.broker.quotas.durable_subscriptions.give_back(subscription.holder)
+        queues = list(subscription.queues.values())
+        if subscription.carrier is not None:
+            queues.append(subscription.carrier)
+        for queue in queues:
+            self.end(queue)
+            if subscription.is_durable:
+                self.broker.store.close_destination(queue.destination_id)
+
+    def end(self, queue: Queue) -> None:
+        """Let go of a subscription's queue and of all that waits in it."""
+        feed = _feed_of(queue)
+        queue.is_closed = True
+        destinations = self.broker.destinations
+        destinations.remove_feed(queue)
+        attached = self.wildcards.pop(feed.number, None)
+        source = destinations.by_id.get(feed.source_id)
+        for topic in [source] if attached is None else destinations.matching(attached.wildcard):
+            if isinstance(topic, Topic):
+                topic.remove(feed.number)
+                if attached is None and not topic.is_logged and topic.kind == TOPIC and not topic.subscriptions:
+                    self.broker.advisories.retire(topic)
+        if not queue.is_logged and not feed.is_browser and queue.name.startswith(OWN_PREFIX) and is_topic(queue.kind):
+            self.broker.advisories.listeners -= 1
+        self.broker.let_go(queue)
+
+    # -- after a start
+
+    def _restore(self) -> None:
+        """Take up the durable subscriptions that the store has found, with where each of them was."""
+        destinations = self.broker.destinations
+        topics = {topic.destination_id: topic for topic in destinations.topics.values()}
+        for state in self.broker.store.recovered():
+            if state.kind != SUBSCRIPTION:
+                continue
+            found = from_description(state.description)
+            subscription = self.named.setdefault(found.key(), found)
+            if subscription is found:
+                self._count(found, holder_of(found.owner))
+            topic = topics.get(state.topic_id)
+            if topic is None:
+                subscription.carrier = self._cursor_queue(
+                    subscription, state.destination_id, state.topic_id, subscription.source
+                )
+                continue
+            queue = self._cursor_queue(subscription, state.destination_id, state.topic_id, topic.name)
+            self._take_up(queue, state)
+            subscription.queues[state.topic_id] = queue
+            topic.add(queue, True, False)
+        for subscription in self.named.values():
+            # A stop may have come between a wildcard's record and those of its topics.
+            if subscription.wildcard is not None:
+                for one in destinations.matching(subscription.wildcard):
+                    if isinstance(one, Topic) and one.is_logged and one.destination_id not in subscription.queues:
+                        self._open_cursor(subscription, one, None)
+
+    def _take_up(self, queue: Queue, state: DestinationState) -> None:
+        for found in state.lanes:
+            lane = queue.lane(found.priority)
+            queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
+
+
+def _feed_of(queue: Queue) -> Feed:
+    feed = queue.feed
+    assert feed is not None, "the queue of a subscription has a feed"
+    return feed

@@ -1,0 +1,303 @@
+"""What the store tells the engine: what is durable, pages of a backlog, a disk that fails and heals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane import Lane
+from engine.delays import RELOAD_READER
+from engine.dispatch.selective_dispatcher import SCAN_READER
+from engine.fate.expiry_sweep import EXPIRY_READER
+from engine.features.scheduler.management import BROWSE_READER
+from engine.features.scheduler.read_ahead import SCHEDULE_READER
+from engine.ports.client import Client
+from engine.ports.store import StoreListener
+from engine.ports.timers import TimerTarget
+from engine.sources.queue import Queue
+from engine.values.delivery import Delivery
+from engine.values.failed_attempts import restored
+from engine.values.message import Message
+from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NONE, DROPPED
+from engine.values.stored import Entry, LanePlace, Range
+
+if TYPE_CHECKING:
+    from engine.backlog.lane import Lane
+    from engine.broker import Broker
+
+PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
+
+
+class PageRetries(TimerTarget):
+    """A timer's key is the queue whose page is asked for again: its number, or that of its feed, negative."""
+
+    __slots__ = ("broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def timer_fired(self, key: int) -> None:
+        queue = self.broker.destinations.queue_of(key, -key)
+        if queue is None:
+            return
+        for lane in queue.used_lanes:
+            lane.awaits_retry = False
+        if not queue.consumers:
+            self.broker.store_events.forget_faults(queue)  # nobody waits for it; who comes asks anew
+        queue.mark_dirty()
+
+
+class StoreEvents(StoreListener):
+    """awaiting: clients with confirmations that wait for an offset.  failure: why the disk refuses, "" if it does not.
+
+    faulty_lanes: whose last page could not be read; each says why.
+    skipped_records: in words, each told once by the operator's log.
+    """
+
+    __slots__ = ("broker", "page_retries", "awaiting", "failure", "faulty_lanes", "skipped_records")
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.page_retries = PageRetries(broker)
+        self.awaiting: list[Client] = []
+        self.failure = ""
+        self.faulty_lanes: dict[Lane, None] = {}
+        self.skipped_records: list[str] = []
+
+    def await_confirmation(self, client: Client) -> None:
+        """Have ``client.release_confirmations`` called as the confirmed offset moves."""
+        if not client.is_awaiting:
+            client.is_awaiting = True
+            self.awaiting.append(client)
+
+    def fault(self) -> str:
+        """Return what is wrong with the disk, "" for nothing."""
+        return self.failure or self.page_fault()
+
+    def page_fault(self) -> str:
+        """Return which page could not be read and why, "" if none is missing."""
+        for lane in self.faulty_lanes:
+            if not lane.queue.is_closed:
+                return f"{lane.queue.uri()}: {lane.fault}"
+        return self.broker.scheduler.fault()
+
+    def forget_faults(self, queue: Queue) -> None:
+        """Tell no more of pages of a queue that could not be read."""
+        for lane in queue.used_lanes:
+            lane.fault = ""
+            self.faulty_lanes.pop(lane, None)
+
+    def durable(self, offset: int) -> None:
+        awaiting = self.awaiting
+        self.awaiting = []
+        for client in awaiting:
+            if client.release_confirmations(offset):
+                self.awaiting.append(client)
+            else:
+                client.is_awaiting = False
+
+    def page_loaded(
+        self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
+    ) -> None:
+        broker = self.broker
+        if reader == SCHEDULE_READER:
+            broker.scheduler.ahead.page_loaded(priority, first, next_offset, messages)
+            return
+        if reader == BROWSE_READER:
+            broker.management.page_loaded(priority, first, messages)
+            return
+        if reader == EXPIRY_READER:
+            broker.expiry.sweep.page_loaded(destination_id, priority, next_offset, messages)
+            return
+        queue = broker.destinations.queue_of(destination_id, reader)
+        if queue is None:
+            return  # who asked has gone meanwhile
+        lane = queue.lane(priority)
+        if self.faulty_lanes:
+            lane.fault = ""
+            self.faulty_lanes.pop(lane, None)
+        if reader == RELOAD_READER:
+            broker.redelivery.delays.page_loaded(destination_id, priority, first, messages)
+            return
+        wanted = next_offset - first
+        if queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.page_loaded(priority, next_offset, messages)
+            if wanted > 0:
+                queue.mark_dirty()
+            else:
+                self._ask_again_later(queue)
+            return
+        if reader == SCAN_READER:
+            broker.selective.page_read(lane, first, next_offset, messages)
+            if wanted <= 0:
+                lane.awaits_retry = True
+                self._ask_again_later(queue)
+            return
+        lane.is_loading = False
+        if queue.feed is not None and queue.is_logged and len(messages) < wanted:
+            self._settle_gone(queue, priority, first, next_offset, messages)
+        deliveries = lane.load(next_offset, messages)
+        if queue.feed is not None:
+            deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
+        if queue.is_logged:
+            for delivery in deliveries:
+                broker.memory.load(delivery.message)
+        is_browsed = queue.feed is not None and queue.feed.is_browser
+        for delivery in deliveries:
+            message = delivery.message
+            if message.expires_ms:
+                queue.has_expiring = True
+            if message.group_hash and not is_browsed:
+                queue.has_groups = queue.is_choosy = True
+        if lane.attempts or lane.volatile:
+            for delivery in deliveries:
+                known = lane.attempts.pop(delivery.message.queue_offset, None)
+                if known is not None:
+                    delivery.history = restored(known, broker.store)
+                if known is not None and known.due_ms > broker.wall_ms:
+                    broker.redelivery.delays.restore_wait(delivery, known.due_ms)
+                else:
+                    lane.append_loaded(delivery)
+            lane.catch_up()
+        else:
+            lane.append_all(deliveries)
+        if queue.keeper is not None:
+            queue.keeper.deliveries_came(deliveries)
+        if wanted > 0:
+            queue.mark_dirty()
+        else:
+            lane.awaits_retry = True
+            self._ask_again_later(queue)
+
+    def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
+        if reader == SCHEDULE_READER:
+            self.broker.scheduler.ahead.page_failed(priority, first, reason)
+            return
+        if reader == BROWSE_READER:
+            self.broker.management.page_loaded(priority, first, [])
+            return
+        if reader == EXPIRY_READER:
+            self.broker.expiry.sweep.page_failed(destination_id, priority)
+            return
+        queue = self.broker.destinations.queue_of(destination_id, reader)
+        if queue is None:
+            return
+        lane = queue.lane(priority)
+        lane.fault = reason
+        self.faulty_lanes[lane] = None
+        if reader == RELOAD_READER:
+            self.broker.redelivery.delays.page_failed(destination_id, priority, first)
+            return
+        if queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.page_failed(priority)
+        elif reader == SCAN_READER:
+            lane.is_scanning = False
+            lane.awaits_retry = True
+        else:
+            lane.is_loading = False
+            lane.awaits_retry = True
+        self._ask_again_later(queue)
+
+    def record_skipped(
+        self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
+    ) -> None:
+        if reader == SCHEDULE_READER:
+            if self.broker.scheduler.ahead.record_skipped(priority, queue_offset):
+                self.skipped_records.append(f"a scheduled message: {reason}")
+            return
+        if reader in (BROWSE_READER, EXPIRY_READER):
+            return
+        queue = self.broker.destinations.queue_of(destination_id, reader)
+        if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
+            return
+        if reader == RELOAD_READER and not self.broker.redelivery.delays.record_skipped(
+            destination_id, priority, queue_offset
+        ):
+            return
+        queue.depth -= 1
+        if queue.account is not None:
+            queue.account.leave(size_bytes)
+        self.skipped_records.append(f"{queue.uri()}: {reason}")
+        store = self.broker.store
+        store.settle_range(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
+
+    def expired_found(
+        self,
+        destination_id: int,
+        priority: int,
+        first: int,
+        next_offset: int,
+        expired: list[Entry],
+        next_ms: int,
+    ) -> None:
+        self.broker.expiry.sweep.expired_found(destination_id, priority, first, next_offset, expired, next_ms)
+
+    def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
+        queue = self.broker.destinations.feeds.get(reader)
+        if queue is not None and queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.sought(log_start, places)
+            queue.mark_dirty()
+
+    def seek_failed(self, reader: int, reason: str) -> None:
+        queue = self.broker.destinations.feeds.get(reader)
+        if queue is not None and queue.feed is not None and queue.feed.replay is not None:
+            queue.feed.replay.seek_failed(reason)
+            self._ask_again_later(queue)
+
+    def store_failed(self, reason: str) -> None:
+        self.broker.flow.is_blocked = True
+        self.failure = reason
+
+    def store_healed(self) -> None:
+        self.failure = ""
+        self.broker.flow.is_blocked = True  # open_gates opens what can be opened
+        for queue in self.broker.destinations.all_queues():
+            for lane in queue.used_lanes:
+                lane.awaits_retry = False
+            if queue.rotation:
+                queue.mark_dirty()  # its next message may have waited to be written
+
+    def _settle_gone(self, queue: Queue, priority: int, first: int, next_offset: int, messages: list[Message]) -> None:
+        """Settle what a page lacks for a durable subscription: it looks back to what had gone from the log before.
+
+        Nobody would ever acknowledge these, and the subscription would wait for them, and keep the log, for ever.
+        """
+        broker = self.broker
+        broker.flush_settlements()
+        found = next(lane for lane in broker.store.state_of(queue.destination_id).lanes if lane.priority == priority)
+        known = {message.queue_offset for message in messages}
+        for settled, count in found.settled:
+            known.update(range(max(settled, first), min(settled + count, next_offset)))
+        gone = [entry for entry in range(max(first, found.cursor), next_offset) if entry not in known]
+        if gone:
+            queue.depth -= len(gone)
+            ranges = [Range(priority, start, end - start, 0, 0, [0] * (end - start)) for start, end in _runs(gone)]
+            broker.store.settle(queue.destination_id, 0, DROPPED, CAUSE_NONE, ranges)
+
+    def _ask_again_later(self, queue: Queue) -> None:
+        broker = self.broker
+        key = queue.destination_id if queue.feed is None else -queue.feed.number
+        broker.timers.call_at(broker.clock.monotonic_ms() + PAGE_RETRY_MS, self.page_retries, key)
+
+    def _is_wanted(self, queue: Queue, lane: Lane, delivery: Delivery) -> bool:
+        """Say whether a message that a subscription or a browser has asked for is for it; count what it then holds."""
+        broker = self.broker
+        if not broker.subscriptions.select(queue, delivery.message):
+            return False
+        if not queue.is_logged:
+            known = lane.attempts.get(delivery.message.queue_offset)
+            if known is not None and known.due_ms > broker.wall_ms:
+                return False  # a browser shows what could be had now
+            broker.memory.hold(delivery.message)
+            queue.depth += 1
+        return True
+
+
+def _runs(ascending: list[int]) -> list[tuple[int, int]]:
+    """Return (first, end) of the numbers that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for number in ascending:
+        if runs and runs[-1][1] == number:
+            runs[-1] = (runs[-1][0], number + 1)
+        else:
+            runs.append((number, number + 1))
+    return runs

@@ -1,0 +1,1 @@
+"""What flows through the rules, in plain values."""

@@ -1,0 +1,54 @@
+"""Destinations: ``queue://N`` and ``topic://N``, hierarchical with ``.``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.values.errors import InvalidDestination
+
+QUEUE: Final = 1
+TOPIC: Final = 2
+SUBSCRIPTION: Final = 3  # a durable subscription of a topic, in the store: it takes its number from the same space
+TEMP_QUEUE: Final = 4  # of one connection, never in the store
+TEMP_TOPIC: Final = 5
+
+KIND_NAMES: Final = {QUEUE: "queue", TOPIC: "topic", TEMP_QUEUE: "temp-queue", TEMP_TOPIC: "temp-topic"}
+KINDS_BY_NAME: Final = {KIND_NAMES[kind]: kind for kind in (QUEUE, TOPIC)}  # of those that a log knows
+
+NAME_MAX_BYTES: Final = 1024
+ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."  # topics on which the broker tells of itself; never in the store
+SCHEDULE_QUEUE: Final = "Penstock.Schedule"  # a queue of the store, where scheduled messages wait; nobody else's
+
+_NO_NAME: Final = frozenset("*>#?,")
+
+
+def uri(kind: int, name: str) -> str:
+    """Return the destination as ActiveMQ writes it, for example ``queue://orders.eu``."""
+    return f"{KIND_NAMES[kind]}://{name}"
+
+
+def is_topic(kind: int) -> bool:
+    return kind in (TOPIC, TEMP_TOPIC)
+
+
+def check_name(name: str) -> None:
+    """Raises: InvalidDestination if ``name`` cannot name exactly one destination."""
+    check_size(name)
+    if name == SCHEDULE_QUEUE:
+        raise InvalidDestination(f"{name} is kept for scheduled messages; allowed is any other name")
+    if any(character < " " or character in _NO_NAME for character in name):
+        raise InvalidDestination(
+            f"destination name {name[:200]!r} has a control character or one of * > # ? , which name no single "
+            "destination"
+        )
+    if "" in name.split("."):
+        raise InvalidDestination(
+            f"destination name {name[:200]!r} has an empty element; elements are separated by one '.', and a name "
+            "neither begins nor ends with it"
+        )
+
+
+def check_size(name: str) -> None:
+    size = len(name.encode())
+    if not 0 < size <= NAME_MAX_BYTES:
+        raise InvalidDestination(f"a destination name has 1 to {NAME_MAX_BYTES} octets, this one has {size}")

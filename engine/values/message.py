@@ -1,0 +1,151 @@
+"""One message: JMS headers that the engine needs, everything else in its native encoding.
+
+A message belongs to exactly one destination; a dead letter is a new message that names its origin.  ``headers`` and
+``body`` are what the sender's protocol wrote and are never re-encoded for a receiver of the same protocol.
+``annotations`` are headers that the broker added (why it was dead-lettered, where it came from): lines
+``name:value\\n`` in UTF-8 with the escapes of STOMP 1.2, whatever the native encoding is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Encodings of ``headers`` and ``body``.
+STOMP: Final = 1  # headers: lines ``name:value\n`` with the escapes of STOMP 1.2
+AMQP_1_0: Final = 2
+
+# Flags, kept with the message in the log and in its consume-queue entry.
+PERSISTENT: Final = 1  # JMSDeliveryMode
+TEXT: Final = 2  # body is text in UTF-8: TextMessage, else BytesMessage
+PLAIN: Final = 4  # headers and annotations hold no escape: the same octets in every version of STOMP
+DEAD_LETTER: Final = 8  # moved here by the engine; annotations name the origin
+IN_TRANSACTION: Final = 16  # counts only once the transaction's commit record is in the log
+KEYED: Final = 32  # may have keys (engine.values.message_keys): the key index looks at it
+INGRESS: Final = 64  # receivers are told when it was stored
+SCHEDULED: Final = 128  # waits in the schedule: ``expires_ms`` is when it is due, annotations tell where it goes then
+# Above: one more than JMSPriority, for a message whose ``priority`` is only its lane: its address does not order by it.
+PRIORITY_SHIFT: Final = 8
+
+DEFAULT_PRIORITY: Final = 4
+NOT_LOGGED: Final = -1
+SHOWN: Final = -1
+
+
+class Message:
+    """An immutable message, but for the places that the store assigns at append.
+
+    priority: the lane it takes; what receivers are told is ``jms_priority``.
+    expires_ms: wall clock, 0 is never.  store_time_ms: wall clock of the append, never decreasing in a log.
+    log_offset: octets from the start of the commit log, NOT_LOGGED for a message that is only in memory.
+    queue_offset: index of its entry in the consume queue of (destination, priority).
+    serial: for a message that is not logged, its number since this start; SHOWN for one that is, and that a replay only
+    shows: its address does not count it once more.
+    holders: how many deliveries keep it in memory where nothing on disk could bring it back (engine.backlog.memory).
+    wire: cache of the protocol adapters (an encoded form shared by several deliveries), never looked at here.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "encoding",
+        "flags",
+        "priority",
+        "tag_hash",
+        "group_hash",
+        "expires_ms",
+        "annotations",
+        "headers",
+        "body",
+        "size",
+        "store_time_ms",
+        "log_offset",
+        "queue_offset",
+        "serial",
+        "holders",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        destination_id: int,
+        encoding: int,
+        flags: int,
+        priority: int,
+        tag_hash: int,
+        group_hash: int,
+        expires_ms: int,
+        annotations: bytes,
+        headers: bytes,
+        body: bytes,
+    ) -> None:
+        self.destination_id = destination_id
+        self.encoding = encoding
+        self.flags = flags
+        self.priority = priority
+        self.tag_hash = tag_hash
+        self.group_hash = group_hash
+        self.expires_ms = expires_ms
+        self.annotations = annotations
+        self.headers = headers
+        self.body = body
+        self.size = len(annotations) + len(headers) + len(body)
+        self.store_time_ms = 0
+        self.log_offset = NOT_LOGGED
+        self.queue_offset = -1
+        self.serial = 0
+        self.holders = 0
+        self.wire: bytes | None = None
+
+    def copy_to(self, destination_id: int) -> Message:
+        """Return the same message as it goes to another destination."""
+        return Message(
+            destination_id,
+            self.encoding,
+            self.flags,
+            self.priority,
+            self.tag_hash,
+            self.group_hash,
+            self.expires_ms,
+            self.annotations,
+            self.headers,
+            self.body,
+        )
+
+    def twin(self, flags: int, annotations: bytes, headers: bytes, body: bytes) -> Message:
+        """Return the same message on the same place with other content; its ``size`` stays what is accounted for."""
+        twin = Message(
+            self.destination_id,
+            self.encoding,
+            flags,
+            self.priority,
+            self.tag_hash,
+            self.group_hash,
+            self.expires_ms,
+            annotations,
+            headers,
+            body,
+        )
+        twin.size = self.size
+        twin.store_time_ms = self.store_time_ms
+        twin.log_offset = self.log_offset
+        twin.queue_offset = self.queue_offset
+        twin.serial = self.serial
+        twin.holders = self.holders
+        return twin
+
+    def jms_priority(self) -> int:
+        """Return JMSPriority as it was sent."""
+        return sent_priority(self.flags, self.priority)
+
+    def content_bytes(self) -> int:
+        """Return the octets that are in memory now."""
+        return len(self.annotations) + len(self.headers) + len(self.body)
+
+    def is_hollow(self) -> bool:
+        """Say whether only the log has its content."""
+        return self.size > 0 and self.content_bytes() == 0
+
+
+def sent_priority(flags: int, lane: int) -> int:
+    """Return the JMSPriority of a message with such flags in such a lane."""
+    sent = flags >> PRIORITY_SHIFT
+    return sent - 1 if sent else lane

@@ -1,0 +1,175 @@
+"""What a store knows of destinations and their consume queues, in values that cross its port."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+DELIVERY_COUNT_MAX: Final = 0xFFFF  # that a record of the log can hold
+
+
+class Range:
+    """``count`` consecutive entries of one consume queue, from ``first`` on.
+
+    delivery_count: attempts so far, where the range tells of failed attempts; else 0.
+    size_bytes: where it tells of settled entries of a queue: the sum of their messages' sizes.
+    sizes: where it tells of settled entries of a durable subscription: the size of each message in turn.
+    """
+
+    __slots__ = ("priority", "first", "count", "delivery_count", "size_bytes", "sizes")
+
+    def __init__(
+        self,
+        priority: int,
+        first: int,
+        count: int,
+        delivery_count: int = 0,
+        size_bytes: int = 0,
+        sizes: Sequence[int] = (),
+    ) -> None:
+        self.priority = priority
+        self.first = first
+        self.count = count
+        self.delivery_count = delivery_count
+        self.size_bytes = size_bytes
+        self.sizes = sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The failed attempts of one entry.  Times are store times: wall clock, ms.
+
+    due_ms: the entry must not be delivered before, 0 for at once.
+    first_ms, last_ms: when the first and the last attempt known here were told.
+    cause, consumer_id: of the last one; ``Store.consumer_description`` tells of the consumer.
+    """
+
+    count: int
+    due_ms: int
+    first_ms: int
+    last_ms: int
+    cause: int
+    consumer_id: int
+
+
+# What ``Store.seek`` looks for in the consume queues of a destination.
+SEEK_ENTRY: Final = 1  # a queue offset
+SEEK_TIME: Final = 2  # a store time: the first entry that is not older
+SEEK_LOG: Final = 3  # a log offset: the first entry that does not lie before it
+
+
+class LanePlace:
+    """Where something begins in one consume queue.  first: that entry; kept: the oldest whose record is kept."""
+
+    __slots__ = ("priority", "first", "kept")
+
+    def __init__(self, priority: int, first: int, kept: int) -> None:
+        self.priority = priority
+        self.first = first
+        self.kept = kept
+
+
+class LaneState:
+    """What the store knows of one consume queue: (destination, priority), or of how far a subscription is in it.
+
+    tail: entries ever appended.  cursor: all entries below are settled.  settled: (first, count) above the cursor,
+    ascending, disjoint.  attempts: by queue offset.
+    For a topic, cursor equals tail: entries are there for readers and subscriptions.
+    """
+
+    __slots__ = ("priority", "tail", "cursor", "settled", "attempts")
+
+    def __init__(
+        self,
+        priority: int,
+        tail: int,
+        cursor: int,
+        settled: list[tuple[int, int]],
+        attempts: dict[int, Attempts],
+    ) -> None:
+        self.priority = priority
+        self.tail = tail
+        self.cursor = cursor
+        self.settled = settled
+        self.attempts = attempts
+
+
+NEVER_MS: Final = 1 << 62  # after every wall-clock time
+
+
+class Entry:
+    """One entry of a consume queue.  size_bytes: of its message."""
+
+    __slots__ = ("offset", "size_bytes")
+
+    def __init__(self, offset: int, size_bytes: int) -> None:
+        self.offset = offset
+        self.size_bytes = size_bytes
+
+
+class EntryColumns:
+    """Some consecutive entries of one consume queue, one column a field; the first one is entry ``first``.
+
+    places: log offsets, 0 for a record that is gone.  sizes: of the messages.  tags: tag hashes.
+    """
+
+    __slots__ = ("first", "places", "sizes", "tags", "expiries")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.places = array("Q")
+        self.sizes = array("I")
+        self.tags = array("I")
+        self.expiries = array("q")
+
+
+class DestinationState:
+    """A destination as the store knows it; ``kind`` is engine.values.destination.QUEUE, TOPIC or SUBSCRIPTION.
+
+    live_bytes: the sizes of all messages that were appended and are not settled yet, added up.  A topic's message is
+    settled once every durable subscription that was open when it was appended has settled it or is closed; a topic
+    without any has 0.  What was appended before a subscription was opened counts for the others only, even if it
+    starts there.  The sum follows from the log alone, record by record, so it is exact after every kind of stop: that
+    of exactly the records that were recovered.  (What a closed subscription alone had not settled leaves the sum soon
+    after, once a worker has looked the sizes up.)
+    topic_id, description: of a durable subscription, as it was opened; its ``lanes`` have the topic's tails.
+    """
+
+    __slots__ = ("destination_id", "kind", "name", "lanes", "live_bytes", "topic_id", "description")
+
+    def __init__(
+        self,
+        destination_id: int,
+        kind: int,
+        name: str,
+        lanes: list[LaneState],
+        live_bytes: int = 0,
+        topic_id: int = 0,
+        description: dict[str, str] | None = None,
+    ) -> None:
+        self.destination_id = destination_id
+        self.kind = kind
+        self.name = name
+        self.lanes = lanes
+        self.live_bytes = live_bytes
+        self.topic_id = topic_id
+        self.description = {} if description is None else description
+
+
+def expired_entries(columns: EntryColumns, wall_ms: int) -> tuple[list[Entry], int]:
+    """Return which entries have expired at ``wall_ms``, and when the first of the others does, NEVER_MS if none does.
+
+    Those whose record is gone are left out.
+    """
+    expired: list[Entry] = []
+    next_ms = NEVER_MS
+    for index, expires_ms in enumerate(columns.expiries):
+        if expires_ms <= 0 or not columns.places[index]:
+            continue
+        if expires_ms <= wall_ms:
+            expired.append(Entry(columns.first + index, columns.sizes[index]))
+        elif expires_ms < next_ms:
+            next_ms = expires_ms
+    return expired, next_ms

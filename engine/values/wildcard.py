@@ -1,0 +1,43 @@
+"""Names that stand for several destinations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from config.matching import InvalidPattern, Pattern
+from engine.values.destination import ADVISORY_PREFIX, check_size, uri
+from engine.values.errors import InvalidDestination
+
+_WILDCARDS: Final = frozenset("*>#")
+
+
+class Wildcard:
+    """All queues, or all topics, whose names match: those that are there and those to come.
+
+    ``*`` is one element, ``>`` (ActiveMQ) or ``#`` (HornetQ, Artemis, RabbitMQ) any number of further ones at the end.
+    """
+
+    __slots__ = ("kind", "name", "pattern")
+
+    def __init__(self, kind: int, name: str) -> None:
+        """Raises: InvalidDestination."""
+        check_size(name)
+        try:
+            self.pattern = Pattern.parse(name)
+        except InvalidPattern as error:
+            raise InvalidDestination(f"wildcard destination {name[:200]!r} {error}") from error
+        self.kind = kind
+        self.name = name
+
+    def uri(self) -> str:
+        return uri(self.kind, self.name)
+
+    def matches(self, name: str) -> bool:
+        """Say whether ``name`` is one of these.  Advisory topics only match where they are asked for."""
+        if name.startswith(ADVISORY_PREFIX) and not self.name.startswith("ActiveMQ."):
+            return False
+        return self.pattern.matches(tuple(name.split(".")))
+
+
+def is_wildcard(name: str) -> bool:
+    return not _WILDCARDS.isdisjoint(name)
