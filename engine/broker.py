@@ -28,6 +28,7 @@ from engine.consumers.steps import TURN_STEPS, Steps
 from engine.consumers.window import CreditWindow, window_for
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
+from engine.dispatch.settling import Settling
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS, Expiry
 from engine.fate.redelivery import Redelivery
 from engine.features.advisories import Advisories
@@ -50,7 +51,6 @@ from engine.ports.temp_store import SpillSpace
 from engine.ports.timers import Timers
 from engine.registry import TEMPORARY_DESTINATIONS_MAX, Destinations
 from engine.selector.readers import PropertyReaders
-from engine.settling import Settling
 from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Destination, Source, Target
 from engine.sources.log_replay import Replays

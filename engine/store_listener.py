@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import Lane
-from engine.delays import RELOAD_READER
 from engine.dispatch.selective_dispatcher import SCAN_READER
+from engine.fate.delays import RELOAD_READER
 from engine.fate.expiry_sweep import EXPIRY_READER
 from engine.features.scheduler.management import BROWSE_READER
 from engine.features.scheduler.read_ahead import SCHEDULE_READER

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
 from engine.consumers.consumer import Consumer
-from engine.delays import Delays
 from engine.fate.dead_letters import DeadLetters
+from engine.fate.delays import Delays
 from engine.sources.queue import Queue
 from engine.values.delivery import EXHAUST, FAIL, IN_FLIGHT, RELEASE, Delivery, advance
 from engine.values.failed_attempts import FailureHistory, consumer_words

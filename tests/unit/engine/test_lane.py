@@ -11,7 +11,7 @@ from engine.backlog.lane import (
     PAGE_MESSAGES,
 )
 from engine.consumers.consumer import INDIVIDUAL
-from engine.delays import LONG_DELAY_MS, RELOAD_READER
+from engine.fate.delays import LONG_DELAY_MS, RELOAD_READER
 from engine.features.inspection import inspect
 from engine.values import gates
 from engine.values.delivery import GONE, IN_FLIGHT
