@@ -16,6 +16,7 @@ from gateway.engine_loop import EngineLoop, Flushable
 from gateway.faults import is_engine_whole
 from gateway.ticks import Ticking
 from gateway.tls import common_name
+from gateway.unread_output import LARGE_BYTES, UnreadOutput
 from protocols.connection import Link, ProtocolConnection
 from protocols.detect import UNDECIDED, detect
 
@@ -89,6 +90,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         self.place = place
         self._write_limit_bytes = write_limit_bytes
         self._write_stall_ms = write_stall_ms
+        self._unread = UnreadOutput(engine_loop.broker.holdings, write_limit_bytes)
         self._written_bytes = 0
         self._taken_bytes = 0  # of them, as far as the last tick saw
         self._taken_ms = 0  # when the peer last took something, or had nothing to take
@@ -172,6 +174,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
     def resume_writing(self) -> None:
         self._is_writing_paused = False
         self._apply_reading()
+        self._unread.look()
         if self._session is None or self._engine_loop.is_failed:
             return
         self._engine_loop.open_turn()
@@ -191,6 +194,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
                 session.connection_lost()
             except Exception:
                 self._fail("losing the connection")
+        self._unread.gone()
         self._host.connection_closed(self)
 
     # -- what the turn and the session call
@@ -205,8 +209,13 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
             self._end_alone(session, transport, "being called by the engine", self._fault)
             return
         try:
+            if session.out_bytes > LARGE_BYTES and not session.is_ending and self._unread.must_wait(session.out_bytes):
+                session.output_written(True)
+                self._engine_loop.flush_later(self)
+                return
             octets = session.end_turn(offset, confirmed_offset)
             if octets:
+                self._unread.writing(session, transport, len(octets))
                 transport.write(octets)
                 self._written_bytes += len(octets)
                 if self._is_writing_paused or session.is_output_full:
@@ -289,6 +298,13 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def cut_off(self) -> None:
+        self.abort()
+
+    def unread_bytes(self) -> int:
+        transport = self._transport
+        return 0 if transport is None or transport.is_closing() else transport.get_write_buffer_size()
 
     # -- the steps
 
@@ -397,6 +413,7 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
         except Exception:
             self._fail("ticking")
             return
+        self._unread.look()
         if self._has_stalled(now_ms):
             self._counters.stalled += 1
             self.warn(f"given up: it took no output for {self._write_stall_ms} ms")

@@ -20,6 +20,8 @@ from gateway.workers import JobSink
 
 log: Final = logging.getLogger("penstock.engine")
 
+HELD_BACK_S: Final = 0.02  # between two looks whether there is room for output that is held back
+HELD_BACK_ROUNDS: Final = 250  # of them without room for any of it; then those who read nothing give some
 LAZY_SYNC_S: Final = 0.05  # what nobody waits for is synced this long after it was written
 
 
@@ -69,6 +71,9 @@ class EngineLoop(JobSink):
         self.clock = clock
         self.now_ms = clock.monotonic_ms()
         self.touched: list[Flushable] = []
+        self._held_back: list[Flushable] = []
+        self._held_back_rounds = 0
+        self._held_back_before: set[Flushable] = set()
         self.ticks = Ticks(loop, clock)
         self._loop = loop
         self.is_open = False
@@ -164,6 +169,32 @@ class EngineLoop(JobSink):
         except Exception:
             log.critical("a %s raised what it should have handed over", type(job).__name__)
             self.fail()
+
+    def flush_later(self, connection: Flushable) -> None:
+        """Have ``flush`` called again soon: what it is to write is held back."""
+        if not self._held_back:
+            self._loop.call_later(HELD_BACK_S, self._flush_held_back)
+        self._held_back.append(connection)
+
+    def _flush_held_back(self) -> None:
+        held_back = self._held_back
+        self._held_back = []
+        if self.is_failed:
+            return
+        self.open_turn()
+        has_moved = not self._held_back_before.issubset(held_back)
+        self._held_back_before = set(held_back)
+        self._held_back_rounds = 0 if has_moved else self._held_back_rounds + 1
+        holdings = self.broker.holdings
+        try:
+            holdings.look_again()
+            if self._held_back_rounds >= HELD_BACK_ROUNDS:
+                self._held_back_rounds = 0
+                holdings.make_room()
+        except Exception:
+            self.fail()
+            return
+        self.touched += held_back
 
     def _sync_lazily(self) -> None:
         self._is_sync_armed = False

@@ -88,7 +88,7 @@ class BrokerCollector(Collector):
             ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
             ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
             ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
-            ("connections_held_bytes", "What connections hold that is not sent yet", stats.holdings.used_bytes),
+            ("connections_held_bytes", "What connections hold besides messages on queues", stats.holdings.used_bytes),
             ("connections_held_limit_bytes", "What they may hold; then one ends", stats.holdings.limit_bytes),
             ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
             ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),

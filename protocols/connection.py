@@ -52,6 +52,14 @@ class Link(ABC):
         """
         return False
 
+    def unread_bytes(self) -> int:
+        """Return how much output the peer has not taken and the system does not hold."""
+        return 0
+
+    def cut_off(self) -> None:
+        """End the connection with what the peer has not read; its session has ended, or ends in this turn."""
+        return None
+
     def identity(self) -> str:
         """Return the user that the peer's TLS certificate names, "" for none."""
         return ""
@@ -75,12 +83,14 @@ class ProtocolConnection(Client):
     """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in.
 
     is_ending: nothing more is read; only then is there a sense in asking ``is_finished``.
+    out_bytes: of the messages that ``end_turn`` is to return.
     """
 
-    __slots__ = ("is_ending",)
+    __slots__ = ("is_ending", "out_bytes")
 
     def __init__(self) -> None:
         super().__init__()
+        self.out_bytes = 0
         self.is_ending = False
 
     @abstractmethod

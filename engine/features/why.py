@@ -107,7 +107,7 @@ def view_producer(broker: Broker, connection_id: int) -> ProducerView | None:
         return None
     reason = "; ".join(broker.flow.reasons(connection_id))
     return ProducerView(
-        connection_id, client.describe(), reason, len(client.consumers), client.held_bytes, client.holding()
+        connection_id, client.describe(), reason, len(client.consumers), client.all_held_bytes(), client.all_holding()
     )
 
 

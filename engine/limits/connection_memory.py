@@ -1,7 +1,7 @@
-"""What connections hold in memory that is not sent yet: frames under way, transactions, what waits at a gate, links.
+"""What connections hold in memory: frames under way, transactions, what waits at a gate, links, unread output.
 
 All of it counts in one budget.  Past it, the connection that holds the most ends, again and again until the rest fits:
-whoever holds little is never the one.
+whoever has no more than its equal share of the limit is never the one.
 """
 
 from __future__ import annotations
@@ -15,58 +15,99 @@ from engine.values.broker_stats import HoldingStats
 from engine.values.errors import HoldingsFull
 
 CONNECTION_MEMORY_BYTES: Final = 256 * 1024 * 1024
-SHARE_LEAST_BYTES: Final = 1024 * 1024  # who holds less than this is not ended
+UNREAD_PERCENT: Final = 50  # of the limit; while more is unread than that, nobody gets more before it has read
+CROWD_LEFT_PERCENT: Final = 25  # the same; down to there those who read nothing end while others wait for them
 LARGEST_SHOWN: Final = 10
 
 
 class Holdings:
-    """limit_bytes: of all connections together.  used_bytes: the sum of ``Client.held_bytes``.
+    """limit_bytes: of all connections together.  used_bytes: the sum of ``held_bytes`` and ``unread_bytes``.
 
+    unread_bytes: of the used ones, output that sockets have not taken, also of connections that have left the engine.
     is_over: more has come, and it is too much: ``relieve`` is wanted.  ended_count: connections ended for it.
     """
 
-    __slots__ = ("limit_bytes", "used_bytes", "is_over", "ended_count")
+    __slots__ = ("limit_bytes", "used_bytes", "unread_bytes", "is_over", "ended_count", "_unread")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
+        self.unread_bytes = 0
         self.is_over = False
         self.ended_count = 0
+        self._unread: dict[int, Client] = {}  # by client number
 
     def count(self, client: Client, held_bytes: int) -> None:
         """Take note of what a client holds now."""
         more = held_bytes - client.held_bytes
-        self.used_bytes += more
         client.held_bytes = held_bytes
-        if more > 0 and self.used_bytes > self.limit_bytes:
-            self.is_over = True
+        self._add(more)
+
+    def count_unread(self, client: Client, unread_bytes: int) -> None:
+        """Take note of how much output its socket has not taken; 0 once the socket is gone."""
+        more = unread_bytes - client.unread_bytes
+        client.unread_bytes = unread_bytes
+        if unread_bytes:
+            self._unread[client.client_number] = client
+        else:
+            self._unread.pop(client.client_number, None)
+        self.unread_bytes += more
+        self._add(more)
+
+    def is_crowded(self, more_bytes: int = 0) -> bool:
+        """Say whether so much more output is too much, for others have not read theirs."""
+        unread_bytes = self.unread_bytes
+        return unread_bytes > 0 and (unread_bytes + more_bytes) * 100 > self.limit_bytes * UNREAD_PERCENT
+
+    def look_again(self) -> None:
+        """Count what sockets have taken since."""
+        for client in list(self._unread.values()):
+            self.count_unread(client, client.unread_now())
 
     def stats(self, clients: Iterable[Client]) -> HoldingStats:
-        largest = heapq.nlargest(LARGEST_SHOWN, clients, key=_held_bytes)
+        self.look_again()
+        largest = heapq.nlargest(LARGEST_SHOWN, self._holders(clients), key=Client.all_held_bytes)
         return HoldingStats(
             self.used_bytes,
             self.limit_bytes,
             self.ended_count,
-            {client.client_number: client.held_bytes for client in largest if client.held_bytes},
+            {client.client_number: client.all_held_bytes() for client in largest if client.all_held_bytes()},
         )
 
     def relieve(self, clients: Iterable[Client]) -> None:
         """End those who hold the most until the rest fits.  It looks at all: call it once a turn, if ``is_over``."""
         self.is_over = False
-        by_size = sorted(clients, key=_held_bytes, reverse=True)
-        for client in by_size:
-            if self.used_bytes <= self.limit_bytes or client.held_bytes < SHARE_LEAST_BYTES:
+        self.look_again()
+        if self.used_bytes <= self.limit_bytes:
+            return
+        for client in sorted(self._holders(clients), key=Client.all_held_bytes, reverse=True):
+            if self.used_bytes <= self.limit_bytes:
                 return
-            self.ended_count += 1
-            held_bytes = client.held_bytes
-            client.give_up(
-                HoldingsFull(
-                    f"this connection holds {held_bytes} octets, the most of all ({client.holding()}); all connections "
-                    f"together may hold {self.limit_bytes} (limits.connection-memory)"
-                )
+            self._end(client)
+
+    def make_room(self) -> None:
+        """End those with the most unread output: others have waited for them long enough."""
+        self.look_again()
+        for client in sorted(self._unread.values(), key=Client.all_held_bytes, reverse=True):
+            if self.unread_bytes * 100 <= self.limit_bytes * CROWD_LEFT_PERCENT:
+                return
+            self._end(client)
+
+    def _holders(self, clients: Iterable[Client]) -> Iterable[Client]:
+        return ({client.client_number: client for client in clients} | self._unread).values()
+
+    def _end(self, client: Client) -> None:
+        self.ended_count += 1
+        client.give_up(
+            HoldingsFull(
+                f"this connection holds {client.all_held_bytes()} octets, the most of all ({client.all_holding()}); "
+                f"all connections together may hold {self.limit_bytes} (limits.connection-memory)"
             )
-            self.count(client, 0)
+        )
+        self.count(client, 0)
+        self.count_unread(client, 0)
 
-
-def _held_bytes(client: Client) -> int:
-    return client.held_bytes
+    def _add(self, more: int) -> None:
+        self.used_bytes += more
+        if more > 0 and self.used_bytes > self.limit_bytes:
+            self.is_over = True

@@ -27,6 +27,7 @@ class Client(ABC):
     resting: consumers that would take their turns if it were not for ``is_output_full``.
     held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.  is_holding: that may be something else
     by now, so it is counted at the end of the turn; whoever begins to hold something says so.
+    unread_bytes: output that its socket had not taken when the gateway last looked, counted there, too.
     is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
     """
 
@@ -41,6 +42,7 @@ class Client(ABC):
         "held_bytes",
         "holder",
         "is_holding",
+        "unread_bytes",
     )
 
     def __init__(self) -> None:
@@ -54,6 +56,7 @@ class Client(ABC):
         self.held_bytes = 0
         self.holder = ""
         self.is_holding = False
+        self.unread_bytes = 0
 
     @abstractmethod
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
@@ -87,12 +90,24 @@ class Client(ABC):
         """Return who this is (address, client id, login), for consumer records and ``why``."""
 
     def give_up(self, error: EngineError) -> None:
-        """End the connection, and tell the peer why; a client that ``Holdings`` counts does."""
+        """End the connection, and tell the peer why; where output is unread, cut it off.  ``Holdings`` asks for it."""
         raise AssertionError("only a connection is given up")
 
     def holding(self) -> str:
         """Return what ``held_bytes`` is made of, in words; "" for nothing."""
         return ""
+
+    def unread_now(self) -> int:
+        """Return how much output its socket has not taken by now."""
+        return self.unread_bytes
+
+    def all_held_bytes(self) -> int:
+        return self.held_bytes + self.unread_bytes
+
+    def all_holding(self) -> str:
+        """Return what both are made of, in words."""
+        unread = f"unread output {self.unread_bytes}" if self.unread_bytes else ""
+        return ", ".join(words for words in (self.holding(), unread) if words)
 
     def connection_defaults(self) -> ConnectionDefaults:
         """Return what its listener's URI and it itself set for all that it subscribes to, for ``explain``."""

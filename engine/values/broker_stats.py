@@ -86,7 +86,7 @@ class ScheduleStats:
 
 @dataclass(frozen=True, slots=True)
 class HoldingStats:
-    """What connections hold that is not sent yet.  largest: connection -> octets, of those who hold the most.
+    """What connections hold besides messages on queues.  largest: connection -> octets, of those who hold the most.
 
     ended: connections ended since the start because all together held too much.
     """

@@ -23,7 +23,6 @@ from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
-from engine.limits.connection_memory import SHARE_LEAST_BYTES
 from engine.sources.composite import Destination, Target
 from engine.sources.queue import Queue
 from engine.store.disk.spill_files import SpillFiles
@@ -306,7 +305,11 @@ class GuestWorld(FeatureWorld):
 
     def _hold(self) -> None:
         guest = self._draw_guest()
-        self.broker.holdings.count(guest, self.draws.choice((0, 500_000, 1_500_000, 3_000_000)))
+        size = self.draws.choice((0, 100_000, 500_000, 1_500_000, 3_000_000))
+        if self.draws.random() < 0.5:
+            self.broker.holdings.count_unread(guest, size)
+        else:
+            self.broker.holdings.count(guest, size)
 
     def _send_away(self) -> None:
         """The connections that were given up end, as do some others."""
@@ -334,6 +337,7 @@ class GuestWorld(FeatureWorld):
         self._gone(client)
 
     def _gone(self, client: FakeClient) -> None:
+        self.broker.holdings.count_unread(client, 0)  # its socket is
         for name in self.temporaries.pop(client.client_number, []):
             for sent in self.places.get(name, {}).values():
                 if not sent.end:
@@ -352,6 +356,7 @@ class GuestWorld(FeatureWorld):
         self._look()
         super()._crash()
         for guest in list(self.guests):
+            guest.unread_bytes = 0  # with the process
             self._gone(guest)
 
     def _must_requeue(self, delivery: Delivery) -> bool:
@@ -378,10 +383,9 @@ class GuestWorld(FeatureWorld):
                 if one.gate == gates.ADDRESS_FULL and waited_ms > WAIT_MS:
                     raise Violation(f"{guest.name} has waited {waited_ms} ms, allowed are {WAIT_MS}")
         holdings = broker.holdings
-        largest = max((guest.held_bytes for guest in self.guests if not guest.is_given_up), default=0)
-        if holdings.used_bytes > holdings.limit_bytes and largest >= SHARE_LEAST_BYTES:
+        if holdings.used_bytes > holdings.limit_bytes:
             raise Violation(f"connections hold {holdings.used_bytes} octets after a turn")
-        if holdings.used_bytes != sum(client.held_bytes for client in broker.clients.values()):
+        if holdings.used_bytes != sum(client.all_held_bytes() for client in broker.clients.values()):
             raise Violation("what connections hold is not what is counted")
 
     def _delivered(self, message: Message, consumer: Consumer, taker: Taker) -> None:

@@ -57,7 +57,7 @@ class Accounts:
             held = sum(int(part.rpartition(" ")[2]) for part in client.holding().split(", ") if part)
             if held != client.held_bytes:
                 raise Violation(f"client {client.client_number} holds {client.holding()}, not {client.held_bytes}")
-        if holdings.used_bytes != sum(client.held_bytes for client in clients):
+        if holdings.used_bytes != sum(client.all_held_bytes() for client in clients):
             raise Violation(f"holdings are {holdings.used_bytes} octets, not the sum of those of all clients")
 
     def _check_limits(self) -> None:

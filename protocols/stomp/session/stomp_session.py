@@ -71,7 +71,6 @@ class StompSession(ProtocolConnection):
         "version",
         "terms",
         "out",
-        "out_bytes",
         "out_limit",
         "is_touched",
         "confirmations",
@@ -103,7 +102,6 @@ class StompSession(ProtocolConnection):
         self.version = VERSION_1_0
         self.terms = Terms()
         self.out: list[bytes] = []
-        self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
         self.is_touched = False
         self.confirmations = Receipts(broker)
@@ -263,9 +261,14 @@ class StompSession(ProtocolConnection):
         try:
             if self.state != ENDING:
                 self._fail(error, None)
+            if self.unread_bytes:
+                self.link.cut_off()
         except DATA_FAULTS as fault:
             if not self.link.take_fault(fault):
                 raise
+
+    def unread_now(self) -> int:
+        return self.link.unread_bytes()
 
     def holding(self) -> str:
         return holding_words(*self._held(), 0)

@@ -19,9 +19,11 @@ from engine.values.message import Message
 from gateway.admission import Admission, Place
 from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
 from gateway.counters import GatewayCounters
-from gateway.engine_loop import EngineLoop
+from gateway.engine_loop import HELD_BACK_ROUNDS, EngineLoop
 from protocols.connection import ProtocolConnection
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
+
+LIMIT_S = 20.0
 
 
 class Transport(asyncio.Transport):
@@ -84,6 +86,7 @@ class Session(ProtocolConnection):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.connection = connection
+        self.given_up: list[str] = []
         self.out = b""
         self.finished = False
         self.ticks = 0
@@ -101,7 +104,15 @@ class Session(ProtocolConnection):
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         self.check()
         out, self.out = self.out, b""
+        self.out_bytes = 0
         return out
+
+    def unread_now(self) -> int:
+        return self.connection.unread_bytes()
+
+    def give_up(self, error: EngineError) -> None:
+        self.given_up.append(str(error))
+        self.connection.cut_off()
 
     def check(self) -> None:
         assert not self.is_broken, "ours"
@@ -521,3 +532,109 @@ async def test_the_end_of_input_is_the_session_s_affair(world: World) -> None:
     world.turn()
     assert world.transport.calls == ["close"], "there is nothing left to read"
     assert not world.connection.eof_received()
+
+
+# -- what peers do not read, of all connections
+
+
+class Crowd:
+    """Connections of one gateway; the first of them reads nothing."""
+
+    def __init__(self, count: int, limit_bytes: int) -> None:
+        clock = VirtualClock()
+        store = ScriptedStore()
+        self.broker = Broker(
+            store, clock, VirtualTimers(clock), AddressMatcher(()), 1024, connection_memory_bytes=limit_bytes
+        )
+        self.engine_loop = EngineLoop(asyncio.get_running_loop(), self.broker, store, clock)
+        self.host = Host()
+        self.transports = [Transport(True, None) for _ in range(count)]
+        self.connections = []
+        for transport in self.transports:
+            place = Place(Admission(1, 1, GatewayCounters()), "10.0.0.1", "")
+            connection = Connection(self.host, self.engine_loop, GatewayCounters(), place, 4096, 60_000)
+            connection.connection_made(transport)
+            self.broker.connect(self.host.sessions[-1])
+            self.connections.append(connection)
+
+    def write(self, number: int, size_bytes: int) -> None:
+        """Have a session send so much in one turn."""
+        session = self.host.sessions[number]
+        session.out = b"x" * size_bytes
+        session.out_bytes = size_bytes
+        self.connections[number].touch()
+        self.engine_loop.end_turn()
+
+    def written_bytes(self, number: int) -> int:
+        return sum(len(octets) for octets in self.transports[number].written)
+
+
+async def test_what_is_unread_counts_until_it_is_read() -> None:
+    crowd = Crowd(1, 1_000_000)
+    holdings = crowd.broker.holdings
+    crowd.write(0, 1_000)
+    assert holdings.unread_bytes == 0, "so little has left, as far as anybody knows"
+    crowd.transports[0].unsent = 900
+    crowd.write(0, 1_000)
+    assert holdings.unread_bytes == 900
+    crowd.write(0, 200_000)
+    assert holdings.unread_bytes == 200_900, "what is large counts before it is written"
+    crowd.transports[0].unsent = 0
+    crowd.connections[0].resume_writing()
+    assert holdings.unread_bytes == 0
+
+
+async def test_what_is_unread_goes_with_the_socket_and_not_with_the_session() -> None:
+    crowd = Crowd(1, 1_000_000)
+    crowd.write(0, 200_000)
+    crowd.transports[0].unsent = 150_000
+    crowd.host.sessions[0].finish()
+    crowd.write(0, 10)
+    crowd.broker.disconnect(crowd.host.sessions[0], is_lost=False)
+    assert crowd.broker.holdings.stats(()).used_bytes == 150_000
+    crowd.connections[0].connection_lost(None)
+    assert crowd.broker.holdings.stats(()).used_bytes == 0
+
+
+async def test_large_output_waits_while_others_have_not_read_theirs() -> None:
+    crowd = Crowd(3, 1_000_000)
+    crowd.write(0, 400_000)
+    crowd.transports[0].unsent = 400_000
+    crowd.write(1, 200_000)
+    crowd.write(2, 1_000)
+    assert crowd.written_bytes(1) == 0
+    assert crowd.written_bytes(2) == 1_000, "what is small leaves"
+    assert crowd.host.sessions[1].log == ["written, paused"], "the engine hands it nothing more"
+    crowd.transports[0].unsent = 200_000
+    async with asyncio.timeout(LIMIT_S):
+        while not crowd.written_bytes(1):
+            await asyncio.sleep(0.001)
+    assert crowd.written_bytes(1) == 200_000
+    assert crowd.broker.holdings.ended_count == 0
+
+
+async def test_who_reads_nothing_ends_when_others_have_waited_for_long() -> None:
+    crowd = Crowd(2, 1_000_000)
+    crowd.write(0, 450_000)
+    crowd.transports[0].unsent = 450_000
+    crowd.write(1, 200_000)
+    for _ in range(HELD_BACK_ROUNDS + 2):
+        crowd.engine_loop._flush_held_back()
+        crowd.engine_loop.end_turn()
+    assert "limits.connection-memory" in crowd.host.sessions[0].given_up[0]
+    assert "abort" in crowd.transports[0].calls
+    assert crowd.written_bytes(1) == 200_000
+    assert crowd.host.sessions[1].given_up == []
+
+
+async def test_while_it_is_crowded_nobody_gets_more_before_it_has_read() -> None:
+    crowd = Crowd(2, 1_000_000)
+    crowd.write(0, 600_000)
+    crowd.transports[0].unsent = 600_000
+    crowd.transports[1].unsent = 10
+    crowd.write(1, 1_000)
+    assert crowd.transports[1].limit == 0
+    crowd.transports[0].unsent = 0
+    crowd.connections[0].resume_writing()
+    crowd.write(1, 1_000)
+    assert crowd.transports[1].limit == 4096

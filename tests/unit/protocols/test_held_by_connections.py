@@ -138,8 +138,18 @@ def test_an_empty_transaction_is_counted_once_it_is_not() -> None:
     assert gateway.broker.holdings.used_bytes > MIB
 
 
-def test_whoever_holds_little_stays() -> None:
+def test_whoever_has_no_more_than_its_share_stays() -> None:
     gateway = bounded(MIB)
-    peers = [in_transaction(gateway, MIB // 2) for _ in range(4)]
-    assert gateway.broker.holdings.used_bytes > MIB
-    assert not any(is_given_up(peer) for peer in peers)
+    little = [in_transaction(gateway, 200_000) for _ in range(3)]
+    much = in_transaction(gateway, 500_000)
+    assert is_given_up(much)
+    assert not any(is_given_up(peer) for peer in little)
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+def test_many_that_hold_little_hold_no_more_than_few(hold: type) -> None:
+    gateway = bounded(MIB)
+    peers = [hold(gateway, 30_000) for _ in range(50)]
+    assert gateway.broker.holdings.used_bytes <= MIB
+    ended = [is_given_up(peer) for peer in peers]
+    assert sum(ended) == gateway.broker.holdings.ended_count >= 15

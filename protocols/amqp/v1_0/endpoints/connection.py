@@ -95,7 +95,6 @@ class AmqpConnection(ProtocolConnection):
         "name_bytes",
         "gathering",
         "out",
-        "out_bytes",
         "out_limit",
         "is_touched",
         "is_socket_full",
@@ -134,7 +133,6 @@ class AmqpConnection(ProtocolConnection):
         self.name_bytes = 0
         self.gathering: dict[IncomingLink, int] = {}
         self.out: list[bytes] = []
-        self.out_bytes = 0
         self.out_limit = settings.unread_output_bytes
         self.is_touched = False
         self.is_socket_full = False
@@ -272,9 +270,14 @@ class AmqpConnection(ProtocolConnection):
         try:
             if self.state != ENDING:
                 self._fail(error)
+            if self.unread_bytes:
+                self.socket.cut_off()
         except DATA_FAULTS as fault:
             if not self.socket.take_fault(fault):
                 raise
+
+    def unread_now(self) -> int:
+        return self.socket.unread_bytes()
 
     def holding(self) -> str:
         return holding_words(*self._held())
