@@ -21,7 +21,7 @@ from engine.commit import Commits
 from engine.composite_send import Copies
 from engine.consumer_registry import Subscribing
 from engine.consumers.consumer import AUTO, CLIENT, Consumer
-from engine.consumers.departures import Departures
+from engine.consumers.departures import HELD_AT_ONCE, Departures
 from engine.consumers.rate_limit import Rates
 from engine.consumers.resting import Wakes
 from engine.consumers.steps import TURN_STEPS, Steps
@@ -403,7 +403,10 @@ class Broker:
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""
-        self.subscribing.unsubscribe(consumer, is_lost)
+        if len(consumer.ledger) > HELD_AT_ONCE:
+            self.departures.leave([consumer], is_lost)
+        else:
+            self.subscribing.unsubscribe(consumer, is_lost)
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
         """End a named subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
@@ -428,6 +431,7 @@ class Broker:
         """End a temporary destination; what waits in it is dropped.  Raises: DestinationInUse if it has consumers."""
         assert destination.owner, f"{destination.uri()} is not temporary"
         if isinstance(destination, Queue):
+            self.departures.make_way(destination)
             if destination.consumers:
                 raise DestinationInUse(f"{destination.uri()} has {len(destination.consumers)} consumers")
             self.let_go(destination)
@@ -706,11 +710,12 @@ class Broker:
         if queue.selection is not None:
             queue.selection.close()
             queue.selection = None
+        left: list[Delivery] = []
         for lane in queue.used_lanes:
             if self.spiller is not None:
                 self.spiller.drop(lane)
-            for delivery in lane.take_all():
-                self.release(delivery)
+            left += lane.take_all()
+        self.departures.let_go(left)
         self.redelivery.delays.forget(queue)
         self.store_events.forget_faults(queue)
         self.starved.pop(queue, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from config.matching import with_values
@@ -19,7 +20,7 @@ from engine.sources.log_replay import check_replay
 from engine.sources.named_subscription import Subscription
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
-from engine.values.delivery import IN_FLIGHT
+from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import DestinationLocked, InvalidOption
 from engine.values.options import SubscribeOptions
@@ -106,6 +107,38 @@ class Subscribing(DestinationWatcher):
             self.close(one, is_lost, one is siblings.lead)
         left = [one for one in siblings.members if not one.is_closed and one.departure is None]
         self.broker.departures.part(left, is_lost)
+
+    def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
+        """Let a consumer that is leaving give back the first ``count`` of what it holds; say whether there was any."""
+        in_flight = (one for one in consumer.ledger.values() if one.state == IN_FLIGHT)  # not what a transaction holds
+        some = list(islice(in_flight, count))
+        if not some:
+            return False
+        if consumer.siblings is None:
+            consumer.looked_at = consumer.looked_at_tag()
+        else:
+            consumer.siblings.look_back()
+        for delivery in some:
+            del consumer.ledger[delivery.tag]
+        siblings = consumer.siblings
+        by_holder: dict[Consumer, list[Delivery]] = {}
+        if siblings is None:
+            by_holder[consumer] = some
+        else:
+            for delivery in some:
+                holder = delivery.consumer
+                assert holder is not None, "what is in a ledger is with a consumer"
+                by_holder.setdefault(holder, []).append(delivery)
+        for holder, held in by_holder.items():
+            feed = holder.queue.feed
+            if feed is None or feed.subscription is not None:
+                self.broker.redelivery.give_back(holder, held, is_lost, holder.looked_at_tag())
+            else:
+                holder.queue.in_flight_count -= len(held)
+                holder.queue.depth -= len(held)
+                for delivery in held:
+                    self.broker.release(delivery)
+        return True
 
     def join(self, subscription: Subscription, queue: Queue) -> None:
         """Let the consumers of a durable wildcard subscription take from one more topic."""

@@ -251,9 +251,8 @@ class Lane:
         without_place = deliveries
         if self.stale or self.ahead:
             without_place = [one for one in deliveries if not self._finds_place(one)]
-        for delivery in without_place:
-            self.ready_bytes += delivery.message.size
         if without_place:
+            self.ready_bytes += sum([delivery.message.size for delivery in without_place])
             self._put_back(without_place)
         if self.ready or self.returned:
             self.queue.mask |= self.bit

@@ -93,9 +93,9 @@ class Siblings:
         """
         self.is_closed = True
         self.lead.window.close()
+        self.look_back()
         furthest = max([consumer.furthest_tag for consumer in self.members])
         ledger = self.lead.ledger
-        self.looked_at_tag = next((tag for tag in ledger if tag > furthest), furthest)
         holders: dict[int, Consumer] = {self.lead.consumer_id: self.lead}
         for tag, delivery in ledger.items():
             holder = delivery.consumer
@@ -108,6 +108,12 @@ class Siblings:
         ledger.clear()  # the others keep it, and some of them close only when somebody else has these deliveries
         self.lead.ledger = {}
         return list(holders.values())
+
+    def look_back(self) -> None:
+        """Take down how far the client has looked, before anything is given back."""
+        if not self.looked_at_tag:
+            furthest = max([consumer.furthest_tag for consumer in self.members])
+            self.looked_at_tag = next((tag for tag in self.lead.ledger if tag > furthest), furthest)
 
     def gate(self) -> int:
         """Return what holds the client's one subscription: the gate of the first queue that has anything."""

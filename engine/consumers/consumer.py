@@ -34,6 +34,7 @@ class Consumer:
     ledger: what it holds unsettled, by tag, in the order of the hand-over.
     unanswered: what of it no open transaction holds.
     furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
+    looked_at: of one that is leaving and has given back some already, what ``looked_at_tag`` was before; else 0.
     is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
     redelivery: its own policy, None for the address's.
     remarks: what it asked for without effect, in words.
@@ -54,6 +55,7 @@ class Consumer:
         "ledger",
         "unanswered",
         "furthest_tag",
+        "looked_at",
         "is_started",
         "is_listed",
         "is_closed",
@@ -83,6 +85,7 @@ class Consumer:
         self.ledger: dict[int, Delivery] = {}
         self.unanswered = Unanswered()
         self.furthest_tag = 0
+        self.looked_at = 0
         self.is_started = False
         self.is_listed = False
         self.is_closed = False
@@ -109,6 +112,8 @@ class Consumer:
 
     def looked_at_tag(self) -> int:
         """Return the tag up to which a lost client has looked at what it holds: one past its furthest answer."""
+        if self.looked_at:
+            return self.looked_at
         if self.siblings is not None:
             return self.siblings.looked_at_tag
         furthest = self.furthest_tag

@@ -244,20 +244,19 @@ class Redelivery:
 
     def _return(self, queue: Queue, deliveries: list[Delivery]) -> None:
         """Let deliveries of one queue be READY again, at their places."""
-        by_lane: dict[Lane, list[Delivery]] = {}
         for delivery in deliveries:
             delivery.state = RETURNED if delivery.state == IN_FLIGHT else advance(delivery.state, RELEASE)
             delivery.is_redelivered = True
             delivery.consumer = None
-            lane = delivery.lane
-            returned = by_lane.get(lane)
-            if returned is None:
-                by_lane[lane] = [delivery]
-            else:
-                returned.append(delivery)
         queue.redelivered_count += len(deliveries)
-        for lane, returned in by_lane.items():
-            lane.give_back(returned)
+        if len(queue.used_lanes) == 1:
+            queue.used_lanes[0].give_back(deliveries)
+        else:
+            by_lane: dict[Lane, list[Delivery]] = {}
+            for delivery in deliveries:
+                by_lane.setdefault(delivery.lane, []).append(delivery)
+            for lane, returned in by_lane.items():
+                lane.give_back(returned)
         queue.mark_dirty()
 
     def _wait(self, queue: Queue, consumer: Consumer, deliveries: list[Delivery], delay_ms: int, cause: int) -> None:
@@ -279,23 +278,19 @@ class Redelivery:
         return [delivery for delivery in in_flight if delivery.tag <= looked_at_tag]
 
     def _log_attempts(self, consumer: Consumer, deliveries: list[Delivery], cause: int, due_ms: int) -> None:
+        if not consumer.queue.is_logged:
+            return
         ranges: list[Range] = []
+        last = Range(-1, 0, 0, 0)
         for delivery in deliveries:
-            offset = delivery.message.queue_offset
-            if offset < 0 or not delivery.lane.queue.is_logged:
-                continue
-            priority = delivery.message.priority
+            message = delivery.message
+            offset = message.queue_offset
             count = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
-            last = ranges[-1] if ranges else None
-            if (
-                last is not None
-                and last.priority == priority
-                and last.first + last.count == offset
-                and last.delivery_count == count
-            ):
+            if offset == last.first + last.count and message.priority == last.priority and count == last.delivery_count:
                 last.count += 1
-            else:
-                ranges.append(Range(priority, offset, 1, count))
+            elif offset >= 0:
+                last = Range(message.priority, offset, 1, count)
+                ranges.append(last)
         if ranges:
             record_id = self.broker.record_of(consumer)
             self.broker.store.fail_attempts(consumer.queue.destination_id, record_id, cause, due_ms, ranges)

@@ -133,6 +133,7 @@ class Upkeep(TimerTarget):
             if destination.subscriptions:
                 raise DestinationInUse(f"{uri} has {len(destination.subscriptions)} subscriptions")
         else:
+            self.broker.departures.make_way(destination)
             if destination.consumer_count():
                 raise DestinationInUse(f"{uri} has {destination.consumer_count()} consumers")
             if destination.depth and not is_forced:

@@ -105,12 +105,50 @@ def _(count: int) -> Input:
 
 @scenario("a connection is lost: messages in flight")
 def _(count: int) -> Input:
-    world = EngineWorld()
+    world = EngineWorld(address("q", blame="all"))
     client = world.client()
-    world.consumer(client, "q", CLIENT, count)
-    world.send(*[b"x"] * count)
+    world.consumer(client, "q", CLIENT, 10 * count)
+    world.send(*[b"x"] * (10 * count))
     world.acknowledge(client.take()[count // 2])
     return lambda: world.lose(client)
+
+
+@scenario("a connection is lost: messages of many queues in flight")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, world.broker.destinations.source(QUEUE, "a.>"), CLIENT, 5 * count)
+    for number in range(5 * count):
+        world.send(b"x", to=f"a.{number % count}")
+    return lambda: world.lose(client)
+
+
+@scenario("a connection is lost: durable subscriptions")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client("c", "c")
+    topic = world.broker.destinations.topic("t")
+    for number in range(count):
+        world.consumer(client, topic, INDIVIDUAL, is_durable=True, subscription=f"d{number}")
+    published(world, topic, 1)
+    return lambda: world.lose(client)
+
+
+@scenario("a consumer unsubscribes: messages in flight")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    consumer = world.consumer(world.client(), "q", CLIENT, 10 * count)
+    world.send(*[b"x"] * (10 * count))
+    return in_a_turn(world, lambda: world.broker.unsubscribe(consumer, is_lost=False))
+
+
+@scenario("a subscription of a topic ends: messages in flight and waiting")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    topic = world.broker.destinations.topic("t")
+    consumer = world.consumer(world.client(), topic, CLIENT, 10 * count)
+    published(world, topic, 30 * count)
+    return in_a_turn(world, lambda: world.broker.unsubscribe(consumer, is_lost=False))
 
 
 @scenario("consumers with selectors come and go")
@@ -261,6 +299,15 @@ def _(count: int) -> Input:
         world.advance(60_000)
 
     return purge
+
+
+@scenario("a queue is deleted")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    queue = world.broker.destinations.queue("q")
+    for _ in range(20):
+        world.send(*[b"x"] * count, persistent=False)
+    return in_a_turn(world, lambda: world.broker.upkeep.delete(queue, is_forced=True))
 
 
 @scenario("a replay of a queue is read")

@@ -7,6 +7,8 @@ import pytest
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.consumers.departures import CLOSE_STEPS
 from engine.consumers.steps import TURN_STEPS
+from engine.sources.queue import Queue
+from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
@@ -170,3 +172,92 @@ def test_who_leaves_late_takes_nothing_that_another_has_by_then() -> None:
     assert [world.stats(name).in_flight for name in names] == [1, 0, 0]
     world.acknowledge(held)
     assert world.stats("w.1").depth == 0
+
+
+@pytest.mark.parametrize("way", ["lost", "unsubscribed"])
+def test_what_a_consumer_held_comes_back_some_a_turn_and_in_order(way: str) -> None:
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
+    world.send(*[b"x"] * 20_000)
+    assert len(consumer.ledger) == 20_000
+    if way == "lost":
+        world.broker.disconnect(client, is_lost=True)
+    else:
+        world.broker.unsubscribe(consumer, is_lost=False)
+    queue = world.broker.destinations.queue("q")
+    left = []
+    while queue.in_flight_count:
+        left.append(queue.in_flight_count)
+        assert len(consumer.ledger) == queue.in_flight_count
+        world.broker.end_turn()
+        world.broker.begin_turn()
+        world.timers.fire_due()
+    assert left == [18_000, *range(16_000, 0, -2_000)]
+    assert consumer.is_closed
+    other = world.client("other")
+    world.consumer(other, "q", INDIVIDUAL, 20_000)
+    world.turn()
+    assert [one.position for one in other.take()] == sorted(range(0, 20_000 << 32, 1 << 32))
+
+
+def test_of_those_that_come_back_in_several_turns_only_the_one_looked_at_is_blamed() -> None:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, 20_000)
+    world.send(*[b"x"] * 20_000)
+    first, *_ = client.take()
+    world.acknowledge(first)
+    world.lose(client)
+    world.advance(0)
+    assert [one.ranges for one in world.store.failed] == [[(4, 1, 1, 1)]]
+
+
+def test_what_a_transaction_holds_stays_with_it_when_the_rest_comes_back() -> None:
+    world = EngineWorld()
+    client = world.client()
+    consumer = world.consumer(client, "q", INDIVIDUAL, 20_000)
+    world.send(*[b"x"] * 20_000)
+    held = client.take()[:9_000]
+    transaction = Transaction(client, "t", TransactionLimits())
+    transaction.add_accepted(held)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.broker.abort(transaction)
+    world.turn()
+    world.advance(0)
+    queue = world.broker.destinations.queue("q")
+    other = world.client("other")
+    world.consumer(other, "q", INDIVIDUAL, 20_000)
+    world.turn()
+    assert len(other.take()) == 20_000
+    assert queue.in_flight_count == 20_000
+
+
+def test_who_is_leaving_is_in_nobodys_way() -> None:
+    world = EngineWorld()
+    client = world.client()
+    temporary = world.broker.open_temporary(client, TEMP_QUEUE)
+    assert isinstance(temporary, Queue)
+    consumer = world.consumer(client, temporary, INDIVIDUAL, 20_000)
+    world.send(*[b"x"] * 20_000, to=temporary, persistent=False)
+    world.broker.unsubscribe(consumer, is_lost=False)
+    assert not consumer.is_closed
+    world.broker.close_temporary(temporary)
+    world.turn()
+    world.advance(0)
+    assert world.broker.memory.held_bytes() == 0
+
+
+def test_what_waited_in_a_queue_that_ends_leaves_the_budget_some_a_turn() -> None:
+    world = EngineWorld()
+    world.send(*[b"x"] * 20_000, persistent=False)
+    queue = world.broker.destinations.queue("q")
+    before = world.broker.memory.held_bytes()
+    world.broker.upkeep.delete(queue, is_forced=True)
+    left = []
+    while world.broker.memory.held_bytes():
+        left.append(world.broker.memory.held_bytes() * 20_000 // before)
+        world.broker.end_turn()
+        world.broker.begin_turn()
+        world.timers.fire_due()
+    assert left == [18_000, *range(16_000, 0, -2_000)]
