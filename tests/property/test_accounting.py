@@ -72,14 +72,13 @@ class Accounts:
             self.held += [(client, delivery) for delivery in client.take()]
 
     def check(self) -> None:
-        broker = self.world.broker
-        for queue in broker.destinations.queues.values():
+        for queue in self.world.queues():
             if queue.account is not None:
                 assert queue.account.used_messages == queue.depth, queue.uri()
                 assert queue.account.used_bytes >= 0
                 assert queue.account.used_bytes > 0 or queue.depth == 0, queue.uri()
-        assert broker.memory.paged_bytes == sum(self._paged(queue) for queue in broker.destinations.all_queues())
-        accounts = broker.flow.accounts
+        assert self.world.memory_paged() == sum(self._paged(queue) for queue in self.world.all_queues())
+        accounts = self.world.address_accounts()
         assert accounts.used_bytes == sum(account.used_bytes for account in accounts.by_id.values())
         assert accounts.used_messages == sum(account.used_messages for account in accounts.by_id.values())
 
@@ -89,7 +88,7 @@ class Accounts:
             return 0
         found = [one for lane in queue.used_lanes for one in (*lane.ready, *lane.returned, *lane.ahead.values())]
         found += [delivery for consumer in queue.consumers.values() for delivery in consumer.ledger.values()]
-        found += self.world.broker.redelivery.delays.delayed_of(queue)
+        found += self.world.delayed(queue)
         distinct = {
             one.message.queue_offset: one
             for one in found
@@ -116,7 +115,7 @@ class Accounts:
             return
         if gate == gates.MEMORY:
             assert not persistent or name in TOPICS
-            assert world.broker.memory.held_bytes() >= world.memory_limit_bytes * 9 // 10
+            assert world.memory_held() >= world.memory_limit_bytes * 9 // 10
             return
         assert gate in (gates.OPEN, gates.DISCARDED) or name in ("block", "news")
 
@@ -156,13 +155,13 @@ class Accounts:
     def _commit(self, count: int, name: str, aborts: bool) -> None:
         world = self.world
         transaction = Transaction(FakeClient(), "t", TransactionLimits())
-        queue = world.broker.destinations.queue(name)
+        queue = world.queue(name)
         transaction.add_send(queue, world.message(queue, b"in a transaction"))
         before = self.held[:count]
         taken = self._take(count)
         transaction.add_accepted(taken)
         try:
-            is_refused = aborts or world.broker.flow.commit_refusal(transaction)[0] != gates.OPEN
+            is_refused = aborts or world.broker.commit_refusal(transaction)[0] != gates.OPEN
         except AddressFull:
             is_refused = True
         if is_refused:
@@ -195,25 +194,25 @@ class Accounts:
         while self.clients:
             self._lose(0)
         world.turn()
-        for name in list(world.broker.destinations.queues):
+        for name in world.queue_names():
             self._subscribe(name, INDIVIDUAL)
-        for name in list(world.broker.destinations.topics):
+        for name in world.topic_names():
             self._listen(name, INDIVIDUAL, True)
         for _ in range(500):
             world.advance(60)
             self.collect()
-            if not self.held and not any(queue.depth for queue in world.broker.destinations.all_queues()):
+            if not self.held and not world.total_depth():
                 break
             self._ack(len(self.held))
         world.sync()
-        for topic in world.broker.destinations.topics.values():
+        for topic in world.topics():
             if topic.account is not None:
                 topic.account.see_durable(world.memory_store)
-        for account in world.broker.flow.accounts.by_id.values():
+        for account in world.address_accounts().by_id.values():
             assert (account.used_bytes, account.used_messages) == (0, 0), account.uri
-        world.broker.flow.open_gates()
-        assert world.broker.flow.accounts.full == []
-        assert (world.broker.memory.used_bytes, world.broker.memory.paged_bytes) == (0, 0)
+        world.open_gates()
+        assert world.address_accounts().full == []
+        assert (world.memory_used(), world.memory_paged()) == (0, 0)
         assert (world.spiller.spilled_bytes, world.paths()) == (0, [])
 
 

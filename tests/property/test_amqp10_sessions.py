@@ -155,10 +155,10 @@ def test_nothing_that_peers_send_is_a_fault_of_ours(random: Random) -> None:
             gateway.settle()
     gateway.advance(20_000)
     assert gateway.broker.clients == {}
-    assert gateway.broker.destinations.temporaries == {}
+    assert gateway.temporary_names() == []
     assert {one.in_flight for one in inspect(gateway.broker).destinations} <= {0}
     for name in ("q", "full"):
-        queue = gateway.broker.destinations.queue(name)
+        queue = gateway.queue(name)
         depth = queue.depth
         last = gateway.amqp_session(container="last")
         last.attach_receiver(name, credit=1_000)

@@ -150,7 +150,7 @@ class Run:
         assert all(count == 1 for count in self.outcomes.values())
         stats = self.world.stats()
         assert (stats.depth, stats.in_flight, stats.delayed) == (0, 0, 0)
-        assert self.world.broker.memory.used_bytes == 0
+        assert self.world.memory_used() == 0
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ class Fates:
             assert not one & other, f"{one & other} have two fates"
         assert self.kept <= self.gone | set(dead) | set(late), "a confirmed message has no fate"
         assert self.world.stats().depth == self.world.stats().in_flight == 0
-        assert self.world.broker.memory.used_bytes == 0
+        assert self.world.memory_used() == 0
 
     def drained(self, name: str) -> list[bytes]:
         client = self.world.client(name)

@@ -97,9 +97,7 @@ def test_what_fires_is_what_the_words_say(steps: list[Step]) -> None:
                 places[number] = send(world, number, one.plan)
                 sent[number] = (one.plan, world.broker.wall_ms, 0)
             if one.cancel_at == step and number in places:
-                found = world.broker.scheduler.pending.find(places[number])
-                if found is not None:
-                    world.broker.scheduler.cancel([found])
+                if world.schedule.cancel(places[number]):
                     plan, sent_ms, _ = sent[number]
                     sent[number] = (plan, sent_ms, world.broker.wall_ms)
         world.advance(STEP_MS)
@@ -123,7 +121,7 @@ def test_what_fires_is_what_the_words_say(steps: list[Step]) -> None:
 def send(world: RestartWorld, number: int, plan: Plan) -> int:
     """Return the place of the schedule, -1 for what was due already."""
     broker = world.broker
-    target = delayed(broker.destinations.queue("q"), plan.checked(broker.scheduler.limits, broker.wall_ms))
+    target = delayed(world.queue("q"), plan.checked(world.schedule.limits(), broker.wall_ms))
     message = Message(0, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"%d" % number)
     assert broker.send(target, message) == gates.OPEN
     world.turn()

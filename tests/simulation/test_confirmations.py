@@ -139,7 +139,7 @@ def transfer_later_to_several(gateway: ConfirmingGateway) -> Asked:
 
 
 def is_scheduled(gateway: ConfirmingGateway) -> bool:
-    return len(gateway.broker.scheduler.pending) > 0
+    return len(gateway.schedule) > 0
 
 
 def transfer_on_relay(gateway: ConfirmingGateway) -> Asked:
@@ -359,7 +359,7 @@ def detach_durable_kept(gateway: ConfirmingGateway) -> Asked:
         peer.send(Detach(1))
 
     def kept(after: ConfirmingGateway) -> bool:
-        queues = after.broker.subscriptions.named["me", "sub", True].queues.values()
+        queues = after.subscriptions()["me", "sub", True].queues.values()
         return all(queue.depth == 0 for queue in queues)
 
     return Asked(answered_by(peer, Detach), kept)

@@ -62,13 +62,13 @@ class HeldWorld(EngineWorld):
         self.count = 0
         self.most_held = 0
         self.passing_count = 0
-        self.clients: dict[str, FakeClient] = {}
+        self.takers: dict[str, FakeClient] = {}
         for name in LIMITS:
-            self.clients[name] = self.client(name)
-            self.consumer(self.clients[name], name, prefetch=1)
+            self.takers[name] = self.client(name)
+            self.consumer(self.takers[name], name, prefetch=1)
 
-    def schedule(self, name: str, count: int, delay_ms: int, persistent: bool) -> None:
-        target = delayed(self.broker.destinations.queue(name), Plan(delay_ms))
+    def put_off(self, name: str, count: int, delay_ms: int, persistent: bool) -> None:
+        target = delayed(self.queue(name), Plan(delay_ms))
         due_ms = self.broker.wall_ms + delay_ms
         for _ in range(count):
             message = self.message(target, b"%*d" % (BODY_BYTES, self.count), persistent=persistent)
@@ -78,7 +78,7 @@ class HeldWorld(EngineWorld):
         self.turn()
 
     def take(self, name: str, most: int) -> int:
-        client = self.clients[name]
+        client = self.takers[name]
         for number in range(most):
             self.turn()
             if not client.handed:
@@ -91,7 +91,7 @@ class HeldWorld(EngineWorld):
         return most
 
     def _is_pending(self, place: int) -> bool:
-        return self.broker.scheduler.pending.find(place) is not None
+        return self.schedule.find(place) is not None
 
     def disturb(self, what: str, name: str, chance: Random) -> None:
         """Cancel one that waits, or let its record be damaged for a while."""
@@ -122,14 +122,14 @@ class HeldWorld(EngineWorld):
             in_order = [number for number in came if number not in self.model.moved]
             assert in_order == sorted(in_order, key=wanted.__getitem__)
         assert (scheduler.ahead.loaded, scheduler.ahead.asked, scheduler.counts) == ({}, {}, {})
-        assert self.broker.memory.used_bytes == 0
+        assert self.memory_used() == 0
 
     def check(self) -> None:
         for name, most in LIMITS.items():
-            depth = self.broker.destinations.queues[name].depth
+            depth = self.depth(name)
             assert most < 0 or depth <= most, (name, depth)
         # One message more may pass any limit of octets.
-        assert self.broker.memory.used_bytes <= MEMORY_BYTES + 2 * BODY_BYTES
+        assert self.memory_used() <= MEMORY_BYTES + 2 * BODY_BYTES
         scheduler = self.broker.scheduler
         held = scheduler.firing.held
         waiting = [key for one in [*held.shut.values(), *held.going.values()] for key in one.keys.after(-1, 10_000)]
@@ -149,7 +149,7 @@ def run_seed(seed: int) -> HeldWorld:
         name = chance.choice(sorted(LIMITS))
         if what == "schedule":
             delay_ms = chance.choice((1, 20, 400, 5_000))
-            world.schedule(name, chance.choice((1, 3, 40)), delay_ms, chance.random() < 0.5)
+            world.put_off(name, chance.choice((1, 3, 40)), delay_ms, chance.random() < 0.5)
         elif what == "take":
             world.take(name, chance.randint(1, 9))
         elif what == "wait":

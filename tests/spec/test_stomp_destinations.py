@@ -206,7 +206,7 @@ def test_unsubscribe_with_the_name_deletes_it(version: str, name: dict[str, str]
         consumer.send("UNSUBSCRIBE", id="s")
     consumer.send("UNSUBSCRIBE", id="s", **name, receipt="u")
     assert consumer.receipts() == ["u"]
-    assert gateway.broker.subscriptions.named == {}
+    assert gateway.subscriptions() == {}
     producer = gateway.connect()
     producer.publish("/topic/orders", b"1", persistent="true")
     consumer.subscribe("/topic/orders", **name, receipt="s")
@@ -219,7 +219,7 @@ def test_unsubscribe_without_an_id_ends_the_consumer_by_its_name() -> None:
     consumer.subscribe("/topic/orders", **{"activemq.subscriptionName": "billing"})
     consumer.send("UNSUBSCRIBE", **{"activemq.subscriptionName": "billing"}, receipt="u")
     assert consumer.receipts() == ["u"]
-    assert (gateway.broker.subscriptions.named, consumer.session.subscriptions.by_key) == ({}, {})
+    assert (gateway.subscriptions(), consumer.session.subscriptions.by_key) == ({}, {})
 
 
 def test_in_1_0_the_name_may_stand_for_the_client_id() -> None:
@@ -230,7 +230,7 @@ def test_in_1_0_the_name_may_stand_for_the_client_id() -> None:
     peer = gateway.connect("1.0")
     peer.send("UNSUBSCRIBE", destination="/topic/t", **{"activemq.subscriptionName": "billing"}, receipt="u")
     assert peer.receipts() == ["u"]
-    assert gateway.broker.subscriptions.named == {}
+    assert gateway.subscriptions() == {}
 
 
 def test_the_name_in_an_unsubscribe_counts_whatever_its_id_was_for() -> None:
@@ -241,7 +241,7 @@ def test_the_name_in_an_unsubscribe_counts_whatever_its_id_was_for() -> None:
     peer.subscribe("/queue/q", id="plain")
     peer.send("UNSUBSCRIBE", id="plain", **{"activemq.subscriptionName": "billing"}, receipt="u")
     assert peer.receipts() == ["u"]
-    assert (gateway.broker.subscriptions.named, peer.session.subscriptions.by_key) == ({}, {})
+    assert (gateway.subscriptions(), peer.session.subscriptions.by_key) == ({}, {})
 
 
 def test_in_1_0_unsubscribe_may_name_the_destination_where_the_subscription_has_an_id() -> None:
@@ -327,20 +327,20 @@ def test_rabbitmq_s_durable_subscription_is_shared_by_all_who_use_its_id() -> No
     assert heir.bodies() == [b"5"]
     heir.send("UNSUBSCRIBE", id="s", durable="true", receipt="u")
     assert heir.receipts() == ["u"]
-    assert [key[1] for key in gateway.broker.subscriptions.named] == ["/topic/other:s2"]
+    assert [key[1] for key in gateway.subscriptions()] == ["/topic/other:s2"]
     heir.send("UNSUBSCRIBE", id="s2", durable="true", destination="/topic/other", receipt="u2")
     assert heir.receipts() == ["u2"]
-    assert gateway.broker.subscriptions.named == {}
+    assert gateway.subscriptions() == {}
 
 
 def test_unsubscribe_with_persistent_deletes_what_subscribe_with_it_made() -> None:
     gateway = StompGateway()
     peer = gateway.connect()
     peer.subscribe("/topic/t", "auto", persistent="true")
-    assert [key[1] for key in gateway.broker.subscriptions.named] == ["/topic/t:s"]
+    assert [key[1] for key in gateway.subscriptions()] == ["/topic/t:s"]
     peer.send("UNSUBSCRIBE", id="s", persistent="true", receipt="u")
     assert peer.receipts() == ["u"]
-    assert gateway.broker.subscriptions.named == {}
+    assert gateway.subscriptions() == {}
 
 
 def test_rabbitmq_s_durable_header_means_nothing_on_a_queue() -> None:

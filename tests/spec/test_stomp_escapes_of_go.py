@@ -50,7 +50,7 @@ def test_a_session_in_1_0(dialect: str, ack: str, id: str) -> None:
     say(peer, "ACK", message_id=heard(second, "message-id"), subscription=id, transaction="t:1", receipt="r3")
     say(peer, "COMMIT", transaction="t:1", receipt="r4")
     assert peer.receipts() == ["r3", "r4"]
-    (queue,) = gateway.broker.destinations.queues.values()
+    (queue,) = gateway.queues()
     assert (queue.depth, queue.name) == (0, "q:1" if dialect == "activemq" else "q\\c1")
     say(peer, "UNSUBSCRIBE", id=id, receipt=id)
     assert [heard(frame, "receipt-id") for frame in peer.take()] == [id]

@@ -278,6 +278,6 @@ def test_amqp_s_other_messages_are_left_alone(octets: bytes) -> None:
 def test_it_is_stored_as_it_came() -> None:
     gateway = AmqpGateway()
     gateway.connect().publish("/queue/q", MAP_JSON, transformation=JSON)
-    (lane,) = gateway.broker.destinations.queues["q"].used_lanes
+    (lane,) = gateway.queue_there("q").used_lanes
     message = lane.ready[0].message
     assert (message.encoding, message.body, message.flags & TEXT) == (STOMP, MAP_JSON, TEXT)

@@ -56,7 +56,7 @@ class AmqpGateway(StompGateway):
         super().__init__(*addresses, settings=SessionSettings(converter=StompForm()), **options)
         self.amqp_settings = amqp or AmqpSettings()
         self.credentials = credentials or NoUsers()
-        self.broker.readers.register(AMQP_1_0, AmqpPropertyReader())
+        self.read_properties_by(AMQP_1_0, AmqpPropertyReader())
 
     def open_amqp(self) -> AmqpPeer:
         """Accept a connection on which nothing has been said."""

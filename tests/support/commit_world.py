@@ -31,6 +31,7 @@ from engine.values.errors import StoreCorrupt
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.refusal import Refusal
+from tests.support.broker_view import BrokerView
 from tests.support.engine_world import MIB, address
 from tests.support.fakes import FakeClient
 from tests.support.store_home import FileHome
@@ -52,7 +53,7 @@ class Committed:
     end: int = 0
 
 
-class CommitWorld:
+class CommitWorld(BrokerView):
     """own_segments: transactions that were given a segment of their own, because theirs had no room."""
 
     def __init__(self, seed: int) -> None:
@@ -100,9 +101,9 @@ class CommitWorld:
                 selector=selector,
                 is_no_local=is_no_local,
             )
-            broker.start(broker.subscribe(self.client, broker.destinations.topic("news"), options))
+            broker.start(broker.subscribe(self.client, BrokerView(broker).topic("news"), options))
         broker.start(
-            broker.subscribe(self.client, broker.destinations.queue("orders"), SubscribeOptions(INDIVIDUAL, 50, "q"))
+            broker.subscribe(self.client, BrokerView(broker).queue("orders"), SubscribeOptions(INDIVIDUAL, 50, "q"))
         )
         self._turn()
 

@@ -32,13 +32,13 @@ class ConfirmingGateway(AmqpGateway):
             for peer in self.peers:
                 peer.flush(offset, confirmed_offset)
             if self.confirms_early:
-                self.broker.store_events.durable(self.store.append_offset())
-            elif self.broker.store_events.awaiting:
+                self.tell_durable(self.store.append_offset())
+            elif self.awaiting():
                 self.store.sync()
             self.broker.begin_turn()
             if (
                 not self.workers.finish(READ_LANE)
-                and not self.broker.destinations.dirty_queues
+                and not self.broker.has_more_to_do()
                 and not any(peer.link.is_touched for peer in self.peers)
             ):
                 return
@@ -62,10 +62,6 @@ class ConfirmingGateway(AmqpGateway):
 
     # -- what is there
 
-    def depth(self, name: str) -> int:
-        queue = self.broker.destinations.queues.get(name)
-        return 0 if queue is None else queue.depth
-
     def failed_attempts(self, name: str) -> int:
         """Return how often the next message of a queue has failed, -1 if there is none."""
         peer = self.connect("1.2")
@@ -74,4 +70,4 @@ class ConfirmingGateway(AmqpGateway):
         return int(messages[0].headers.get("JMSXDeliveryCount", "1")) - 1 if messages else -1
 
     def has_subscription(self, client_id: str, name: str) -> bool:
-        return (client_id, name, True) in self.broker.subscriptions.named
+        return (client_id, name, True) in self.subscriptions()

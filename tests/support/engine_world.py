@@ -20,6 +20,7 @@ from engine.values.delivery import Delivery
 from engine.values.message import DEFAULT_PRIORITY, PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
+from tests.support.broker_view import BrokerView
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers, destination_stats
 
 MIB = 1024 * 1024
@@ -32,7 +33,7 @@ def address(pattern: str, **values: object) -> AddressEntry:
     )
 
 
-class EngineWorld:
+class EngineWorld(BrokerView):
     """Everything that a test of the engine needs.  ``turn`` after each step that should show."""
 
     def __init__(
@@ -106,7 +107,7 @@ class EngineWorld:
     ) -> Consumer:
         """Subscribe and start.  asked: other fields of SubscribeOptions."""
         if isinstance(destination, str):
-            destination = self.broker.destinations.queue(destination)
+            destination = self.queue(destination)
         consumer = self.broker.subscribe(client, destination, SubscribeOptions(ack_mode, prefetch, name, **asked))
         self.broker.start(consumer)
         return consumer
@@ -141,7 +142,7 @@ class EngineWorld:
         sender: FakeClient | None = None,
     ) -> None:
         """Send and let it show; every message must be accepted."""
-        destination = self.broker.destinations.queue(to) if isinstance(to, str) else to
+        destination = self.queue(to) if isinstance(to, str) else to
         self.broker.sender = 0 if sender is None else sender.client_number
         for body in bodies:
             message = self.message(
@@ -158,7 +159,7 @@ class EngineWorld:
 
     def try_send(self, body: bytes, to: str | Destination = "q", *, persistent: bool = True) -> int:
         """Return the gate that refused it, gates.OPEN for none."""
-        destination = self.broker.destinations.queue(to) if isinstance(to, str) else to
+        destination = self.queue(to) if isinstance(to, str) else to
         return self.broker.send(destination, self.message(destination, body, persistent=persistent))
 
     def acknowledge(self, *deliveries: Delivery) -> None:

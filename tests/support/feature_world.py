@@ -242,7 +242,7 @@ class FeatureWorld(RestartWorld):
         sent: list[tuple[list[str], Sent]] = []
         for _ in range(self.chance.randint(1, 3)):
             name = self.chance.choice(("plain", "later", "blocked", "alone"))
-            queue = self.broker.destinations.queue(name)
+            queue = self.queue(name)
             message, one = self._make(queue, 0)
             transaction.add_send(queue, message)
             sent.append(([name], one))
@@ -253,7 +253,7 @@ class FeatureWorld(RestartWorld):
             taken = [(taker, delivery) for delivery in taker.held[:2] if delivery.consumer is not None]
             taken = [one for one in taken if one[1].consumer.ack_mode == INDIVIDUAL]  # type: ignore[union-attr]
             transaction.add_accepted([delivery for _, delivery in taken])
-        if self.broker.flow.commit_refusal(transaction)[0] != gates.OPEN or self.chance.random() < 0.2:
+        if self.broker.commit_refusal(transaction)[0] != gates.OPEN or self.chance.random() < 0.2:
             self._note("a transaction is given up")
             self.broker.abort(transaction)
             return
@@ -374,7 +374,7 @@ class FeatureWorld(RestartWorld):
             (f"/queue/{ANSWERS}", f"/queue/{self.chance.choice(QUESTIONS)}", f"/remote-temp-queue/{reply.name}")
         )
         name = self.chance.choice(QUESTIONS)
-        target = self.broker.destinations.target(QUEUE, name)
+        target = self.target(QUEUE, name)
         headers = f"AMQ_SCHEDULER_ACTION:BROWSE reply-to:{reply_to}".replace("ID:", "ID\\c")
         self._note(f"ask {name}, {reply_to}")
         self.broker.send(target, self.message(target, b"", persistent=False, headers=headers))
@@ -542,12 +542,12 @@ class FeatureWorld(RestartWorld):
             self.leave(taker.client)
             self._gone(taker.client)
             self._look()  # what it had goes to those who are still there
-        for name in [name for name in self.broker.destinations.queues if name not in (DEAD, EXPIRED, ANSWERS)]:
+        for name in [name for name in self.queue_names() if name not in (DEAD, EXPIRED, ANSWERS)]:
             client = self.client(f"drains {name}")
             self.takers.append(Taker(client, [self.consumer(client, name, INDIVIDUAL, 20)]))
         if self._has_durable:
             client = self.client("drains the subscription")
-            topic = self.broker.destinations.topic(TOPICS[0])
+            topic = self.topic(TOPICS[0])
             shared: dict[str, Any] = {"subscription": DURABLE, "is_durable": True, "is_shared": True, "is_global": True}
             self.takers.append(Taker(client, [self.consumer(client, topic, INDIVIDUAL, 20, **shared)]))
         for _ in range(DRAIN_ROUNDS):
@@ -558,7 +558,7 @@ class FeatureWorld(RestartWorld):
                     self._ended(delivery, "acknowledged")
                     self.broker.acknowledge(delivery)
                 taker.held.clear()
-            if not any(queue.depth for queue in self.broker.destinations.all_queues()) and self._is_unscheduled():
+            if not self.total_depth() and self._is_unscheduled():
                 break
             self.advance(100)
         self.turn()
@@ -574,18 +574,18 @@ class FeatureWorld(RestartWorld):
         self._check_zero()
 
     def _is_unscheduled(self) -> bool:
-        return not len(self.broker.scheduler.pending)
+        return not len(self.schedule)
 
     def _check_zero(self) -> None:
         self.sync()
-        for topic in self.broker.destinations.topics.values():
+        for topic in self.topics():
             if topic.account is not None:
                 topic.account.see_durable(self.memory_store)
-        queues = self.broker.destinations.all_queues()
+        queues = self.all_queues()
         wrong = {queue.uri(): (queue.depth, queue.in_flight_count, queue.delayed_count) for queue in queues}
         wrong = {uri: counts for uri, counts in wrong.items() if any(counts)}
-        accounts = self.broker.flow.accounts
-        held = (self.broker.memory.used_bytes, accounts.used_bytes, accounts.used_messages)
+        accounts = self.address_accounts()
+        held = (self.memory_used(), accounts.used_bytes, accounts.used_messages)
         if wrong or any(held):
             raise Violation(f"everything has come to its end, and yet: {wrong}, {held}")
 

@@ -27,6 +27,7 @@ from engine.values.outcomes import (
     DROPPED,
 )
 from engine.values.stored import Range
+from tests.support.broker_view import BrokerView
 from tests.support.store_home import FileHome
 
 
@@ -129,7 +130,7 @@ def frozen_schedule() -> FileHome:
     """Return a stopped store with scheduled messages of every kind; one has fired, and one repeats and has."""
     home = FileHome(StoreSettings(segment_bytes=8192, index_slots=16, index_entries=10))
     broker = Broker(home.store, home.clock, home.timers, AddressMatcher(()), 1 << 20)
-    orders = broker.destinations.queue("orders.eu")
+    orders = BrokerView(broker).queue("orders.eu")
     plans = (
         Plan(delay_ms=500),
         Plan(period_ms=1_000, repeat=FOREVER),

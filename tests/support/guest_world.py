@@ -116,7 +116,7 @@ class GuestWorld(FeatureWorld):
     def _step(self) -> None:
         draws = self.draws
         if draws.random() < 0.3:
-            self.broker.steps.left = draws.choice(LITTLE_STEPS)
+            self.leave_steps(draws.choice(LITTLE_STEPS))
         draw = draws.random()
         if draw < 0.6:
             super()._step()
@@ -174,7 +174,7 @@ class GuestWorld(FeatureWorld):
             return
         draws = self.draws
         name = draws.choice(names)
-        queue = self.broker.destinations.temporary(TEMP_QUEUE, name)
+        queue = self.temporary(TEMP_QUEUE, name)
         delay_ms = draws.choice((0, 0, 40, 900))
         destination: Destination = delayed(queue, Plan(delay_ms)) if delay_ms else queue
         message, sent = self._make(destination, delay_ms)
@@ -209,7 +209,7 @@ class GuestWorld(FeatureWorld):
     def _wait(self) -> None:
         """Send to an address that blocks, for a while; who is refused waits."""
         guest = self._draw_guest()
-        queue = self.broker.destinations.queue(WAITING)
+        queue = self.queue(WAITING)
         for _ in range(self.draws.randint(1, 3)):
             if guest.parked is not None:
                 return
@@ -228,10 +228,10 @@ class GuestWorld(FeatureWorld):
             guest.parked = None
             self._accepted([WAITING], sent)
             return
-        if gate == gates.ADDRESS_FULL and not self.broker.flow.parked.get(guest.client_number) and not guest.since_ms:
+        if gate == gates.ADDRESS_FULL and not self.waits_of(guest) and not guest.since_ms:
             guest.since_ms = self.clock.monotonic_ms()
         assert isinstance(queue, Queue)
-        self.broker.flow.park(guest, gate, queue)
+        self.park(guest, gate, queue)
         self._count("waits for room")
 
     def _subscribe_own(self) -> None:
@@ -241,9 +241,9 @@ class GuestWorld(FeatureWorld):
             self._take_away(taker)
             self._count("comes back at once")
         guest = self.guest(client_id)
-        self.broker.client_ids.take(guest, client_id, True)
+        self.take_client_id(guest, client_id)
         options: dict[str, Any] = {"subscription": OWN, "is_durable": True}
-        topic = self.broker.destinations.topic(OWN_TOPIC)
+        topic = self.topic(OWN_TOPIC)
         if client_id in self.owned and self.draws.random() < 0.3:
             guest.user = "somebody else"
             try:
@@ -258,7 +258,7 @@ class GuestWorld(FeatureWorld):
         self.owned.add(client_id)
 
     def _publish_own(self) -> None:
-        topic = self.broker.destinations.topic(OWN_TOPIC)
+        topic = self.topic(OWN_TOPIC)
         for _ in range(self.draws.randint(1, 4)):
             message, sent = self._make(topic, 0)
             if self.draws.random() < 0.3:
@@ -268,7 +268,7 @@ class GuestWorld(FeatureWorld):
                 self._accepted([f"{client_id}:{OWN}" for client_id in sorted(self.owned)], sent)
 
     def _send_to_files(self) -> None:
-        queue = self.broker.destinations.queue(SPILLED)
+        queue = self.queue(SPILLED)
         for _ in range(self.draws.randint(1, 12)):
             message, sent = self._make(queue, 0)
             message.flags = 0
@@ -288,11 +288,11 @@ class GuestWorld(FeatureWorld):
     def _glance(self) -> None:
         """Subscribe to several destinations, and close again before all of them are joined, or soon after."""
         client = self.client(f"glances{self._next_uid}")
-        self.broker.steps.left = self.draws.choice(LITTLE_STEPS)
-        source = self.broker.destinations.source(TOPIC, "t.>") if self.draws.random() < 0.3 else self._draw_several()
+        self.leave_steps(self.draws.choice(LITTLE_STEPS))
+        source = self.source(TOPIC, "t.>") if self.draws.random() < 0.3 else self._draw_several()
         consumer = self.consumer(client, source, INDIVIDUAL, 2)
         if self.draws.random() < 0.5:
-            self.broker.steps.left = self.draws.choice(LITTLE_STEPS)
+            self.leave_steps(self.draws.choice(LITTLE_STEPS))
             self.turn_once()
         if self.draws.random() < 0.5:
             self.broker.unsubscribe(consumer, False)
@@ -307,9 +307,9 @@ class GuestWorld(FeatureWorld):
         guest = self._draw_guest()
         size = self.draws.choice((0, 100_000, 500_000, 1_500_000, 3_000_000))
         if self.draws.random() < 0.5:
-            self.broker.holdings.count_unread(guest, size)
+            self.leave_unread(guest, size)
         else:
-            self.broker.holdings.count(guest, size)
+            self.hold_by(guest, size)
 
     def _send_away(self) -> None:
         """The connections that were given up end, as do some others."""
@@ -337,7 +337,7 @@ class GuestWorld(FeatureWorld):
         self._gone(client)
 
     def _gone(self, client: FakeClient) -> None:
-        self.broker.holdings.count_unread(client, 0)  # its socket is
+        self.leave_unread(client, 0)  # its socket is
         for name in self.temporaries.pop(client.client_number, []):
             for sent in self.places.get(name, {}).values():
                 if not sent.end:
@@ -350,7 +350,7 @@ class GuestWorld(FeatureWorld):
             self.broker.abort(transaction)
         self.open = []
         self.turn()
-        while self.broker.steps.is_waiting():  # what earlier turns have left is seen before the end
+        while self.is_more_to_come():  # what earlier turns have left is seen before the end
             self._look()
             self.advance(0)
         self._look()
@@ -375,7 +375,7 @@ class GuestWorld(FeatureWorld):
         super()._look()
         broker = self.broker
         for guest in self.guests:
-            wait = list(broker.flow.parked.get(guest.client_number, {}).values())
+            wait = self.waits_of(guest)
             if (guest.parked is None) != (not wait):
                 raise Violation(f"{guest.name} {'waits for nothing' if wait else 'is forgotten where it waits'}")
             for one in wait:
@@ -385,7 +385,7 @@ class GuestWorld(FeatureWorld):
         holdings = broker.holdings
         if holdings.used_bytes > holdings.limit_bytes:
             raise Violation(f"connections hold {holdings.used_bytes} octets after a turn")
-        if holdings.used_bytes != sum(client.all_held_bytes() for client in broker.clients.values()):
+        if holdings.used_bytes != sum(client.all_held_bytes() for client in self.connections()):
             raise Violation("what connections hold is not what is counted")
 
     def _delivered(self, message: Message, consumer: Consumer, taker: Taker) -> None:
@@ -400,7 +400,7 @@ class GuestWorld(FeatureWorld):
         if self.takers:
             return
         expired_ms = self.broker.wall_ms - EXPIRE_MESSAGES_PERIOD_MS
-        for queue in self.broker.destinations.feeds.values():
+        for queue in self.feeds():
             name = self._place_of(queue) if queue.name == OWN_TOPIC else ""
             alive = [
                 sent
@@ -418,7 +418,7 @@ class GuestWorld(FeatureWorld):
             for taker in [taker for taker in self.takers if taker.client.client_id == client_id]:
                 self._take_away(taker)
             guest = self.guest(client_id)
-            self.broker.client_ids.take(guest, client_id, True)
+            self.take_client_id(guest, client_id)
             self.broker.delete_subscription(guest, client_id, OWN)
             for sent in self.places.get(f"{client_id}:{OWN}", {}).values():
                 sent.end = sent.end or "dropped"
@@ -440,13 +440,13 @@ class GuestWorld(FeatureWorld):
         spiller = broker.spiller
         assert spiller is not None
         left = {
-            "scheduled": len(broker.scheduler.pending),
-            "waiting": len(broker.flow.parked),
-            "chores": len(broker.steps.chores),
-            "held": broker.holdings.used_bytes,
+            "scheduled": len(self.schedule),
+            "waiting": len(self.waits()),
+            "chores": len(self.chores()),
+            "held": self.held_by_connections(),
             "spilled": spiller.spilled_bytes + spiller.gathered_bytes,
             "files": len(self.files.paths(".spill")),
-            "temporary": sum(len(owned) for owned in broker.destinations.owned.values()),
+            "temporary": self.temporary_count(),
         }
         if any(left.values()):
             raise Violation(f"everything has come to its end, and yet: {left}")

@@ -15,16 +15,18 @@ from engine.dispatch.selection import Selection
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import DELAYED, READY, Delivery
+from tests.support.broker_view import BrokerView
 from tests.support.world_bodies import Violation
 
 
 def check_nobody_idles(broker: Broker) -> None:
     """Call it after a turn that is over.  Raises: Violation."""
-    if broker.steps.is_waiting():
+    view = BrokerView(broker)
+    if view.is_more_to_come():
         return  # what is left of the turn goes on in the next
-    if broker.store_events.failure:
+    if view.store_failure():
         return  # what the disk did not take waits until it has healed, and what is behind it
-    for queue in broker.destinations.all_queues():
+    for queue in view.all_queues():
         able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
         if not able or queue.is_dirty:
             continue
@@ -32,7 +34,7 @@ def check_nobody_idles(broker: Broker) -> None:
         if selection is not None and selection.held_by() != gates.OPEN:
             continue
         ready = list(_ready(broker, queue))
-        if any(one.message.log_offset >= broker.dispatcher.written_offset for one in ready):
+        if any(not view.is_written(one.message) for one in ready):
             continue  # the disk does not take it now, and what is behind it waits, too
         for delivery in ready:
             taker = next((one for one in able if selection is None or _may_have(selection, one, delivery)), None)

@@ -8,7 +8,6 @@ from config.matching import AddressEntry, AddressMatcher
 from engine.broker import NO_LIMITS, Broker
 from engine.limits.producer_gate import GlobalLimits
 from engine.ports.workers import READ_LANE, SYNC_LANE
-from engine.sources.topic import Topic
 from tests.support.engine_world import MIB, EngineWorld
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.idle_law import check_nobody_idles
@@ -70,6 +69,3 @@ class RestartWorld(EngineWorld):
         self.workers = HeldWorkers()
         self.memory_store = self.memory_store.restarted(self.workers)
         self._start()
-
-    def topic(self, name: str = "t") -> Topic:
-        return self.broker.destinations.topic(name)

@@ -29,6 +29,7 @@ from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import EngineError
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
+from tests.support.broker_view import BrokerView
 from tests.support.fakes import FakeClient
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_bodies import Violation, make_body, uid_of
@@ -93,7 +94,7 @@ class WatchingStore(StoreWrapper):
         self._world.appended(message)
 
 
-class ScheduleWorld:
+class ScheduleWorld(BrokerView):
     """One run; ``stop_count``, ``fired_count`` and ``sparse_count`` tell what it has seen."""
 
     def __init__(self, seed: int) -> None:
@@ -170,10 +171,10 @@ class ScheduleWorld:
             plan = Plan(chance.choice(DELAYS_MS), chance.choice(PERIODS_MS) if repeat else 0, repeat)
             if not plan.delay_ms and not plan.period_ms:
                 plan = Plan(time_ms=broker.wall_ms + chance.choice(DELAYS_MS) + 1)
-            target = delayed(broker.destinations.queue(name), plan.checked(broker.scheduler.limits, broker.wall_ms))
+            target = delayed(self.queue(name), plan.checked(self.schedule.limits(), broker.wall_ms))
             body = make_body(uid, chance.choice((30, 400, 5_000)))
             message = Message(0, STOMP, PERSISTENT, chance.randrange(10), 0, 0, 0, b"", b"", body)
-            due_ms = plan.first_ms(broker.wall_ms, broker.scheduler.limits.zone)
+            due_ms = plan.first_ms(broker.wall_ms, self.schedule.limits().zone)
             asked = Asked(uid, name, due_ms, plan.period_ms, repeat + 1, 0)
             if in_transaction:
                 broker.send_in(transaction, target, message)
@@ -184,7 +185,7 @@ class ScheduleWorld:
             if not in_transaction:
                 self._accepted(asked, message)
         if in_transaction:
-            if broker.flow.commit_refusal(transaction)[0] != gates.OPEN or chance.random() < 0.3:
+            if broker.commit_refusal(transaction)[0] != gates.OPEN or chance.random() < 0.3:
                 broker.abort(transaction)
                 return
             broker.commit(transaction)
@@ -209,7 +210,7 @@ class ScheduleWorld:
 
     def _make_noise(self) -> None:
         """Fill segments with what is gone at once, so that they go, or become sparse."""
-        queue = self.broker.destinations.queue(NOISE)
+        queue = self.queue(NOISE)
         for _ in range(self.chance.randint(1, 6)):
             body = make_body(NOISE_UIDS + next(self._uids), 3_000)
             message = Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", body)
@@ -230,7 +231,7 @@ class ScheduleWorld:
         """Something enters a queue: the laws of a firing."""
         name = self._numbers.get(message.destination_id)
         if name is None:
-            known = self.broker.destinations.by_id.get(message.destination_id)
+            known = self.destination(message.destination_id)
             name = known.name if known is not None and known.name in TARGETS else ""
             self._numbers[message.destination_id] = name
         if not name:
@@ -310,7 +311,7 @@ class ScheduleWorld:
         self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(()), 1 << 30, self.seed)
         client = FakeClient()
         self.broker.connect(client)
-        queue = self.broker.destinations.own_queue(NOISE)
+        queue = self.own_queue(NOISE)
         self.broker.start(self.broker.subscribe(client, queue, SubscribeOptions(AUTO)))
         self.clock.moved_ms += self.chance.choice((0, 0, 1_000, -1_000))
 
@@ -365,8 +366,8 @@ class ScheduleWorld:
             wanted = asked.times if asked.fired_at_cancel < 0 else asked.fired_at_cancel
             if self.fired[asked.uid] != wanted:
                 raise Violation(f"message {asked.uid} has fired {self.fired[asked.uid]} times, {wanted} were due")
-        pending = len(self.broker.scheduler.pending)
-        if pending or self.broker.scheduler.ahead.loaded or self.broker.scheduler.counts:
+        pending = len(self.schedule)
+        if pending or self.schedule.read_ahead.loaded or self.schedule.counts():
             raise Violation(f"everything has fired, and yet {pending} are pending")
         findings = verify(self.disk, "data").findings
         if findings:

@@ -20,6 +20,7 @@ from protocols.stomp.codec.frames import COMMANDS, NAMES
 from protocols.stomp.codec.versions import VERSIONS
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession
+from tests.support.broker_view import BrokerView
 from tests.support.fakes import FakeLink, HeldWorkers, VirtualClock, VirtualTimers, destination_stats
 from tests.support.memory_store import MemoryStore
 from tests.support.socket_peer import SocketPeer
@@ -40,7 +41,7 @@ class Received:
         return self.headers[name]
 
 
-class StompGateway:
+class StompGateway(BrokerView):
     """syncs: False to hold every confirmation back until ``sync``.
 
     earlier: the gateway that was killed; this one starts with what it had made durable.

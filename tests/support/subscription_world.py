@@ -181,7 +181,7 @@ class SubscriptionWorld(RestartWorld):
                 is_shared,
                 0,
             )
-        source = self.broker.destinations.source(TOPIC, model.source)
+        source = self.source(TOPIC, model.source)
         mode = chance.choice((AUTO, CLIENT, INDIVIDUAL, INDIVIDUAL))
         client = self._client(client_id)
         is_refused = bool(model.consumers) and not model.is_shared
@@ -281,7 +281,7 @@ class SubscriptionWorld(RestartWorld):
         idle = [model for model in self.models.values() if model.is_durable and not model.consumers]
         if idle:
             model = self.chance.choice(idle)
-            self.broker.subscriptions.delete(model.client_id, model.name)
+            self.delete_subscription(model.client_id, model.name)
             del self.models[model.client_id, model.name]
             self.deleted.append((self.memory_store.append_offset(), model))
 
@@ -291,7 +291,7 @@ class SubscriptionWorld(RestartWorld):
         self.crash_count += 1
         self.crash()
         self.clients = {}
-        found = self.broker.subscriptions.named
+        found = self.subscriptions()
         for key, model in list(self.models.items()):
             if not model.is_durable or model.opened > durable:
                 del self.models[key]
@@ -326,7 +326,7 @@ class SubscriptionWorld(RestartWorld):
                     raise Violation("a delivery for a consumer without a subscription")
                 self._delivered(model, one.consumer, int(one.body.split()[0]), one.delivery is None)
         for model in self.models.values():
-            if not self.broker.dispatcher.settling:
+            if not self.is_settling():
                 for uid, offset in model.settled.items():
                     if offset == 0:
                         model.settled[uid] = self.memory_store.append_offset()
@@ -369,7 +369,7 @@ class SubscriptionWorld(RestartWorld):
             client = self._client(f"{model.client_id}")
             consumer = self.consumer(
                 client,
-                self.broker.destinations.source(TOPIC, model.source),
+                self.source(TOPIC, model.source),
                 AUTO,
                 subscription=model.name,
                 is_durable=True,
@@ -384,11 +384,11 @@ class SubscriptionWorld(RestartWorld):
             if model.expected:
                 raise Violation(f"{model.client_id}:{model.name} never got {sorted(model.expected)[:20]}")
         self.sync()
-        depths = {queue.uri(): queue.depth for queue in self.broker.destinations.feeds.values() if queue.depth}
-        if depths or self.broker.memory.used_bytes:
-            raise Violation(f"everything is settled, and yet: {depths}, {self.broker.memory.used_bytes} octets")
+        depths = {queue.uri(): queue.depth for queue in self.feeds() if queue.depth}
+        if depths or self.memory_used():
+            raise Violation(f"everything is settled, and yet: {depths}, {self.memory_used()} octets")
         self.crash()
-        depths = {queue.uri(): queue.depth for queue in self.broker.destinations.feeds.values() if queue.depth}
+        depths = {queue.uri(): queue.depth for queue in self.feeds() if queue.depth}
         if depths:
             raise Violation(f"after a restart there wait {depths}")
 

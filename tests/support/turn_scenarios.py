@@ -96,7 +96,7 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     client = world.client()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     for _ in range(count):
         world.consumer(client, topic, AUTO)
     world.turn()
@@ -206,8 +206,8 @@ def _(count: int) -> Input:
     world.consumer(client, "q", INDIVIDUAL, count)
     for number in range(count):
         world.broker.send(
-            world.broker.destinations.queue("q"),
-            world.message(world.broker.destinations.queue("q"), b"x", group=f"g{number}"),
+            world.queue("q"),
+            world.message(world.queue("q"), b"x", group=f"g{number}"),
         )
     world.turn()
     return in_a_turn(world, lambda: world.consumer(world.client("other"), "q", INDIVIDUAL, 1))
@@ -220,9 +220,9 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     for number in range(count):
-        world.broker.destinations.queue(f"a.{number}")
+        world.queue(f"a.{number}")
     client = world.client()
-    source = world.broker.destinations.source(QUEUE, "a.>")
+    source = world.source(QUEUE, "a.>")
     return in_a_turn(world, lambda: world.consumer(client, source, INDIVIDUAL, 1))
 
 
@@ -230,7 +230,7 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     client = world.client()
-    source = world.broker.destinations.source(QUEUE, "a.>")
+    source = world.source(QUEUE, "a.>")
     for _ in range(count):
         world.consumer(client, source, INDIVIDUAL, 1)
     world.turn()
@@ -241,20 +241,20 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     client = world.client()
-    source = world.broker.destinations.source(TOPIC, "a.>")
+    source = world.source(TOPIC, "a.>")
     for _ in range(count):
         world.consumer(client, source, INDIVIDUAL, 1)
     world.turn()
-    return in_a_turn(world, lambda: world.broker.destinations.topic("a.new"))
+    return in_a_turn(world, lambda: world.topic("a.new"))
 
 
 @scenario("a message meets a wildcard consumer of many queues whose window is one")
 def _(count: int) -> Input:
     world = EngineWorld()
     for number in range(count):
-        world.broker.destinations.queue(f"a.{number}")
+        world.queue(f"a.{number}")
     client = world.client()
-    world.consumer(client, world.broker.destinations.source(QUEUE, "a.>"), INDIVIDUAL, 1)
+    world.consumer(client, world.source(QUEUE, "a.>"), INDIVIDUAL, 1)
     world.advance(1_000)
     world.send(b"1", to="a.1")
     world.send(b"2", to="a.2")
@@ -268,7 +268,7 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     for number in range(count):
-        world.broker.destinations.queue(f"a.{number}")
+        world.queue(f"a.{number}")
     world.consumer(world.client(), "answers", AUTO)
     world.turn()
     return lambda: world.send(b"", to="ActiveMQ.Statistics.Destination.>", headers="reply-to:/queue/answers")
@@ -295,7 +295,7 @@ def _(count: int) -> Input:
     world.send(*[b"x"] * count)
 
     def purge() -> None:
-        world.broker.upkeep.purge(world.broker.destinations.queue("q"))
+        world.purge(world.queue("q"))
         world.advance(60_000)
 
     return purge
@@ -365,7 +365,7 @@ def _slow_subscriber(count: int, eviction: str) -> Input:
     limits = {"pending__strategy": "constant", "pending__limit": 20, "pending__eviction": eviction}
     world = EngineWorld(address("t", **limits, pending__eviction_property="s"))
     client = world.client()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.consumer(client, topic, AUTO, count)
     world.turn()
     client.is_output_full = True
@@ -465,7 +465,7 @@ def _(count: int) -> Input:
 def _sends(count: int) -> tuple[EngineWorld, Transaction]:
     world = EngineWorld()
     transaction = Transaction(world.client(), "t", LARGE)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for _ in range(count):
         world.broker.send_in(transaction, queue, world.message(queue, b"x"))
     return world, transaction
@@ -546,7 +546,7 @@ def _links(link_count: int, message_count: int) -> tuple[AmqpGateway, AmqpPeer]:
     broker = gateway.broker
     payload = text("x")
     for number in range(message_count):
-        queue = broker.destinations.queue(f"q.{number % queue_count}")
+        queue = gateway.queue(f"q.{number % queue_count}")
         broker.send(queue, Message(queue.destination_id, AMQP_1_0, PERSISTENT, 4, 0, 0, 0, b"", b"", payload))
         if number % 100 == 0:
             gateway.settle()

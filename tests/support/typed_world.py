@@ -91,7 +91,7 @@ class TypedWorld:
         if self.settings is not None:
             gateway.settings = self.settings
         if self.reader is not None:
-            gateway.broker.readers.register(AMQP_1_0, self.reader)
+            gateway.read_properties_by(AMQP_1_0, self.reader)
         return gateway
 
     def _watch(self, *, is_first: bool) -> None:

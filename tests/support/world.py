@@ -26,6 +26,7 @@ from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreCorrupt, StoreError
+from tests.support.broker_view import BrokerView
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.idle_law import check_nobody_idles
 from tests.support.world_accounts import Accounts
@@ -82,7 +83,7 @@ class Bug:
         """Change the disk as a careless recovery would read it."""
 
 
-class World:
+class World(BrokerView):
     """One run.  ``history`` tells it; ``digest`` is what two runs of one seed must share.
 
     compares_store: what a restart finds must be exactly a prefix of what the store was told.  Without it only what
@@ -263,7 +264,7 @@ class World:
             confirmed_offset = self.store.confirmed_offset()
             for peer in list(self.peers):
                 peer.flush(offset, confirmed_offset)
-            if broker.store_events.awaiting:
+            if self.awaiting():
                 self.store.sync()
             if not broker.has_more_to_do():
                 break
@@ -300,7 +301,7 @@ class World:
         """Return the queue of each durable subscription, with the name of its topic."""
         return [
             (subscription.source, queue)
-            for subscription in self.broker.subscriptions.named.values()
+            for subscription in self.subscriptions().values()
             for queue in subscription.queues.values()
         ]
 
@@ -358,7 +359,7 @@ class World:
     def _forgive_automatic(self) -> None:
         """What went to automatic subscribers in the turn that was cut off is settled, though no octet has left."""
         recorder = self.recorder()
-        for name in self.broker.destinations.queues:
+        for name in self.queue_names():
             number = recorder.number_of(QUEUE, name)
             view = self.oracle.view(name)
             for uid in list(view.places):

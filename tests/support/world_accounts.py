@@ -29,11 +29,9 @@ class Accounts:
         self._durable_seen = durable
         self._check_limits()
         self._check_holdings()
-        if self.world.broker.memory.used_bytes < 0:
-            raise Violation(f"memory budget is at {self.world.broker.memory.used_bytes} octets")
-        pairs = [
-            (queue, self.world.oracle.queues.get(name)) for name, queue in self.world.broker.destinations.queues.items()
-        ]
+        if self.world.memory_used() < 0:
+            raise Violation(f"memory budget is at {self.world.memory_used()} octets")
+        pairs = [(queue, self.world.oracle.queues.get(queue.name)) for queue in self.world.queues()]
         pairs += [(queue, self.world.oracle.durables[name]) for name, queue in self.world.durable_queues()]
         for queue, view in pairs:
             self.world.paged_count += queue.has_backlog()
@@ -52,7 +50,7 @@ class Accounts:
     def _check_holdings(self) -> None:
         """What each client says that it holds is what was counted, though only who may hold something else is asked."""
         holdings = self.world.broker.holdings
-        clients = self.world.broker.clients.values()
+        clients = self.world.connections()
         for client in clients:
             held = sum(int(part.rpartition(" ")[2]) for part in client.holding().split(", ") if part)
             if held != client.held_bytes:
@@ -62,29 +60,28 @@ class Accounts:
 
     def _check_limits(self) -> None:
         """What addresses hold is what waits and is in flight, and nobody waits at one that has room."""
-        broker = self.world.broker
-        for queue in broker.destinations.queues.values():
+        for queue in self.world.queues():
             account = queue.account
             if account is not None and account.used_messages != queue.depth:
                 raise Violation(f"{queue.uri()} has {queue.depth} messages, counted are {account.used_messages}")
-        accounts = broker.flow.accounts
+        accounts = self.world.address_accounts()
         total = sum(account.used_bytes for account in accounts.by_id.values())
         if accounts.used_bytes != total:
             raise Violation(f"all addresses hold {total} octets, counted are {accounts.used_bytes}")
-        for waits in broker.flow.parked.values():
+        for waits in self.world.waits().values():
             self.world.blocked_count += 1
-            for wait in waits.values():
+            for wait in waits:
                 account = wait.destination.account
                 if wait.gate == gates.ADDRESS_FULL and (account is None or account.has_room()):
                     raise Violation(f"a producer waits at {wait.destination.uri()}, which has room")
 
     def check_empty(self) -> None:
         broker = self.world.broker
-        for topic in broker.destinations.topics.values():
+        for topic in self.world.topics():
             if topic.account is not None:
                 topic.account.see_durable(self.world.store)  # which it does by itself where that matters
         wrong: list[str] = []
-        for queue in broker.destinations.queues.values():
+        for queue in self.world.queues():
             counts = (
                 queue.depth,
                 queue.in_flight_count,
@@ -102,16 +99,16 @@ class Accounts:
                         f"{queue.name} lane {lane.priority}: {held}, {ahead}, {lane.next_load} of {lane.tail} loaded"
                     )
         for what, count in (
-            ("octets of memory", broker.memory.used_bytes),
+            ("octets of memory", self.world.memory_used()),
             ("connections", len(broker.clients)),
-            ("replays", len(broker.replays.replays) + len(broker.replays.followers)),
-            ("parked connections", len(broker.flow.parked)),
-            ("awaiting connections", len(broker.store_events.awaiting)),
-            ("delayed deliveries", len(broker.redelivery.delays.waiting)),
-            ("octets that addresses hold", broker.flow.accounts.used_bytes),
-            ("messages that addresses hold", broker.flow.accounts.used_messages),
-            ("addresses that are full", len(broker.flow.accounts.full)),
-            ("topic subscriptions", sum(len(topic.subscriptions) for topic in broker.destinations.topics.values())),
+            ("replays", self.world.replay_count()),
+            ("parked connections", len(self.world.waits())),
+            ("awaiting connections", len(self.world.awaiting())),
+            ("delayed deliveries", self.world.delayed_count()),
+            ("octets that addresses hold", self.world.address_accounts().used_bytes),
+            ("messages that addresses hold", self.world.address_accounts().used_messages),
+            ("addresses that are full", len(self.world.address_accounts().full)),
+            ("topic subscriptions", sum(len(topic.subscriptions) for topic in self.world.topics())),
         ):
             if count:
                 wrong.append(f"{count} {what}")

@@ -52,8 +52,7 @@ class BrokerPeer(Peer):
         world.broker.connect(self.client)
 
     def _destination(self, kind: int, name: str) -> Queue | Topic:
-        broker = self.world.broker
-        return broker.destinations.queue(name) if kind == QUEUE else broker.destinations.topic(name)
+        return self.world.queue(name) if kind == QUEUE else self.world.topic(name)
 
     def _send(self, sent: Sent, body: bytes, transaction: PeerTransaction | None, wants_receipt: bool) -> None:
         destination = self._destination(sent.kind, sent.name)
@@ -79,9 +78,9 @@ class BrokerPeer(Peer):
     def _try_send(self, sent: Sent, message: Message, receipt: Receipt | None) -> None:
         destination = self._destination(sent.kind, sent.name)
         broker = self.world.broker
-        gate = broker.flow.refusal(destination, message)
+        gate = self.world.refusal(destination, message)
         if gate != gates.OPEN:
-            broker.flow.park(self.client, gate, destination)
+            self.world.park(self.client, gate, destination)
             self.waiting.append((sent, message, None, receipt))
             return
         self.facts += self.oracle.accept(sent)  # first: a topic hands over at once
@@ -176,7 +175,7 @@ class BrokerPeer(Peer):
     def _try_commit(self, transaction: PeerTransaction, receipt: Receipt | None) -> None:
         handle = transaction.handle
         assert isinstance(handle, Transaction)
-        gate, _ = self.world.broker.flow.commit_refusal(handle)
+        gate, _ = self.world.broker.commit_refusal(handle)
         if gate != gates.OPEN:
             return
         del self.transactions[transaction.name]
@@ -305,7 +304,7 @@ class BrokerPeer(Peer):
                 for receipt in receipts:
                     self._confirm_next(receipt)
         if self.owed:
-            self.world.broker.store_events.await_confirmation(self.client)
+            self.world.await_confirmation(self.client)
 
     def is_at_rest(self) -> bool:
         return not self.receipts and not self.waiting

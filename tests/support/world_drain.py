@@ -29,7 +29,7 @@ class Drain:
         drainers: dict[str, Peer] = {}
         for _ in range(DRAIN_ROUNDS):
             self.world.open_turn()
-            for name in list(self.world.broker.destinations.queues):
+            for name in self.world.queue_names():
                 if name not in drainers:
                     drainers[name] = self.world.add_peer()
                     drainers[name].subscribe(
@@ -72,7 +72,7 @@ class Drain:
                 raise Violation(f"connection {peer.number} is still owed {len(peer.receipts)} confirmations")
         self.world.open_turn()
         for topic in [topic for topic, _ in self.world.durable_queues()]:
-            self.world.broker.subscriptions.delete("", durable_name(topic))
+            self.world.delete_subscription("", durable_name(topic))
             self.world.oracle.delete_durable(topic)
         self.world.end_turn()
         self.world.workers.drain()
@@ -93,7 +93,7 @@ class Drain:
 
     def take_selected(self) -> None:
         """What nobody takes must not keep from a consumer what its selector matches."""
-        if SELECTED not in self.world.broker.destinations.queues:
+        if not self.world.has_queue(SELECTED):
             return
         colour = self.world.chance.choice(COLOURS)
         self.world.open_turn()
@@ -130,10 +130,10 @@ class Drain:
     def _is_drained(self) -> bool:
         broker = self.world.broker
         return (
-            not any(queue.depth for queue in broker.destinations.all_queues())
+            not self.world.total_depth()
             and self.world.store.is_accepting()
             and not broker.has_unsynced()
             and self._are_replays_done()
-            and not broker.store_events.page_fault()  # it is asked for again
+            and not self.world.page_fault()  # it is asked for again
             and all(peer.is_at_rest() for peer in self.world.peers)
         )

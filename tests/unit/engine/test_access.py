@@ -49,14 +49,14 @@ def test_what_no_entry_grants_is_refused() -> None:
     world, client = world_with(read="workers", write="workers", create="workers")
     with pytest.raises(AccessDenied, match="allowed: nobody"):
         world.broker.target(client, QUEUE, "payments")
-    assert world.broker.destinations.queues == {}, "nothing is made for who may not use it"
+    assert world.queue_names() == [], "nothing is made for who may not use it"
 
 
 def test_making_a_destination_is_a_permission_of_its_own() -> None:
     world, client = world_with(read="workers", write="workers", create="admins")
     with pytest.raises(AccessDenied, match="no permission to create"):
         world.broker.target(client, QUEUE, "orders.eu")
-    world.broker.destinations.queue("orders.eu")
+    world.queue("orders.eu")
     assert world.broker.target(client, QUEUE, "orders.eu").name == "orders.eu"
 
 
@@ -99,15 +99,15 @@ def test_subscriptions_of_topics_have_permissions_of_their_own() -> None:
     world.broker.unsubscribe(kept, is_lost=False)
     with pytest.raises(AccessDenied, match="no permission to unsubscribe topic://orders.eu"):
         world.broker.delete_subscription(client, "id", "s")
-    assert ("id", "s", True) in world.broker.subscriptions.named
+    assert ("id", "s", True) in world.subscriptions()
     client.groups = frozenset({"admins"})
     world.broker.delete_subscription(client, "id", "s")
-    assert world.broker.subscriptions.named == {}
+    assert world.subscriptions() == {}
 
 
 def test_a_retry_needs_no_permission() -> None:
     world, _ = world_with(read="admins")
-    Retry(world.broker, world.broker.destinations.queue("ActiveMQ.DLQ"), "", 0, 0)
+    Retry(world.broker, world.queue("ActiveMQ.DLQ"), "", 0, 0)
 
 
 def test_an_answer_goes_only_where_who_asks_might_send() -> None:
@@ -119,7 +119,7 @@ def test_an_answer_goes_only_where_who_asks_might_send() -> None:
     world = EngineWorld(permissions=PermissionMap([asking, guarded]))
     client = world.client("worker")
     client.groups = frozenset({"workers"})
-    queue = world.broker.destinations.queue("orders.eu")
+    queue = world.queue("orders.eu")
     question = world.broker.target(client, QUEUE, "ActiveMQ.Statistics.Destination.orders.eu")
     assert isinstance(question, Queue)
     world.send(b"", to=question, headers="reply-to:/queue/orders.eu", sender=client)
@@ -152,11 +152,11 @@ def joins(world: EngineWorld, wildcard: Wildcard, *groups: str) -> FakeClient:
 
 def test_who_shares_a_wildcard_must_be_allowed_to_read_all_that_it_takes_from() -> None:
     world, wildcard = shared_news()
-    world.broker.destinations.topic("news.secret")
+    world.topic("news.secret")
     editor = joins(world, wildcard, "editors")
     with pytest.raises(AccessDenied, match="no permission to read topic://news.secret"):
         joins(world, wildcard, "guests")
-    world.send(b"1", b"2", to=world.broker.destinations.topic("news.secret"))
+    world.send(b"1", b"2", to=world.topic("news.secret"))
     assert editor.bodies() == [b"1", b"2"]
 
 
@@ -164,9 +164,9 @@ def test_a_shared_wildcard_takes_from_topics_to_come_if_all_its_consumers_may_re
     world, wildcard = shared_news()
     guest, editor = joins(world, wildcard, "guests"), joins(world, wildcard, "editors")
     for name in ("news.open", "news.secret"):
-        world.send(b"1", b"2", to=world.broker.destinations.topic(name))
+        world.send(b"1", b"2", to=world.topic(name))
         assert sorted(guest.bodies() + editor.bodies()) == ([b"1", b"2"] if name == "news.open" else [])
     world, wildcard = shared_news()
     first, second = joins(world, wildcard, "editors"), joins(world, wildcard, "editors", "guests")
-    world.send(b"1", b"2", to=world.broker.destinations.topic("news.secret"))
+    world.send(b"1", b"2", to=world.topic("news.secret"))
     assert sorted(first.bodies() + second.bodies()) == [b"1", b"2"]

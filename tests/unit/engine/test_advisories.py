@@ -22,7 +22,7 @@ ALL = Wildcard(TOPIC, "ActiveMQ.Advisory.>")
 
 def _listener(world: EngineWorld, name: str = "") -> FakeClient:
     client = world.client("listener")
-    world.consumer(client, world.broker.destinations.topic(f"ActiveMQ.Advisory.{name}") if name else ALL, AUTO)
+    world.consumer(client, world.topic(f"ActiveMQ.Advisory.{name}") if name else ALL, AUTO)
     return client
 
 
@@ -32,7 +32,7 @@ def _told(world: EngineWorld, client: FakeClient) -> list[tuple[str, dict[str, A
     told = [(one.message.destination_id, json.loads(one.body)) for one in client.handed]
     client.handed = []
     prefix = "topic://ActiveMQ.Advisory."
-    return [(world.broker.destinations.uri_of(number).removeprefix(prefix), body) for number, body in told]
+    return [(world.uri_of(number).removeprefix(prefix), body) for number, body in told]
 
 
 def test_consumers_and_destinations_that_come_and_go() -> None:
@@ -68,7 +68,7 @@ def test_connections_and_temporary_destinations() -> None:
     world = EngineWorld()
     listener = _listener(world)
     client = world.client("10.0.0.1", client_id="c")
-    world.broker.advisories.connected(client)
+    world.announce(client)
     world.broker.open_temporary(client, TEMP_QUEUE)
     world.leave(client)
     names = [(name, next(iter(body))) for name, body in _told(world, listener)]
@@ -145,7 +145,7 @@ def test_of_the_two_only_what_is_asked_for(event: str) -> None:
 @pytest.mark.parametrize("persistent", [True, False])
 def test_hand_overs_of_a_topic_are_told_for_each_subscription(way: str, persistent: bool) -> None:
     world = EngineWorld(address("news.eu", advisories__dispatched=True, advisories__consumed=True))
-    topic, other = world.broker.destinations.topic("news.eu"), world.broker.destinations.topic("news.us")
+    topic, other = world.topic("news.eu"), world.topic("news.us")
     client = world.client(client_id="me")
     listener = _listener(world)
     if way == "durable":
@@ -179,7 +179,7 @@ def test_producers_slow_consumers_and_full_addresses() -> None:
     listener = _listener(world)
     client = world.client()
     consumer = world.consumer(client)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     advisories = world.broker.advisories
     _told(world, listener)
     advisories.producer_added(client, queue)
@@ -197,30 +197,30 @@ def test_producers_slow_consumers_and_full_addresses() -> None:
 def test_nothing_is_made_while_nobody_listens_and_nothing_is_logged() -> None:
     world = EngineWorld()
     listener = _listener(world)
-    assert world.broker.advisories.listeners == 1
+    assert world.advisory_listeners() == 1
     world.leave(listener)
-    assert world.broker.advisories.listeners == 0
-    before = set(world.broker.destinations.topics)
+    assert world.advisory_listeners() == 0
+    before = set(world.topic_names())
     world.consumer(world.client(), "orders")
-    assert set(world.broker.destinations.topics) == before
+    assert set(world.topic_names()) == before
     assert world.store.messages == []
 
 
 def test_advisory_topics_are_no_destinations_of_the_store() -> None:
     world = EngineWorld()
     listener = _listener(world, "Connection")
-    world.broker.advisories.connected(world.client())
+    world.announce(world.client())
     world.turn()
     assert len(listener.handed) == 1 and world.store.messages == []
     everything = world.client()
     world.consumer(everything, Wildcard(TOPIC, ">"), AUTO)
-    world.broker.advisories.connected(world.client())
+    world.announce(world.client())
     world.turn()
     assert everything.handed == [], "who asks for everything does not mean the broker's own"
     with pytest.raises(InvalidOption, match="in memory only"):
         world.consumer(
             world.client(client_id="c"),
-            world.broker.destinations.topic("ActiveMQ.Advisory.Connection"),
+            world.topic("ActiveMQ.Advisory.Connection"),
             subscription="s",
             is_durable=True,
         )
@@ -228,7 +228,7 @@ def test_advisory_topics_are_no_destinations_of_the_store() -> None:
 
 def test_they_can_be_switched_off() -> None:
     world = EngineWorld()
-    world.broker.advisories.is_enabled = False
+    world.stop_advisories()
     listener = _listener(world)
     world.consumer(world.client(), "orders")
     assert _told(world, listener) == []
@@ -248,7 +248,7 @@ def test_what_a_pending_limit_drops_is_told_where_the_address_says_so(is_told: b
     limits: dict[str, object] = {"pending__strategy": "constant", "pending__limit": 1}
     world = EngineWorld(address("t", advisories__discarding_messages=is_told, **limits))
     listener = _listener(world, "MessageDiscarded.Topic.t")
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.consumer(world.client(), topic, INDIVIDUAL, 1)
     world.send(b"1", b"2", b"3", to=topic, persistent=False)
     told = _told(world, listener)
@@ -308,4 +308,4 @@ def test_a_topic_of_advisories_that_a_client_has_named_goes_with_its_last_subscr
     world.leave(client)
     assert [body for _, body in _told(world, listener)] != []
     world.leave(listener)
-    assert world.broker.destinations.topics == {} and world.broker.destinations.by_id == {}
+    assert world.topic_names() == [] and not world.has_destinations()

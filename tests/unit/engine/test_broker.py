@@ -37,7 +37,7 @@ class Parked(FakeClient):
         gate = self.broker.send(destination, world.message(destination, body, persistent=persistent))
         if gate != gates.OPEN:
             self.waiting.append((destination, body, persistent))
-            self.broker.flow.park(self, gate, destination)
+            world.park(self, gate, destination)
         self.world = world
 
     def admit(self) -> None:
@@ -85,7 +85,7 @@ def test_log_non_persistent_puts_everything_into_the_log() -> None:
     world = EngineWorld(address("q", log_non_persistent=True))
     world.send(b"1", persistent=False)
     assert [message.body for message in world.store.messages] == [b"1"]
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 # -- subscribing
@@ -113,7 +113,7 @@ def test_while_the_store_fails_persistent_messages_are_refused_and_others_are_no
     world = EngineWorld()
     world.store.fail("disk full")
     assert world.try_send(b"1") == gates.STORE
-    assert world.try_send(b"1", world.broker.destinations.topic("t")) == gates.STORE
+    assert world.try_send(b"1", world.topic("t")) == gates.STORE
     assert world.try_send(b"2", persistent=False) == gates.OPEN
     assert inspect(world.broker).store.reason == "disk full"
     assert not inspect(world.broker).store.is_accepting
@@ -133,7 +133,7 @@ def test_who_waits_at_the_store_is_admitted_once_it_has_healed() -> None:
     world = EngineWorld()
     producer = Parked(world.broker)
     world.store.fail("disk full")
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     producer.send(world, queue, b"1", persistent=True)
     producer.send(world, queue, b"2", persistent=True)
     world.turn()
@@ -152,7 +152,7 @@ def test_the_budget_stops_producers_at_the_limit_and_lets_them_on_at_nine_tenths
     world = EngineWorld(memory_limit_bytes=20 * SMALL)
     producer = Parked(world.broker)
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.consumer(client, queue)
     for _ in range(20):
         producer.send(world, queue, b"x", persistent=False)
@@ -173,7 +173,7 @@ def test_the_budget_stops_producers_at_the_limit_and_lets_them_on_at_nine_tenths
 def test_who_waits_is_not_asked_every_turn() -> None:
     world = EngineWorld(memory_limit_bytes=2 * SMALL)
     producer = Parked(world.broker)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for _ in range(3):
         producer.send(world, queue, b"x", persistent=False)
     for _ in range(5):
@@ -184,7 +184,7 @@ def test_who_waits_is_not_asked_every_turn() -> None:
 def test_a_producer_that_waits_at_both_gates_is_asked_when_one_opens() -> None:
     world = EngineWorld(memory_limit_bytes=SMALL)
     producer = Parked(world.broker)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.send(b"x", persistent=False)
     world.store.fail("disk full")
     producer.send(world, queue, b"p", persistent=True)
@@ -205,7 +205,7 @@ def test_messages_consumed_in_the_same_turn_open_the_gate_in_it() -> None:
     world = EngineWorld(memory_limit_bytes=2 * SMALL)
     producer = Parked(world.broker)
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.consumer(client, queue, AUTO)
     for number in range(9):
         producer.send(world, queue, b"%d" % number, persistent=False)
@@ -217,7 +217,7 @@ def test_a_producer_that_leaves_waits_no_longer() -> None:
     world = EngineWorld()
     producer = Parked(world.broker)
     world.store.fail("disk full")
-    producer.send(world, world.broker.destinations.queue("q"), b"1", persistent=True)
+    producer.send(world, world.queue("q"), b"1", persistent=True)
     world.lose(producer)
     world.store.heal()
     world.turn()
@@ -237,7 +237,7 @@ def test_the_scan_finds_what_expired_while_nobody_was_there() -> None:
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert (world.stats().expired, world.stats().depth) == (2, 1)
     assert world.store.outcomes() == [EXPIRED]
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
     world.send(b"later", expires_ms=world.clock.wall_ms() + 1)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert world.stats().expired == 3
@@ -357,13 +357,13 @@ def test_confirmations_follow_the_durable_offset() -> None:
     first.waits_for = offset
     second.waits_for = offset + 1
     for client in (first, second, second):
-        world.broker.store_events.await_confirmation(client)
+        world.await_confirmation(client)
     world.store.sync()
     world.store.finish_sync()
     assert (first.confirmed, second.confirmed) == ([offset], [offset])
-    world.broker.store_events.durable(offset + 1)
+    world.store.listener.durable(offset + 1)
     assert (first.confirmed, second.confirmed) == ([offset], [offset, offset + 1])
-    assert world.broker.store_events.awaiting == []
+    assert world.awaiting() == []
 
 
 def test_an_idle_turn_writes_nothing() -> None:
@@ -380,7 +380,7 @@ def test_an_idle_turn_writes_nothing() -> None:
 def test_recovered_topics_are_there_and_empty() -> None:
     state = DestinationState(5, TOPIC_KIND, "news", [LaneState(4, 9, 9, [], {})])
     world = EngineWorld(store=ScriptedStore([state]))
-    assert world.broker.destinations.topic("news").destination_id == 5
+    assert world.topic("news").destination_id == 5
     assert world.stats("news").depth == 0
     assert TOPIC == TOPIC_KIND
 
@@ -424,7 +424,7 @@ def test_stats_count_destinations_and_connections() -> None:
     queue = world.stats()
     assert (queue.name, queue.kind, queue.consumers) == ("q", "queue", 1)
     assert (queue.depth, queue.in_flight, queue.enqueued, queue.delivered, queue.acknowledged) == (2, 2, 3, 3, 1)
-    assert (stats.connections, stats.memory_limit_bytes) == (1, world.broker.memory.limit_bytes)
+    assert (stats.connections, stats.memory_limit_bytes) == (1, world.memory_limit())
     assert stats.store.append_offset == world.store.append_offset()
     world.leave(client)
     assert inspect(world.broker).connections == 0
@@ -435,14 +435,14 @@ def test_stats_count_destinations_and_connections() -> None:
 
 def test_the_number_of_destinations_has_a_limit() -> None:
     world = EngineWorld()
-    world.broker.destinations.count_max = 2
-    world.broker.destinations.queue("a")
-    world.broker.destinations.topic("b")
+    world.allow_destinations(2)
+    world.queue("a")
+    world.topic("b")
     with pytest.raises(LimitReached, match=r"2 destinations are there, .* \(destinations-max\); 'c' would be one more"):
-        world.broker.destinations.queue("c")
+        world.queue("c")
     with pytest.raises(LimitReached):
-        world.broker.destinations.topic("a")
-    assert world.broker.destinations.queue("a").name == "a", "those that are there can be used"
+        world.topic("a")
+    assert world.queue("a").name == "a", "those that are there can be used"
 
 
 def test_consumers_that_have_closed_are_closed_in_the_store_too() -> None:
@@ -468,7 +468,7 @@ def test_consumers_that_have_closed_are_closed_in_the_store_too() -> None:
 
 def test_one_client_has_only_so_many_temporary_destinations() -> None:
     world = EngineWorld()
-    world.broker.destinations.temporary_max = 2
+    world.allow_temporaries(2)
     client, other = world.client(), world.client()
     first = world.broker.open_temporary(client, TEMP_QUEUE)
     world.broker.open_temporary(client, TEMP_TOPIC)

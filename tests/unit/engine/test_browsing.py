@@ -27,14 +27,14 @@ def test_a_browser_sees_everything_by_priority_and_then_its_end() -> None:
     world.send(b"3", persistent=False)
     world.send(b"4")
     before = world.stats()
-    used_bytes = world.broker.memory.used_bytes
+    used_bytes = world.memory_used()
     client = world.client()
     assert _browse(world, client) == [b"urgent", b"1", b"2", b"3", b"4"]
     assert [one.queue.name for one in client.browses_ended] == ["q"]
     world.send(b"late")
     assert client.bodies() == [], "what comes later is not in the picture"
     world.leave(client)
-    assert world.store.settled == [] and world.broker.memory.used_bytes == used_bytes
+    assert world.store.settled == [] and world.memory_used() == used_bytes
     after = world.stats()
     assert (after.depth, after.in_flight, after.delivered) == (before.depth + 1, 0, before.delivered)
     taker = world.client()
@@ -46,9 +46,7 @@ def test_a_browser_sees_everything_by_priority_and_then_its_end() -> None:
 def test_an_empty_queue_ends_at_once_but_not_before_the_start() -> None:
     world = EngineWorld()
     client = world.client()
-    consumer = world.broker.subscribe(
-        client, world.broker.destinations.queue("q"), SubscribeOptions(AUTO, is_browser=True)
-    )
+    consumer = world.broker.subscribe(client, world.queue("q"), SubscribeOptions(AUTO, is_browser=True))
     world.turn()
     assert client.browses_ended == []
     world.broker.start(consumer)
@@ -81,12 +79,12 @@ def test_a_backlog_on_disk_comes_page_by_page() -> None:
     seen: list[bytes] = []
     most = 0
     while deliveries := client.take():
-        most = max(most, world.broker.memory.used_bytes)
+        most = max(most, world.memory_used())
         seen += [one.message.body for one in deliveries]
         world.acknowledge(*deliveries)
     assert seen == bodies
     assert len(client.browses_ended) == 1
-    assert world.broker.memory.used_bytes == 0 < most
+    assert world.memory_used() == 0 < most
     assert world.stats().depth == count and world.store.settled == []
 
 
@@ -120,8 +118,8 @@ def test_a_browser_that_goes_early_lets_go_of_everything() -> None:
     world.broker.end_turn()  # a page is asked for, and the answer finds nobody
     world.broker.unsubscribe(consumer, is_lost=False)
     world.turn()
-    assert world.broker.memory.used_bytes == 0
-    assert world.broker.destinations.feeds == {} and world.broker.browsing.consumers == []
+    assert world.memory_used() == 0
+    assert world.feeds() == [] and world.browsers() == []
     assert world.stats().depth == 40 and client.browses_ended == []
 
 

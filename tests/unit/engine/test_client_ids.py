@@ -40,6 +40,6 @@ def test_no_id_is_everybodys() -> None:
 def test_a_connection_that_ends_lets_go_of_its_id() -> None:
     world = EngineWorld()
     client = world.client()
-    world.broker.client_ids.take(client, "shop", True)
+    world.take_client_id(client, "shop")
     world.broker.disconnect(client, is_lost=True)
-    world.broker.client_ids.take(world.client(), "shop", True)
+    world.take_client_id(world.client(), "shop")

@@ -78,7 +78,7 @@ def test_octets_settled_open_nothing_without_credit() -> None:
 def test_a_queue_gives_what_was_granted() -> None:
     world = EngineWorld()
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, is_credited=True))
     world.broker.start(consumer)
     for number in range(5):

@@ -50,13 +50,13 @@ def test_individual_dead_letter_queues(is_topic: bool, values: dict[str, str], e
         **{f"dead_letters__{name}": value for name, value in values.items()},
     )
     give_up(world, "orders.eu", is_topic=is_topic)
-    assert world.broker.destinations.queues[expected].depth == 1
+    assert world.depth(expected) == 1
 
 
 def test_a_dead_letter_topic_is_published_to() -> None:
     world = last("t", dead_letters__strategy="individual", dead_letters__use_queue_for_topic_messages=False)
     mourner = world.client()
-    world.consumer(mourner, world.broker.destinations.topic("ActiveMQ.DLQ.Topic.t"))
+    world.consumer(mourner, world.topic("ActiveMQ.DLQ.Topic.t"))
     give_up(world, "t", is_topic=True)
     assert mourner.bodies() == [b"1"]
 
@@ -66,14 +66,14 @@ def test_discarding_drops_and_counts() -> None:
     give_up(world)
     assert [record.outcome for record in world.store.settled] == [DROPPED]
     assert (world.stats().dead_lettered, world.stats().depth) == (1, 0)
-    assert DLQ not in world.broker.destinations.queues
+    assert not world.has_queue(DLQ)
 
 
 @pytest.mark.parametrize(("is_kept", "depth"), [(True, 1), (False, 0)])
 def test_non_persistent_messages_are_kept_unless_switched_off(is_kept: bool, depth: int) -> None:
     world = last(dead_letters__process_non_persistent=is_kept)
     give_up(world, persistent=False)
-    queue = world.broker.destinations.queues.get(DLQ)
+    queue = world.queue_there(DLQ) if world.has_queue(DLQ) else None
     assert (0 if queue is None else queue.depth) == depth
     assert world.stats().dead_lettered == 1
 
@@ -99,7 +99,7 @@ def test_expired_messages_are_dropped_by_default() -> None:
     world = EngineWorld()
     expire_one(world)
     assert (world.stats().expired, world.stats().depth) == (1, 0)
-    assert DLQ not in world.broker.destinations.queues
+    assert not world.has_queue(DLQ)
 
 
 def test_expired_messages_become_dead_letters_where_activemq_s_way_is_asked_for() -> None:
@@ -112,15 +112,15 @@ def test_expired_messages_become_dead_letters_where_activemq_s_way_is_asked_for(
 def test_expired_non_persistent_messages_may_be_left_out() -> None:
     world = EngineWorld(address(">", dead_letters__process_expired=True, dead_letters__process_non_persistent=False))
     expire_one(world, persistent=False)
-    assert DLQ not in world.broker.destinations.queues
+    assert not world.has_queue(DLQ)
     assert (world.stats().expired, world.stats().depth) == (1, 0)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_artemis_own_expiry_queues() -> None:
     world = EngineWorld(address("q", expiry__strategy="individual"))
     expire_one(world)
-    assert world.broker.destinations.queues["EXP.q"].depth == 1
+    assert world.depth("EXP.q") == 1
 
 
 def test_what_expires_where_expired_messages_go_is_dropped() -> None:
@@ -146,7 +146,7 @@ def sent_on(world: EngineWorld) -> list[Message]:
 @pytest.mark.parametrize("persistent", [True, False])
 def test_what_no_subscription_takes_becomes_a_dead_letter(persistent: bool) -> None:
     world = no_route()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.send(b"1", to=topic, persistent=persistent)
     (dead,) = sent_on(world)
     added = dict(line.split(":", 1) for line in dead.annotations.decode().splitlines())
@@ -157,7 +157,7 @@ def test_what_no_subscription_takes_becomes_a_dead_letter(persistent: bool) -> N
 
 def test_it_is_in_the_batch_of_what_was_sent() -> None:
     world = no_route()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.send(b"1", to=topic)
     assert [batch.records for batch in world.store.batches] == [3], "the queue's record, the message, its letter"
     transaction = Transaction(world.client(), "tx", TransactionLimits())
@@ -169,9 +169,9 @@ def test_it_is_in_the_batch_of_what_was_sent() -> None:
 
 def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> None:
     world = no_route()
-    world.send(b"1", to=world.broker.destinations.topic("t"))
+    world.send(b"1", to=world.topic("t"))
     world.store.batches.clear()
-    one = Retry(world.broker, world.broker.destinations.queue("dead"), "", 0, 1)
+    one = Retry(world.broker, world.queue("dead"), "", 0, 1)
     world.turn()
     world.advance(1_000)
     assert one.moved_count == 1
@@ -183,7 +183,7 @@ def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> 
 
 def test_what_a_subscription_takes_does_not() -> None:
     world = no_route()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client = world.client()
     selective = world.consumer(client, topic, AUTO, selector="colour = 'red'")
     world.send(b"red", to=topic, headers="colour:red")
@@ -196,7 +196,7 @@ def test_what_a_subscription_takes_does_not() -> None:
 
 def test_a_durable_subscription_without_a_consumer_takes_it() -> None:
     world = no_route()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client = world.client(client_id="me")
     world.consumer(client, topic, subscription="s", is_durable=True)
     world.leave(client)
@@ -206,7 +206,7 @@ def test_a_durable_subscription_without_a_consumer_takes_it() -> None:
 
 def test_without_the_setting_it_is_gone() -> None:
     world = EngineWorld(address("t", dead_letter_address="dead"))
-    world.send(b"1", to=world.broker.destinations.topic("t"))
+    world.send(b"1", to=world.topic("t"))
     assert sent_on(world) == []
 
 
@@ -220,11 +220,11 @@ def test_a_dead_letter_of_a_wildcard_s_subscription_names_the_topic_not_the_patt
         is_durable=is_durable,
         redelivery={"maximum_redeliveries": 0},
     )
-    topic = world.broker.destinations.topic("news.eu")
+    topic = world.topic("news.eu")
     world.broker.start(world.broker.subscribe(client, Wildcard(TOPIC, "news.>"), options))
     world.send(b"1", to=topic)
     world.refuse(*client.take())
-    (name,) = world.broker.destinations.queues
+    (name,) = world.queue_names()
     assert name == "ActiveMQ.DLQ.Topic.news.eu"
     operator = world.client()
     world.consumer(operator, name)

@@ -42,10 +42,10 @@ def test_a_queue_is_not_deleted_before_its_last_reader_has_gone(options: dict[st
     world.advance(10)
     while held := [one for one in consumer.ledger.values() if one.state == IN_FLIGHT]:
         world.acknowledge(*held)
-    assert len(reader.bodies()) == 38 and "q" in world.broker.destinations.queues
+    assert len(reader.bodies()) == 38 and world.has_queue("q")
     world.leave(reader)
     world.advance(10)
-    assert "q" not in world.broker.destinations.queues and world.broker.upkeep.read == set()
+    assert not world.has_queue("q") and not world.has_readers()
     world.sync()
 
 
@@ -60,7 +60,7 @@ def _consumed(world: RestartWorld) -> FakeClient:
 def test_a_queue_that_an_operator_deletes_ends_its_readers(options: dict[str, Any], is_page_under_way: bool) -> None:
     world = RestartWorld(address("q", full__max_size_bytes=IDLE_LANE_BYTES), memory_limit_bytes=2 * MIB)
     reader, consumer = _read_halfway(world, **options)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     if is_page_under_way:
         for _ in range(10):
             if any(lane == READ_LANE for lane, _ in world.workers.jobs):
@@ -70,7 +70,7 @@ def test_a_queue_that_an_operator_deletes_ends_its_readers(options: dict[str, An
             world.broker.end_turn()
         else:
             pytest.fail("no page was asked for")
-    world.broker.upkeep.delete(queue, is_forced=True)
+    world.delete(queue, is_forced=True)
     world.turn()
     while consumer.ledger:
         world.acknowledge(*consumer.ledger.values())
@@ -80,31 +80,31 @@ def test_a_queue_that_an_operator_deletes_ends_its_readers(options: dict[str, An
         assert reader.browses_ended == [consumer]
     world.leave(reader)
     world.advance(10_000)
-    assert world.broker.memory.held_bytes() == 0 and world.broker.destinations.readers == {}
+    assert world.memory_held() == 0 and not world.has_readers()
 
 
 def test_what_has_expired_goes_to_the_expiry_address_though_its_queue_is_deleted_in_the_same_turn() -> None:
     world = RestartWorld(address("q", expiry_address="late"))
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.send(b"x", expires_ms=world.broker.wall_ms + 10)
     world.send(b"y", expires_ms=world.broker.wall_ms + 10, persistent=False)
     world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
     world.broker.begin_turn()
     world.timers.fire_due()
-    world.broker.upkeep.delete(queue, is_forced=True)
+    world.delete(queue, is_forced=True)
     world.turn()
     assert [one.body for one in world.dead_letters("late")] == [b"x", b"y"]
-    assert queue.depth == 0 and world.broker.memory.held_bytes() == 0
+    assert queue.depth == 0 and world.memory_held() == 0
 
 
 def test_what_a_last_value_queue_was_to_drop_goes_with_it_in_the_same_turn() -> None:
     world = RestartWorld(address("q", queue__last_value=True, queue__last_value_key="key"))
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for number in range(2):
         world.broker.send(queue, world.message(queue, b"%d" % number, headers="key:a"))
-    world.broker.upkeep.delete(queue, is_forced=True)
+    world.delete(queue, is_forced=True)
     world.turn()
-    assert queue.depth == 0 and world.broker.memory.held_bytes() == 0
+    assert queue.depth == 0 and world.memory_held() == 0
 
 
 def test_what_a_transaction_acknowledged_of_a_queue_that_is_deleted_counts_nowhere() -> None:
@@ -112,20 +112,20 @@ def test_what_a_transaction_acknowledged_of_a_queue_that_is_deleted_counts_nowhe
         address("q", full__address_full_policy="BLOCK", full__max_size_messages=5),
         limits=GlobalLimits(max_messages=90),
     )
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     client = world.client()
     consumer = world.consumer(client, "q", INDIVIDUAL, 5)
     world.send(b"1", b"2")
     transaction = Transaction(client, "t", TransactionLimits())
     transaction.add_accepted(client.take())
     world.broker.unsubscribe(consumer, is_lost=False)
-    world.broker.upkeep.delete(queue, is_forced=True)
+    world.delete(queue, is_forced=True)
     world.broker.commit(transaction)
     world.sync()
-    accounts = world.broker.flow.accounts
-    assert (accounts.used_messages, accounts.used_bytes, world.broker.memory.held_bytes()) == (0, 0, 0)
+    accounts = world.address_accounts()
+    assert (accounts.used_messages, accounts.used_bytes, world.memory_held()) == (0, 0, 0)
     world.crash()
-    assert "q" not in world.broker.destinations.queues
+    assert not world.has_queue("q")
 
 
 def test_who_waits_at_a_full_queue_that_is_deleted_sends_to_the_new_one_of_that_name() -> None:
@@ -133,13 +133,13 @@ def test_who_waits_at_a_full_queue_that_is_deleted_sends_to_the_new_one_of_that_
         address("q", full__address_full_policy="BLOCK", full__max_size_messages=1, full__block_timeout_ms=1_000)
     )
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.send(b"1")
     assert world.try_send(b"2", queue) == gates.ADDRESS_FULL
-    world.broker.flow.park(client, gates.ADDRESS_FULL, queue)
+    world.park(client, gates.ADDRESS_FULL, queue)
     world.clock.now_ms += 1_000
     world.broker.begin_turn()
-    world.broker.upkeep.delete(queue, is_forced=True)
+    world.delete(queue, is_forced=True)
     world.timers.fire_due()  # the time-out falls into the same turn
     world.turn()
     assert client.admissions == 1 and client.waited == []

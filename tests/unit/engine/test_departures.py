@@ -85,7 +85,7 @@ def test_a_durable_subscription_is_free_for_its_client_at_once() -> None:
     client = world.client("many", "mine")
     for number in range(MANY):
         world.consumer(client, f"q.{number}", AUTO)
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     options = SubscribeOptions(INDIVIDUAL, is_durable=True, subscription="d")
     world.broker.start(world.broker.subscribe(client, topic, options))
     world.turn()
@@ -116,9 +116,9 @@ def test_temporary_destinations_go_behind_the_consumers() -> None:
         world.consumer(client, world.broker.open_temporary(client, TEMP_QUEUE), AUTO)
     world.turn()
     world.broker.disconnect(client, is_lost=True)
-    assert world.broker.destinations.temporaries
+    assert world.temporary_names()
     world.advance(0)
-    assert world.broker.destinations.temporaries == {}
+    assert world.temporary_names() == []
     assert client.consumers == {}
 
 
@@ -127,7 +127,7 @@ def test_a_client_that_is_gone_leaves_once() -> None:
     client = crowd(world)
     world.broker.disconnect(client, is_lost=False)
     world.broker.disconnect(client, is_lost=True)
-    assert len(world.broker.steps.chores) == 1
+    assert len(world.chores()) == 1
     world.advance(0)
     assert client.consumers == {}
 
@@ -136,7 +136,7 @@ def test_a_client_that_is_gone_leaves_once() -> None:
 def test_a_shared_subscription_that_the_last_is_leaving_begins_anew(selector: str) -> None:
     world = EngineWorld()
     client = crowd(world)
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.consumer(client, topic, AUTO, subscription="s", is_shared=True)
     world.broker.disconnect(client, is_lost=True)
     other = world.client("other")
@@ -154,14 +154,14 @@ def test_who_leaves_late_takes_nothing_that_another_has_by_then() -> None:
     world = EngineWorld()
     names = ["w.1", "w.2", "w.3"]
     for name in names:
-        world.broker.destinations.queue(name)
+        world.queue(name)
     client = world.client()
     consumer = world.consumer(client, Wildcard(QUEUE, "w.*"), INDIVIDUAL)
     world.send(b"x", to="w.1")
     assert client.bodies() == [b"x"]
     other = world.client("other")
     world.consumer(other, "w.1", INDIVIDUAL)
-    world.broker.steps.left = 0  # others have used what this turn may do
+    world.leave_steps(0)  # others have used what this turn may do
     world.broker.unsubscribe(consumer, is_lost=False)
     world.broker.end_turn()
     world.broker.begin_turn()

@@ -23,8 +23,8 @@ def test_config_knows_the_same_kinds() -> None:
 @pytest.mark.parametrize("name", ["a", "a.b/c", "große.Öfen", "a b", "x" * NAME_MAX_BYTES])
 def test_names_that_are_taken(name: str) -> None:
     world = EngineWorld()
-    assert world.broker.destinations.queue(name) is world.broker.destinations.queue(name)
-    assert world.broker.destinations.topic(name).uri() == f"topic://{name}"
+    assert world.queue(name) is world.queue(name)
+    assert world.topic(name).uri() == f"topic://{name}"
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_names_that_are_taken(name: str) -> None:
 def test_names_that_are_refused(name: str) -> None:
     world = EngineWorld()
     with pytest.raises(InvalidDestination):
-        world.broker.destinations.queue(name)
+        world.queue(name)
     with pytest.raises(InvalidDestination):
-        world.broker.destinations.topic(name)
+        world.topic(name)

@@ -55,13 +55,13 @@ def test_it_warns_then_stops_then_goes_on(
 ) -> None:
     world = Watched(**limits)
     world.free(fine)
-    assert (world.broker.flow.disk_reason, world.broker.flow.disk_warning) == ("", "")
+    assert (world.disk_reason(), world.disk_warning()) == ("", "")
     world.free(warns)
-    assert world.broker.flow.disk_reason == ""
-    assert "of the disk are" in world.broker.flow.disk_warning
+    assert world.disk_reason() == ""
+    assert "of the disk are" in world.disk_warning()
     world.send(b"1")
     world.free(stops)
-    assert words in world.broker.flow.disk_reason
+    assert words in world.disk_reason()
     assert world.try_send(b"2") == gates.DISK
     assert world.try_send(b"3", persistent=False) == gates.OPEN, "what is not logged goes on"
     world.free(resumes - 1)
@@ -79,7 +79,7 @@ def test_it_looks_at_once_when_half_of_what_was_left_has_come() -> None:
     world.watch.turn_ended(200, 0)
     world.watch.turn_ended(300, 0)
     assert world.workers.finish(FILE_LANE) and not world.workers.finish(FILE_LANE), "one look at a time"
-    assert "90 octets of the disk are free" in world.broker.flow.disk_reason
+    assert "90 octets of the disk are free" in world.disk_reason()
     world.watch.turn_ended(1_000, 1_000)
     assert not world.workers.finish(FILE_LANE), "where producers wait already a look a second does"
 
@@ -90,7 +90,7 @@ def test_who_has_filled_all_that_was_left_waits_for_the_look() -> None:
     world.watch.turn_ended(399, 150)
     assert world.try_send(b"1") == gates.OPEN
     world.watch.turn_ended(400, 150)
-    assert world.broker.flow.disk_reason.startswith("as much has come as was left")
+    assert world.disk_reason().startswith("as much has come as was left")
     assert world.try_send(b"2") == gates.DISK
     world.space.free_bytes = 104  # a little above the limit does, for it was never reached
     assert world.workers.finish(FILE_LANE)
@@ -104,14 +104,14 @@ def test_who_waits_is_told_why_and_goes_on() -> None:
     world = Watched(max_usage_percent=50)
     world.free(400)
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert world.try_send(b"x") == gates.DISK
-    world.broker.flow.park(client, gates.DISK, queue)
-    (reason,) = world.broker.flow.reasons(client.client_number)
+    world.park(client, gates.DISK, queue)
+    (reason,) = world.reasons(client)
     assert reason.startswith("disk: queue://q, 60.0 % of the disk are used, the limit is 50 % (max-disk-usage)")
     world.free(900)
     assert client.admissions == 1
-    assert not world.broker.flow.is_blocked
+    assert not world.is_blocked()
 
 
 def test_consumers_go_on() -> None:
@@ -131,7 +131,7 @@ def test_what_cannot_be_measured_changes_nothing_but_is_told() -> None:
     world.space.fault = "Stale file handle"
     world.free(900)
     assert world.try_send(b"x") == gates.DISK
-    assert world.broker.flow.disk_warning == "the disk's free space is not known: Stale file handle"
+    assert world.disk_warning() == "the disk's free space is not known: Stale file handle"
     world.space.fault = ""
     world.free(900)
     assert world.try_send(b"x") == gates.OPEN

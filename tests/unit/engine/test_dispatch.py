@@ -173,7 +173,7 @@ def test_draining_output_that_was_not_full_is_nothing() -> None:
     world.consumer(client)
     world.turn()
     world.broker.output_drained(client)
-    assert world.broker.destinations.dirty_queues == []
+    assert not world.broker.has_more_to_do()
 
 
 def test_acknowledging_while_output_is_full_hands_nothing_over() -> None:
@@ -300,7 +300,7 @@ def test_individual_mode_covers_one() -> None:
 def test_a_consumer_gets_nothing_before_its_first_turn() -> None:
     world = EngineWorld()
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, None, "sub"))
     world.send(b"1")
     assert client.bodies() == []
@@ -312,7 +312,7 @@ def test_a_consumer_gets_nothing_before_its_first_turn() -> None:
 def test_a_consumer_that_closed_before_its_first_turn_never_has_one() -> None:
     world = EngineWorld()
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, None, "sub"))
     world.broker.unsubscribe(consumer, is_lost=False)
     queue.start_consumer(consumer)
@@ -327,7 +327,7 @@ def test_a_consumer_that_closed_before_its_first_turn_never_has_one() -> None:
 @pytest.mark.parametrize("is_topic", [False, True])
 def test_what_the_disk_has_not_taken_is_not_handed_over(ack_mode: int, is_topic: bool) -> None:
     world = EngineWorld()
-    destination = world.broker.destinations.topic("t") if is_topic else world.broker.destinations.queue("q")
+    destination = world.topic("t") if is_topic else world.queue("q")
     client = world.client()
     world.consumer(client, destination, ack_mode)
     assert world.try_send(b"1", destination) == gates.OPEN

@@ -35,7 +35,7 @@ def test_what_comes_while_nobody_is_there_waits_and_costs_no_memory() -> None:
     world.leave(client)
     world.send(*(b"%d" % number for number in range(50)), to=world.topic())
     (queue,) = world.topic().subscriptions.values()
-    assert queue.depth == 50 and world.broker.memory.used_bytes == 0
+    assert queue.depth == 50 and world.memory_used() == 0
     assert [len(lane.ready) for lane in queue.used_lanes] == [0]
     again = world.client(client_id="c")
     _durable(world, again, world.topic(), AUTO)
@@ -132,10 +132,10 @@ def test_messages_that_are_not_logged_wait_in_memory_in_their_order() -> None:
     world.send(b"1", to=world.topic())
     world.send(b"2", to=world.topic(), persistent=False)
     world.send(b"3", to=world.topic())
-    assert world.broker.memory.used_bytes > 0
+    assert world.memory_used() > 0
     again = world.client(client_id="c")
     _durable(world, again, world.topic(), AUTO)
-    assert again.bodies() == [b"1", b"2", b"3"] and world.broker.memory.used_bytes == 0
+    assert again.bodies() == [b"1", b"2", b"3"] and world.memory_used() == 0
 
 
 def test_only_one_consumer_at_a_time() -> None:
@@ -188,7 +188,7 @@ def test_asking_for_something_else_begins_anew(change: str) -> None:
     _durable(world, client, topic, AUTO, **asked)
     world.send(b"new", to=topic, headers="n:1")
     assert client.bodies() == [b"new"]
-    assert sum(len(one.subscriptions) for one in world.broker.destinations.topics.values()) == 1
+    assert sum(len(one.subscriptions) for one in world.topics()) == 1
     world.leave(client)
     world.sync()
     world.crash()
@@ -205,15 +205,15 @@ def test_deleting_one_lets_go_of_everything_and_cannot_be_done_under_a_consumer(
     world.send(b"1", b"2", to=world.topic())
     world.send(b"3", to=world.topic(), persistent=False)
     with pytest.raises(SubscriptionInUse):
-        world.broker.subscriptions.delete("c", "s")
+        world.delete_subscription("c", "s")
     world.broker.unsubscribe(consumer, is_lost=False)
-    world.broker.subscriptions.delete("c", "s")
+    world.delete_subscription("c", "s")
     with pytest.raises(UnknownSubscription, match="no subscription 's' of client id 'c'"):
-        world.broker.subscriptions.delete("c", "s")
-    assert world.broker.memory.used_bytes == 0 and not world.topic().is_choosy
+        world.delete_subscription("c", "s")
+    assert world.memory_used() == 0 and not world.topic().is_choosy
     world.sync()
     world.crash()
-    assert world.broker.subscriptions.named == {}
+    assert world.subscriptions() == {}
     again = world.client(client_id="c")
     _durable(world, again, world.topic(), AUTO)
     assert again.bodies() == []
@@ -229,20 +229,20 @@ def test_a_transaction_that_held_its_messages_when_it_was_deleted() -> None:
         transaction = Transaction(client, "tx", TransactionLimits())
         transaction.add_accepted(client.take())
         world.broker.unsubscribe(consumer, is_lost=False)
-        world.broker.subscriptions.delete("c", "s")
+        world.delete_subscription("c", "s")
         if is_committed:
             world.broker.commit(transaction)
         else:
             world.broker.abort(transaction)
         world.sync()
-        assert world.broker.memory.used_bytes == 0
+        assert world.memory_used() == 0
     world.crash()
-    assert world.broker.subscriptions.named == {}
+    assert world.subscriptions() == {}
 
 
 def test_a_selector_settles_what_it_passes_in_ranges() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client = world.client(client_id="c")
     consumer = _durable(world, client, topic, selector="n = '1'")
     for headers in ("n:2", "n:2", "n:1", "n:2"):
@@ -315,12 +315,12 @@ def test_a_wildcard_has_a_cursor_for_each_topic_also_for_those_to_come() -> None
     world.send(b"4", to=world.topic("t.4"))
     assert again.bodies() == [b"1", b"3", b"4"]
     world.broker.unsubscribe(consumer, is_lost=False)
-    world.broker.subscriptions.delete("c", "s")
+    world.delete_subscription("c", "s")
     world.send(b"5", to=world.topic("t.1"))
-    assert world.broker.destinations.feeds == {}
+    assert world.feeds() == []
     world.sync()
     world.crash()
-    assert world.broker.subscriptions.named == {} and "t.>" not in world.broker.destinations.topics
+    assert world.subscriptions() == {} and "t.>" not in world.topic_names()
     assert first.message.body == b"1"
 
 
@@ -368,7 +368,7 @@ def test_what_cannot_be_durable() -> None:
         _durable(world, client, temporary)
     with pytest.raises(InvalidOption, match="is a queue"):
         world.consumer(client, Wildcard(QUEUE, "q.>"), is_durable=True, subscription="s")
-    assert world.broker.subscriptions.named == {}
+    assert world.subscriptions() == {}
 
 
 def test_expired_messages_leave_it() -> None:
@@ -405,7 +405,7 @@ def test_a_retroactive_consumer_gets_the_past_and_then_what_comes_none_twice(is_
     world.send(b"unlogged", to=world.topic(), persistent=False)
     assert client.bodies() == [b"2", b"3", b"4", b"live", b"later", b"unlogged"]
     world.leave(client)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def _retroactive(**options: Any) -> SubscribeOptions:
@@ -423,7 +423,7 @@ def test_all_of_the_log_comes_when_nothing_limits_it_and_a_selector_chooses() ->
     world.turn()
     assert everything.bodies() == [b"%d" % number for number in range(2_000)]
     assert chosen.bodies() == [b"%d" % number for number in range(1_990, 2_000)]
-    assert live.bodies() == [] and world.broker.memory.used_bytes == 0
+    assert live.bodies() == [] and world.memory_used() == 0
 
 
 def test_every_subscription_looks_back_where_the_address_says_so() -> None:
@@ -450,7 +450,7 @@ def test_a_wildcard_does_not_look_back() -> None:
     world = RestartWorld()
     with pytest.raises(InvalidOption, match="many topics"):
         world.consumer(world.client(), Wildcard(TOPIC, "t.>"), AUTO, is_retroactive=True)
-    assert world.broker.destinations.feeds == {}
+    assert world.feeds() == []
 
 
 def test_a_slow_one_that_looks_back_keeps_no_more_than_a_page_in_memory() -> None:
@@ -459,6 +459,6 @@ def test_a_slow_one_that_looks_back_keeps_no_more_than_a_page_in_memory() -> Non
     client = world.client()
     world.consumer(client, world.topic(), INDIVIDUAL, prefetch=1, is_retroactive=True)
     world.turn()
-    assert 0 < world.broker.memory.used_bytes < 9 * 1024 * 1024
+    assert 0 < world.memory_used() < 9 * 1024 * 1024
     world.leave(client)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0

@@ -94,7 +94,7 @@ def test_with_its_consumer_goes_what_it_would_not_have() -> None:
     world.consumer(other)
     world.turn()
     assert taken(other) == [b"1"]
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert queue.selection is None, "the queue hands over as before"
 
 
@@ -149,7 +149,7 @@ def test_what_is_gone_is_forgotten() -> None:
             refused(world, deliveries)
         for delivery in other.take():
             world.acknowledge(delivery)
-    selection = world.broker.destinations.queue("q").selection
+    selection = world.queue("q").selection
     assert selection is not None
     assert selection.lookout.exclusions is not None
     assert len(selection.lookout.exclusions.by_order) <= SWEEP_COUNT

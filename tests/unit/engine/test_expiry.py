@@ -14,14 +14,14 @@ from tests.support.engine_world import EngineWorld
 
 
 def waiting(world: EngineWorld) -> int:
-    return sum(queue.depth for queue in world.broker.destinations.all_queues())
+    return world.total_depth()
 
 
 def scan_once(world: EngineWorld) -> None:
     """Let only what is due at this very moment fire, once."""
     world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
     world.broker.begin_turn()
-    world.broker.expiry.timer_fired(0)
+    world.look_for_expired()
     world.turn()
 
 
@@ -51,7 +51,7 @@ def test_a_scan_ends_before_the_next_one_begins() -> None:
     for number in range(QUEUES_AT_ONCE + 10):
         world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
     scan_once(world)
-    world.broker.expiry.timer_fired(0)
+    world.look_for_expired()
     world.turn()
     assert waiting(world) == 10  # those that the first one has not come to
     world.advance(0)
@@ -63,14 +63,14 @@ def test_a_queue_that_was_removed_meanwhile_is_passed_over() -> None:
     for number in range(QUEUES_AT_ONCE + 1):
         world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
     scan_once(world)
-    world.broker.upkeep.delete(world.broker.destinations.queue(f"q.{QUEUES_AT_ONCE}"), is_forced=True)
+    world.delete(world.queue(f"q.{QUEUES_AT_ONCE}"), is_forced=True)
     world.advance(0)
     assert waiting(world) == 0
 
 
 def test_a_queue_that_was_empty_is_looked_at_once_something_that_expires_has_come() -> None:
     world = EngineWorld()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for _ in range(2):
         world.send(b"x", expires_ms=world.clock.wall_ms() + 1_000)
         assert queue.has_expiring
@@ -98,7 +98,7 @@ def test_after_the_wall_clock_went_forward_and_back_fresh_messages_live_as_long_
     world.leave(client)
     world.send(b"late", persistent=persistent, expires_ms=world.clock.wall_ms() + 10_000)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
-    assert waiting(world) == 0 and world.broker.destinations.queue("q").expired_count == 1
+    assert waiting(world) == 0 and world.queue("q").expired_count == 1
 
 
 def test_what_is_stored_while_the_wall_clock_is_behind_has_the_last_time_that_it_showed() -> None:
@@ -122,7 +122,7 @@ def test_a_delay_is_as_long_as_asked_for_after_the_wall_clock_went_back() -> Non
     world.advance(1)
     world.clock.set_wall(-HOUR_MS)
     world.advance(1)
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=5_000))
+    target = delayed(world.queue("q"), Plan(delay_ms=5_000))
     world.broker.send(target, world.message(target, b"x"))
     world.advance(4_000)
     assert waiting(world) == 0

@@ -28,9 +28,9 @@ def test_a_full_address_opens_for_its_producers_without_a_consumer(values: dict[
     world = RestartWorld(address("q", full__address_full_policy="BLOCK", full__max_size_messages=40, **values))
     fill(world, 40)
     client = world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert queue.has_backlog() and world.try_send(b"more", queue) == gates.ADDRESS_FULL
-    world.broker.flow.park(client, gates.ADDRESS_FULL, queue)
+    world.park(client, gates.ADDRESS_FULL, queue)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert (queue.depth, queue.expired_count, client.admissions) == (0, 40, 1)
     world.send(b"fresh")
@@ -41,7 +41,7 @@ def test_a_full_address_opens_for_its_producers_without_a_consumer(values: dict[
     assert [one.body.split()[0] for one in late] == (
         [b"%d" % number for number in range(40)] if values != DROPPED else []
     )
-    assert world.broker.memory.held_bytes() == world.broker.memory.paged_bytes == 0
+    assert world.memory_held() == world.memory_paged() == 0
 
 
 @pytest.mark.parametrize("selector", ["", "colour = 'red'"])
@@ -89,7 +89,7 @@ def test_what_is_found_at_the_start_is_swept_once_and_then_only_when_something_m
     world.send(b"for ever")
     world.sync()
     world.crash()
-    (lane,) = world.broker.destinations.queue("q").used_lanes
+    (lane,) = world.queue("q").used_lanes
     assert world.workers.submitted[READ_LANE] == 0
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert world.workers.submitted[READ_LANE] == 1 and world.stats().depth == 6
@@ -116,7 +116,7 @@ def test_one_turn_settles_only_so_many(values: dict[str, object], most: int) -> 
     world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
     world.broker.begin_turn()
     world.timers.fire_due()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     depths = [queue.depth]
     for _ in range(12):
         world.broker.end_turn()
@@ -150,11 +150,11 @@ def test_a_queue_that_is_deleted_while_it_is_swept() -> None:
     world.clock.now_ms += EXPIRE_MESSAGES_PERIOD_MS
     world.broker.begin_turn()
     world.timers.fire_due()
-    assert world.broker.expiry.sweep.lane is not None
-    world.broker.upkeep.delete(world.broker.destinations.queue("q"), is_forced=True)
+    assert world.is_sweeping()
+    world.delete(world.queue("q"), is_forced=True)
     world.advance(2 * EXPIRE_MESSAGES_PERIOD_MS)
-    assert world.broker.expiry.sweep.lane is None and world.broker.expiry.sweep.waiting == {}
-    assert world.broker.memory.held_bytes() == world.broker.memory.paged_bytes
+    assert not world.is_sweeping()
+    assert world.memory_held() == world.memory_paged()
 
 
 def test_the_newest_of_a_key_that_has_expired_on_the_disk_is_not_dropped_again() -> None:

@@ -34,7 +34,7 @@ class Sender(FakeClient):
         gate = self.world.broker.send(destination, self.world.message(destination, body))
         if gate != gates.OPEN:
             self.waiting.append((destination, body))
-            self.world.broker.flow.park(self, gate, destination)
+            self.world.park(self, gate, destination)
 
     def admit(self) -> None:
         super().admit()
@@ -49,7 +49,7 @@ def limited(policy: str, **values: object) -> EngineWorld:
 
 
 def used(world: EngineWorld, name: str = "q") -> tuple[int, int]:
-    account = world.broker.destinations.queue(name).account
+    account = world.queue(name).account
     assert account is not None
     return account.used_bytes, account.used_messages
 
@@ -59,8 +59,8 @@ def used(world: EngineWorld, name: str = "q") -> tuple[int, int]:
 
 def test_no_account_where_no_limit_is_set() -> None:
     world = EngineWorld(address("q", full__address_full_policy="BLOCK"))
-    assert world.broker.destinations.queue("q").account is None
-    assert world.broker.memory.accounts is None
+    assert world.queue("q").account is None
+    assert not world.has_limits()
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -84,7 +84,7 @@ def test_a_message_counts_from_its_append_until_it_is_settled(persistent: bool) 
 
 def test_a_topic_counts_a_message_once_until_its_last_subscription_has_settled_it() -> None:
     world = EngineWorld(address("t", full__address_full_policy="BLOCK", full__max_size_bytes=1_000))
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     clients = [world.client(), world.client()]
     for client in clients:
         world.consumer(client, topic)
@@ -147,7 +147,7 @@ def test_full_is_as_many_messages_as_the_limit() -> None:
 
 def test_who_waits_goes_on_at_nine_tenths_in_order_and_newcomers_wait_behind() -> None:
     world = limited("BLOCK", max_size_bytes=100)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sender = Sender(world)
     for number in range(14):
         sender.send(queue, b"%010d" % number)
@@ -169,8 +169,8 @@ def test_who_waits_goes_on_at_nine_tenths_in_order_and_newcomers_wait_behind() -
         world.acknowledge(*deliveries)
     assert bodies == [b"%010d" % number for number in range(3, 14)]
     assert used(world) == (0, 0)
-    assert not world.broker.flow.parked
-    assert not world.broker.flow.is_blocked
+    assert not world.waits()
+    assert not world.is_blocked()
 
 
 def test_other_addresses_go_on() -> None:
@@ -182,13 +182,13 @@ def test_other_addresses_go_on() -> None:
 
 def test_the_reason_names_address_use_limit_time_and_who_holds_the_messages() -> None:
     world = limited("BLOCK", max_size_bytes=15)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.send(TEN, TEN)
     world.consumer(world.client("slow"), prefetch=1, name="sub-7")
     sender = Sender(world)
     sender.send(queue, TEN)
     world.advance(1_500)
-    assert world.broker.flow.reasons(sender.client_number) == [
+    assert world.reasons(sender) == [
         "address-full: queue://q holds 20 of 15 octets (max-size-bytes); "
         "1 messages wait, 1 are with slow, subscription sub-7; for 1.5 s"
     ]
@@ -196,7 +196,7 @@ def test_the_reason_names_address_use_limit_time_and_who_holds_the_messages() ->
 
 def test_a_deadline_ends_the_wait_with_an_error() -> None:
     world = limited("BLOCK", max_size_bytes=5, block_timeout_ms=2_000)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sender = Sender(world)
     sender.send(queue, TEN)
     sender.send(queue, TEN)
@@ -214,7 +214,7 @@ def test_a_deadline_ends_the_wait_with_an_error() -> None:
 
 def test_the_deadline_is_of_one_message_not_of_the_whole_queue_of_them() -> None:
     world = limited("BLOCK", max_size_bytes=5, block_timeout_ms=2_000)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sender = Sender(world)
     for _ in range(3):
         sender.send(queue, TEN)
@@ -232,13 +232,13 @@ def test_the_deadline_is_of_one_message_not_of_the_whole_queue_of_them() -> None
 def test_a_client_that_goes_is_forgotten() -> None:
     world = limited("BLOCK", max_size_bytes=5, block_timeout_ms=2_000)
     sender = Sender(world)
-    sender.send(world.broker.destinations.queue("q"), TEN)
-    sender.send(world.broker.destinations.queue("q"), TEN)
+    sender.send(world.queue("q"), TEN)
+    sender.send(world.queue("q"), TEN)
     world.lose(sender)
     world.advance(2_000)
     assert sender.waited == []
-    assert not world.broker.flow.parked
-    assert not world.broker.flow.deadlines
+    assert not world.waits()
+    assert world.deadline_count() == 0
 
 
 # -- DROP and FAIL
@@ -248,7 +248,7 @@ def test_drop_accepts_and_discards_until_there_is_room() -> None:
     world = limited("DROP", max_size_messages=2)
     world.send(TEN, TEN, TEN, TEN)
     assert used(world) == (20, 2)
-    account = world.broker.destinations.queue("q").account
+    account = world.queue("q").account
     assert account is not None
     assert account.dropped_count == 2
     client = world.client()
@@ -286,7 +286,7 @@ def test_page_keeps_no_more_in_memory_than_its_limit_and_delivers_all() -> None:
     world.consumer(client, prefetch=1)
     world.turn()
     world.send(*bodies)
-    (lane,) = world.broker.destinations.queue("q").used_lanes
+    (lane,) = world.queue("q").used_lanes
     got: list[bytes] = []
     while deliveries := client.take():
         assert len(lane.ready) <= 2 * 3, "what is left, and a page"
@@ -329,7 +329,7 @@ def test_the_global_limit_makes_each_address_do_what_its_policy_says() -> None:
 def transaction(world: EngineWorld, *sends: str) -> Transaction:
     made = Transaction(world.client(), "t", TransactionLimits())
     for name in sends:
-        queue = world.broker.destinations.queue(name)
+        queue = world.queue(name)
         made.add_send(queue, world.message(queue, TEN))
     return made
 
@@ -337,25 +337,25 @@ def transaction(world: EngineWorld, *sends: str) -> Transaction:
 def test_a_transaction_is_admitted_whole_if_each_address_is_below_its_limit() -> None:
     world = limited("BLOCK", max_size_bytes=100)
     made = transaction(world, *["q"] * 30)
-    assert world.broker.flow.commit_refusal(made) == (gates.OPEN, None)
+    assert world.broker.commit_refusal(made) == (gates.OPEN, None)
     world.broker.commit(made)
     assert used(world) == (300, 30), "one transaction may overshoot"
-    gate, destination = world.broker.flow.commit_refusal(transaction(world, "q"))
-    assert (gate, destination) == (gates.ADDRESS_FULL, world.broker.destinations.queue("q"))
-    assert world.broker.flow.commit_refusal(transaction(world, "other")) == (gates.OPEN, None)
+    gate, destination = world.broker.commit_refusal(transaction(world, "q"))
+    assert (gate, destination) == (gates.ADDRESS_FULL, world.queue("q"))
+    assert world.broker.commit_refusal(transaction(world, "other")) == (gates.OPEN, None)
 
 
 def test_a_transaction_that_settles_messages_of_the_address_is_not_held_back() -> None:
     world = limited("BLOCK", max_size_bytes=5)
     world.send(TEN)
-    assert world.broker.flow.commit_refusal(transaction(world, "q"))[0] == gates.ADDRESS_FULL
+    assert world.broker.commit_refusal(transaction(world, "q"))[0] == gates.ADDRESS_FULL
     assert world.try_send(TEN) == gates.ADDRESS_FULL
     client = world.client()
     world.consumer(client, prefetch=1)
     world.turn()
     made = transaction(world, "q")
     made.add_accepted(client.take())
-    assert world.broker.flow.commit_refusal(made) == (gates.OPEN, None)
+    assert world.broker.commit_refusal(made) == (gates.OPEN, None)
     world.broker.commit(made)
     world.turn()
     assert used(world) == (10, 1)
@@ -374,7 +374,7 @@ def test_acknowledgements_of_other_addresses_make_room_for_all() -> None:
     assert world.try_send(TEN, "b") == gates.ADDRESS_FULL
     made = transaction(world, "b")
     made.add_accepted(client.take())
-    assert world.broker.flow.commit_refusal(made) == (gates.OPEN, None)
+    assert world.broker.commit_refusal(made) == (gates.OPEN, None)
 
 
 def test_a_transaction_that_sends_to_a_failing_address_is_refused_whole_and_one_to_a_dropping_one_is_thinned() -> None:
@@ -383,9 +383,9 @@ def test_a_transaction_that_sends_to_a_failing_address_is_refused_whole_and_one_
         address("d", full__address_full_policy="DROP", full__max_size_messages=1),
     )
     with pytest.raises(AddressFull):
-        world.broker.flow.commit_refusal(transaction(world, "other", "f"))
+        world.broker.commit_refusal(transaction(world, "other", "f"))
     made = transaction(world, "d", "other", "d")
-    assert world.broker.flow.commit_refusal(made) == (gates.OPEN, None)
+    assert world.broker.commit_refusal(made) == (gates.OPEN, None)
     world.broker.commit(made)
     assert used(world, "d") == (10, 1)
     assert world.stats("other").depth == 1
@@ -396,9 +396,9 @@ def test_a_transaction_that_sends_to_a_failing_address_is_refused_whole_and_one_
 
 def test_little_is_granted_near_the_limit_and_nothing_beyond_it() -> None:
     world = limited("BLOCK", max_size_bytes=100_000, max_size_bytes_reject_threshold=100_005)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     flow = world.broker.flow
-    assert flow.producer_credit(world.broker.destinations.queue("free"), 100, 1_000) == 100
+    assert flow.producer_credit(world.queue("free"), 100, 1_000) == 100
     assert flow.producer_credit(queue, 100, 1_000) == 65, "what producer-window-size holds"
     world.send(b"x" * 97_000)
     assert flow.producer_credit(queue, 100, 1_000) == 3
@@ -411,11 +411,11 @@ def test_little_is_granted_near_the_limit_and_nothing_beyond_it() -> None:
 
 def test_the_reject_threshold_refuses_even_what_was_granted() -> None:
     world = limited("BLOCK", max_size_bytes=10, max_size_bytes_reject_threshold=15)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.send(b"x" * 15)
-    assert not world.broker.flow.must_reject(queue)
+    assert not world.must_reject(queue)
     world.broker.accept(queue, world.message(queue, b"x"))
-    assert world.broker.flow.must_reject(queue)
+    assert world.must_reject(queue)
 
 
 def test_automatic_acknowledgement_leaves_at_once() -> None:
@@ -430,13 +430,13 @@ def test_automatic_acknowledgement_leaves_at_once() -> None:
 
 def test_who_waits_for_an_address_that_goes_is_admitted() -> None:
     world = limited("BLOCK", max_size_bytes=5)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sender = Sender(world)
     sender.send(queue, TEN)
     sender.send(queue, TEN)
     world.turn()
     assert sender.admissions == 0
-    world.broker.flow.accounts.close(queue.destination_id)
+    world.address_accounts().close(queue.destination_id)
     world.turn()
     assert sender.admissions == 1
 
@@ -453,9 +453,9 @@ def test_who_listens_hears_that_a_producer_waits_and_where() -> None:
     )
     listener = world.client("listener")
     for event in ("FastProducer", "FULL"):
-        topic = world.broker.destinations.topic(f"ActiveMQ.Advisory.{event}.Queue.q")
+        topic = world.topic(f"ActiveMQ.Advisory.{event}.Queue.q")
         world.consumer(listener, topic, AUTO, name=event)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sender = Sender(world)
     for _ in range(4):
         sender.send(queue, TEN)
@@ -494,7 +494,7 @@ def test_what_a_commit_that_waited_settles_opens_another_gate_in_the_same_turn()
     assert world.try_send(TEN, "a") == gates.ADDRESS_FULL
     committer = Committer(lambda: world.broker.commit(settling))
     world.broker.connect(committer)
-    world.broker.flow.park(committer, gates.ADDRESS_FULL, a)
+    world.park(committer, gates.ADDRESS_FULL, a)
     drainer = world.client()
     world.consumer(drainer, "a")
     world.turn()
@@ -506,16 +506,16 @@ def test_what_a_commit_that_waited_settles_opens_another_gate_in_the_same_turn()
 
 def test_what_a_failing_store_cannot_write_counts_in_the_memory_budget() -> None:
     world = EngineWorld(memory_limit_bytes=MIB)
-    news = world.broker.destinations.topic("news")
+    news = world.topic("news")
     assert world.try_send(bytes(1_200_000)) == gates.OPEN
     world.store.fail("disk full")
     world.turn()
-    assert world.broker.memory.unwritten_bytes > 1_200_000
+    assert world.memory_unwritten() > 1_200_000
     assert world.try_send(b"x", persistent=False) == gates.MEMORY
     assert world.try_send(b"x", news, persistent=False) == gates.MEMORY
     world.store.heal()
     world.turn()
-    assert world.broker.memory.unwritten_bytes == 0
+    assert world.memory_unwritten() == 0
     assert world.try_send(b"x", persistent=False) == gates.OPEN
 
 

@@ -36,7 +36,7 @@ def two_consumers(world: EngineWorld, prefetch: int = 100) -> tuple[FakeClient, 
 
 
 def queue_of(world: EngineWorld) -> Queue:
-    return world.broker.destinations.queue("q")
+    return world.queue("q")
 
 
 def selection_of(world: EngineWorld) -> Selection:
@@ -307,7 +307,7 @@ def test_who_wakes_as_a_group_ends_does_not_lose_its_turn_to_the_one_that_ended_
     world.consumer(low, prefetch=2)
     world.send(b"1", group="g")
     waking = world.consumer(high, priority=5)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for body, headers in ((b"2", "JMSXGroupSeq:-1"), (b"3", "")):
         world.broker.send(queue, world.message(queue, body, headers=headers, group="g"))
     world.turn()

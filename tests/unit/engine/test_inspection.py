@@ -10,7 +10,7 @@ from tests.support.engine_world import EngineWorld, address
 def world_of(queue_count: int) -> EngineWorld:
     world = EngineWorld(address("q.>", full__max_size_bytes=1_000_000, full__address_full_policy="BLOCK"))
     for number in range(queue_count):
-        world.broker.destinations.queue(f"q.{number}")
+        world.queue(f"q.{number}")
     return world
 
 
@@ -39,8 +39,8 @@ def test_what_goes_between_two_steps_is_not_shown() -> None:
     inspection = Inspection(world.broker)
     steps = inspection.steps()
     next(steps)
-    world.broker.upkeep.delete(world.broker.destinations.queue(f"q.{AT_ONCE}"))
-    world.broker.destinations.queue("q.new")
+    world.delete(world.queue(f"q.{AT_ONCE}"))
+    world.queue("q.new")
     world.broker.unsubscribe(consumers[1], is_lost=False)
     for _ in steps:
         pass

@@ -41,7 +41,7 @@ def test_a_new_message_replaces_the_one_of_its_key(persistent: bool, key: str) -
             Settled(1, 0, DROPPED, CAUSE_REPLACED, [(4, 3, 1)]),
         ]
     assert waiting(world) == ["b1", "1", "1", "a3"]
-    assert world.broker.destinations.queue("q").dropped_count == 2
+    assert world.queue("q").dropped_count == 2
 
 
 def test_elsewhere_the_property_means_nothing() -> None:
@@ -52,7 +52,7 @@ def test_elsewhere_the_property_means_nothing() -> None:
 
 def test_several_of_one_turn_leave_the_last() -> None:
     world = EngineWorld(address("q", queue__last_value=True))
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     client = world.client()
     world.consumer(client)
     for body in (b"a1", b"a2", b"a3"):
@@ -121,7 +121,7 @@ def test_keys_whose_messages_are_gone_are_forgotten() -> None:
     for number in range(2 * PRUNE_COUNT + 2):
         world.send(b"x", headers=f"_AMQ_LVQ_NAME:k{number}")
         world.acknowledge(*client.take())
-    keeper = world.broker.destinations.queue("q").keeper
+    keeper = world.queue("q").keeper
     assert keeper is not None
     assert len(keeper.by_key) <= PRUNE_COUNT
 
@@ -160,7 +160,7 @@ def test_a_ring_that_lies_on_disk_is_cut_once_it_is_loaded() -> None:
 def test_without_consumers_nothing_waits_where_that_is_asked_for(persistent: bool) -> None:
     world = EngineWorld(address("q", queue__purge_on_no_consumers=True))
     send(world, "1", persistent=persistent)
-    assert (world.stats().depth, world.broker.destinations.queue("q").dropped_count) == (0, 1)
+    assert (world.stats().depth, world.queue("q").dropped_count) == (0, 1)
     first, second = world.client(), world.client()
     world.consumer(first, prefetch=1)
     world.consumer(second, prefetch=1)

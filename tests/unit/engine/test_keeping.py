@@ -37,8 +37,8 @@ def test_everybody_gets_everything_whenever_they_come(ack_mode: int, persistent:
     assert (world.stats("k").depth, world.stats("k").acknowledged, world.stats("k").consumers) == (3, 0, 2)
     for client in (first, second):
         world.leave(client)
-    assert (world.broker.memory.used_bytes == 0) == persistent, "the queue itself still holds the others"
-    assert world.stats("k").depth == 3 and world.broker.destinations.feeds == {}
+    assert (world.memory_used() == 0) == persistent, "the queue itself still holds the others"
+    assert world.stats("k").depth == 3 and world.feeds() == []
 
 
 def test_they_come_in_order_of_priority_and_a_selector_chooses() -> None:
@@ -95,7 +95,7 @@ def test_a_slow_consumer_keeps_no_more_than_others_do_in_memory() -> None:
     megabyte = b"x" * MIB
     for number in range(30):
         world.send(b"%02d" % number + megabyte, to="k", headers=f"n:{number % 2}")
-    assert world.broker.memory.used_bytes < 12 * MIB, "the rest waits on disk"
+    assert world.memory_used() < 12 * MIB, "the rest waits on disk"
     choosy = world.client()
     world.consumer(choosy, "k", AUTO, selector="n = '1'")
     world.send(b"30" + megabyte, to="k", headers="n:0")
@@ -107,7 +107,7 @@ def test_a_slow_consumer_keeps_no_more_than_others_do_in_memory() -> None:
         world.acknowledge(*held)
     assert seen == [b"%02d" % number for number in range(32)]
     assert [body[:2] for body in choosy.bodies()] == [b"%02d" % number for number in range(1, 32, 2)]
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_what_a_consumer_held_is_not_given_to_another_when_it_goes() -> None:
@@ -119,7 +119,7 @@ def test_what_a_consumer_held_is_not_given_to_another_when_it_goes() -> None:
     assert stays.bodies() == [b"1"]
     world.lose(lost)
     world.turn()
-    assert stays.bodies() == [] and list(world.broker.destinations.queues) == ["k"], "nobody is to blame"
+    assert stays.bodies() == [] and world.queue_names() == ["k"], "nobody is to blame"
 
 
 def test_an_acknowledgement_in_a_transaction_changes_nothing_there() -> None:
@@ -178,7 +178,7 @@ def test_it_is_in_use_while_somebody_looks() -> None:
     with pytest.raises(LimitReached, match="has 1 consumers"):
         world.consumer(client, "k")
     with pytest.raises(DestinationInUse, match="1 consumers"):
-        world.broker.upkeep.delete(world.broker.destinations.queue("k"))
+        world.delete(world.queue("k"))
     world.broker.unsubscribe(consumer, is_lost=False)
     world.consumer(client, "k")
 
@@ -192,11 +192,11 @@ def test_the_broker_s_own_work_takes_from_it() -> None:
     world.send(b"1")
     world.refuse(*client.take())
     world.leave(client)
-    one = Retry(world.broker, world.broker.destinations.queue("ActiveMQ.DLQ"), "", 0, 0)
+    one = Retry(world.broker, world.queue("ActiveMQ.DLQ"), "", 0, 0)
     world.turn()
     world.advance(1_000)
     assert (one.moved_count, world.stats("ActiveMQ.DLQ").depth, world.stats().depth) == (1, 0, 1)
     world.send(b"2", to="ActiveMQ.DLQ")
-    purge = world.broker.upkeep.purge(world.broker.destinations.queue("ActiveMQ.DLQ"))
+    purge = world.purge(world.queue("ActiveMQ.DLQ"))
     world.advance(1_000)
     assert (purge.count, world.stats("ActiveMQ.DLQ").depth) == (1, 0)

@@ -51,7 +51,7 @@ def test_what_one_producer_sent_stays_in_order_persistent_or_not() -> None:
     world.consumer(client)
     world.turn()
     assert consume_all(world, client) == bodies
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_the_first_message_of_a_queue_may_be_one_that_is_not_logged() -> None:
@@ -69,12 +69,12 @@ def test_a_backlog_beyond_memory_is_paged_in_order() -> None:
     count = LANE_MESSAGES + 3 * PAGE_MESSAGES // 2
     bodies = numbers(*range(count))
     world.send(*bodies)
-    assert world.broker.destinations.queue("q").has_backlog()
+    assert world.queue("q").has_backlog()
     client = world.client()
     world.consumer(client, prefetch=500)
     world.turn()
     assert consume_all(world, client) == bodies
-    assert not world.broker.destinations.queue("q").has_backlog()
+    assert not world.queue("q").has_backlog()
     world.send(b"after")  # in memory again
     assert client.bodies() == [b"after"]
 
@@ -168,7 +168,7 @@ def test_entries_whose_record_is_gone_are_passed() -> None:
 
 def test_what_was_found_ahead_is_forgotten_when_it_is_gone_and_its_record_too() -> None:
     store = ScriptedStore([recovered_queue(1, "q", [LaneState(4, 5, 0, [], {})])])
-    lane = EngineWorld(store=store).broker.destinations.queue("q").lane(4)
+    lane = EngineWorld(store=store).queue("q").lane(4)
     gone, held = [lane.keep_ahead(stored_message(1, offset, b"found")) for offset in (1, 2)]
     gone.state, held.state = GONE, IN_FLIGHT
     loaded = lane.load(4, [stored_message(1, offset, b"read") for offset in (0, 3)])
@@ -215,10 +215,10 @@ def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
     world.broker.end_turn()
     assert len(store.requests) == 1
     store.requests = []
-    world.broker.store_events.page_loaded(1, 4, 0, 0, [])
+    world.store.listener.page_loaded(1, 4, 0, 0, [])
     world.broker.end_turn()
     assert store.requests == []
-    world.broker.destinations.queue("q").mark_dirty()
+    world.queue("q").mark_dirty()
     world.broker.end_turn()
     assert store.requests == []
     world.advance(1_000)
@@ -305,14 +305,14 @@ def refused_world(count: int) -> tuple[EngineWorld, FakeClient]:
 def test_what_waits_long_keeps_its_content_on_disk_and_holds_nothing_back() -> None:
     count = 2 * DELAYED_BYTES // MIB
     world, client = refused_world(count)
-    lane = world.broker.destinations.queue("q").lane(4)
+    lane = world.queue("q").lane(4)
     assert world.stats().delayed == count
     assert lane.delayed_bytes < KEPT_DELAYED_BYTES + 2 * MIB
     world.advance(60_000)
     bodies = consume_all(world, client)
     assert sorted(bodies) == [b"%07d" % number * (MIB // 7) for number in range(count)]
     assert (world.stats().depth, world.stats().delayed, lane.delayed_bytes, lane.ready_bytes) == (0, 0, 0, 0)
-    assert world.broker.redelivery.delays.reloading == {}
+    assert world.reloading_count() == 0
 
 
 def test_content_that_cannot_be_read_is_asked_for_again() -> None:
@@ -337,7 +337,7 @@ def test_content_whose_record_is_left_out_is_dropped_once() -> None:
     world.timers.fire_due()
     _, priority, first, *_ = world.store.requests[0]
     for _ in range(2):
-        world.broker.store_events.record_skipped(1, priority, first, MIB, "crc", RELOAD_READER)
+        world.store.listener.record_skipped(1, priority, first, MIB, "crc", RELOAD_READER)
     assert world.stats().depth == count - 1
     assert [one.ranges for one in world.store.settled] == [[(4, first, 1)]]
     world.turn()
@@ -346,11 +346,11 @@ def test_content_whose_record_is_left_out_is_dropped_once() -> None:
 
 def test_an_entry_whose_record_is_skipped_is_settled_as_dropped() -> None:
     world, store = recovered_world(LaneState(4, 3, 0, [], {}), 3)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert queue.depth == 3
-    world.broker.store_events.record_skipped(1, 4, 1, 5, "segment x at position 4711: crc")
+    world.store.listener.record_skipped(1, 4, 1, 5, "segment x at position 4711: crc")
     assert queue.depth == 2
-    assert world.broker.store_events.skipped_records == ["queue://q: segment x at position 4711: crc"]
+    assert world.skipped_records() == ["queue://q: segment x at position 4711: crc"]
     assert store.settled == [Settled(1, 0, DROPPED, CAUSE_DAMAGED, [(4, 1, 1)])]
 
 
@@ -358,7 +358,7 @@ def test_a_queue_without_consumers_keeps_little_in_memory() -> None:
     world = EngineWorld()
     for number in range(200):
         world.send(b"%4d" % number * 256)
-    lane = world.broker.destinations.queue("q").lane(4)
+    lane = world.queue("q").lane(4)
     assert 0 < lane.ready_bytes <= IDLE_LANE_BYTES + 1024
     assert lane.next_load < lane.tail == 200
     client = world.client()

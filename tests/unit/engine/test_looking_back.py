@@ -11,6 +11,7 @@ from engine.values.destination import TOPIC
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.broker_view import BrokerView
 from tests.support.engine_world import MIB
 from tests.support.fakes import FakeClient
 from tests.support.store_home import THINNING, FileHome
@@ -45,7 +46,7 @@ def test_it_waits_for_nothing_that_has_gone() -> None:
     client = FakeClient("late", "late")
     broker.connect(client)
     options = SubscribeOptions(INDIVIDUAL, SENT, "sub", subscription="late", is_durable=True, is_retroactive=True)
-    consumer = broker.subscribe(client, broker.destinations.topic("news"), options)
+    consumer = broker.subscribe(client, BrokerView(broker).topic("news"), options)
     broker.start(consumer)
     for _ in range(4):
         broker.end_turn()

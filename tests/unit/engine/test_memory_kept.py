@@ -22,7 +22,7 @@ def drain(world: RestartWorld, *clients: FakeClient) -> int:
         for delivery in taken:
             world.broker.acknowledge(delivery)
         world.turn()
-        assert world.broker.memory.held_bytes() <= world.memory_limit_bytes
+        assert world.memory_held() <= world.memory_limit_bytes
     return count
 
 
@@ -30,25 +30,25 @@ def test_ten_priorities_with_a_deep_backlog() -> None:
     world = RestartWorld(memory_limit_bytes=2 * MIB)
     for number in range(4_000):
         world.send(BODY, priority=number % 10)
-        assert world.broker.memory.held_bytes() <= 2 * MIB
+        assert world.memory_held() <= 2 * MIB
     client = world.client()
     world.consumer(client, "q", INDIVIDUAL, 500)
     world.turn()
     assert drain(world, client) == 4_000
-    assert world.broker.memory.held_bytes() == 0
+    assert world.memory_held() == 0
 
 
 def test_queues_that_nobody_reads_keep_a_quarter_of_it() -> None:
     world = RestartWorld(memory_limit_bytes=MIB)
     for number in range(3_000):
         world.send(BODY, to=f"q{number % 300}")
-    assert world.broker.memory.paged_bytes <= MIB // 4 + 2_000
+    assert world.memory_paged() <= MIB // 4 + 2_000
 
 
 def test_many_queues_with_a_little_each_that_only_memory_holds() -> None:
     world = SpillWorld(memory_limit_bytes=4 * MIB)
     for number in range(4_000):
-        queue = world.broker.destinations.queue(f"q{number % 200}")
+        queue = world.queue(f"q{number % 200}")
         assert world.broker.send(queue, world.message(queue, BODY, persistent=False)) == gates.OPEN
         world.turn()
     client = world.client()
@@ -56,7 +56,7 @@ def test_many_queues_with_a_little_each_that_only_memory_holds() -> None:
         world.consumer(client, f"q{number}", INDIVIDUAL, 10)
     world.turn()
     assert drain(world, client) == 4_000
-    assert (world.paths(), world.broker.memory.held_bytes()) == ([], 0)
+    assert (world.paths(), world.memory_held()) == ([], 0)
 
 
 def test_many_slow_replays_have_a_little_each_and_go_on_as_they_acknowledge() -> None:
@@ -66,10 +66,10 @@ def test_many_slow_replays_have_a_little_each_and_go_on_as_they_acknowledge() ->
     clients = [world.client(f"c{number}") for number in range(100)]
     consumers = [world.consumer(client, "q", INDIVIDUAL, 1_000, replay=ReplayStart(place=FIRST)) for client in clients]
     world.turn()
-    assert world.broker.memory.held_bytes() <= 4 * MIB
+    assert world.memory_held() <= 4 * MIB
     assert {consumer.describe_gate() for consumer in consumers} == {"memory"}
     assert drain(world, *clients) == 100 * 500
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_what_waits_for_its_redelivery_keeps_no_content_while_memory_is_short() -> None:
@@ -85,14 +85,14 @@ def test_what_waits_for_its_redelivery_keeps_no_content_while_memory_is_short() 
         for delivery in taken:
             world.broker.refuse(delivery, Refusal())
         world.turn()
-    assert world.broker.destinations.queue("q").delayed_count == 1_200
-    assert world.broker.memory.held_bytes() < MIB
+    assert world.queue("q").delayed_count == 1_200
+    assert world.memory_held() < MIB
     count = 0
     for _ in range(100):
         world.advance(60_001)
         count += drain(world, client)
     assert count == 1_200
-    assert world.broker.memory.held_bytes() == 0
+    assert world.memory_held() == 0
 
 
 def test_a_group_waits_for_a_message_that_is_due_and_whose_content_is_being_read() -> None:
@@ -109,7 +109,7 @@ def test_a_group_waits_for_a_message_that_is_due_and_whose_content_is_being_read
     world.clock.now_ms += 60_001
     world.broker.begin_turn()
     world.timers.fire_due()
-    assert len(world.broker.redelivery.delays.reloading) == 1
+    assert world.reloading_count() == 1
     second = world.client("second")
     world.consumer(second, "q", INDIVIDUAL, 1)
     world.turn()

@@ -43,7 +43,7 @@ def test_another_user_can_neither_take_nor_delete_nor_find_it(is_restarted: bool
         lambda: subscribe(world, bob, selector="a = 1"),
         lambda: subscribe(world, bob, is_shared=True),
         lambda: world.broker.delete_subscription(bob, "shop", "s"),
-        lambda: world.broker.subscriptions.find(bob, "shop", "s"),
+        lambda: world.find_subscription(bob, "shop", "s"),
     ):
         with pytest.raises(AccessDenied, match="subscription 'shop:s' belongs to another user"):
             use()

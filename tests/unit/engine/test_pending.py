@@ -20,20 +20,20 @@ def world_with(ack_mode: int = INDIVIDUAL, requested: int = 0, **values: Any) ->
     """A topic and one consumer of it with a prefetch of 2."""
     world = EngineWorld(address("t", **{f"pending__{name}": value for name, value in values.items()}))
     client = world.client()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.broker.start(world.broker.subscribe(client, topic, SubscribeOptions(ack_mode, 2, pending_limit=requested)))
     world.turn()
     return world
 
 
 def the_client(world: EngineWorld) -> FakeClient:
-    client = next(iter(world.broker.clients.values()))
+    client = next(iter(world.connections()))
     assert isinstance(client, FakeClient)
     return client
 
 
 def publish(world: EngineWorld, *bodies: bytes, priority: int = 4) -> None:
-    world.send(*bodies, to=world.broker.destinations.topic("t"), persistent=False, priority=priority)
+    world.send(*bodies, to=world.topic("t"), persistent=False, priority=priority)
 
 
 def drain(world: EngineWorld) -> list[bytes]:
@@ -79,7 +79,7 @@ def test_limits(values: dict[str, Any], requested: int, kept: int) -> None:
     for body in bodies:
         publish(world, body)
     assert drain(world) == bodies[:2] + bodies[2:][len(bodies) - kept :], "the oldest of those that wait have gone"
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 @pytest.mark.parametrize("ack_mode", [AUTO, INDIVIDUAL])
@@ -88,7 +88,7 @@ def test_what_comes_in_one_turn_is_what_would_have_come_one_by_one(ack_mode: int
     client = the_client(world)
     client.is_output_full = True
     for number in range(6):
-        assert world.try_send(b"%d" % number, world.broker.destinations.topic("t"), persistent=False) == 0
+        assert world.try_send(b"%d" % number, world.topic("t"), persistent=False) == 0
     world.broker.output_drained(client)
     world.turn()
     expected = [b"0", b"1", b"5"]
@@ -115,7 +115,7 @@ def test_oldest_whatever_the_priority() -> None:
 
 def test_of_messages_equal_in_a_property_the_newest_stays() -> None:
     world = world_with(strategy="constant", limit=3, eviction="unique-property", eviction_property="symbol")
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     for text in (b"A in", b"A flight", b"A 1", b"B 2", b"C 3", b"B 4", b"D 5"):
         symbol, body = text.split()
         headers = b"symbol:%b\n" % symbol
@@ -128,7 +128,7 @@ def test_equal_messages_that_go_next_stay() -> None:
     world = world_with(ack_mode=AUTO, strategy="constant", limit=3, eviction="unique-property", eviction_property="s")
     client = the_client(world)
     client.is_output_full = True
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     for text in ("A 1", "A 2", "A 3", "B 4", "A 5", "C 6", "D 7", "E 8"):
         symbol, body = text.split()
         world.send(body.encode(), to=topic, persistent=False, headers=f"s:{symbol}")
@@ -141,7 +141,7 @@ def test_equal_messages_that_go_next_stay() -> None:
 def test_what_a_selection_has_taken_is_not_let_go_again() -> None:
     world = world_with(strategy="constant", limit=2)
     client = the_client(world)
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     for body, group in ((b"a1", "a"), (b"b1", "b")):
         world.send(body, to=topic, persistent=False, group=group)
     first, second = client.take()
@@ -151,10 +151,10 @@ def test_what_a_selection_has_taken_is_not_let_go_again() -> None:
         world.send(b"b%d" % number, to=topic, persistent=False, group="b")
         for delivery in client.take():
             world.acknowledge(delivery)
-    assert world.broker.pending_limits.evicted_count > 0
+    assert world.evicted_count() > 0
     world.acknowledge(second)
     world.lose(client)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 @pytest.mark.parametrize("eviction", ["oldest", "oldest-lowest-priority", "unique-property"])
@@ -190,7 +190,7 @@ def test_what_goes_is_what_looking_at_all_of_them_would_find(eviction: str) -> N
 
 
 def publish_one(world: EngineWorld, body: bytes, priority: int, value: str) -> None:
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.send(body, to=topic, persistent=False, priority=priority, headers=f"s:{value}")
 
 
@@ -217,7 +217,7 @@ def expected_victim(eviction: str, waiting: list[tuple[int, int, int, str]], roo
 def test_another_subscription_keeps_what_one_lets_go() -> None:
     world = world_with(strategy="constant", limit=0)
     other = world.client("other")
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.consumer(other, topic, INDIVIDUAL, 10)
     publish(world, *[b"x"] * 8)
     assert len(other.take()) == 8
@@ -227,7 +227,7 @@ def test_another_subscription_keeps_what_one_lets_go() -> None:
 def test_what_amqp_credit_has_room_for_is_not_pending() -> None:
     world = EngineWorld(address("t", pending__strategy="constant", pending__limit=2))
     client = world.client()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     consumer = world.broker.subscribe(client, topic, SubscribeOptions(INDIVIDUAL, is_credited=True))
     world.broker.start(consumer)
     world.broker.grant(consumer, 3)

@@ -22,7 +22,7 @@ def world_of_one(**more: object) -> tuple[EngineWorld, FakeClient]:
 
 
 def listed(world: EngineWorld, *names: str) -> CompositeSource:
-    return CompositeSource([world.broker.destinations.queue(name) for name in names])
+    return CompositeSource([world.queue(name) for name in names])
 
 
 def test_a_list_with_a_queue_that_has_its_consumers_is_refused_as_a_whole() -> None:
@@ -40,7 +40,7 @@ def test_a_wildcard_goes_without_a_queue_until_its_consumer_leaves() -> None:
     world, first = world_of_one()
     other = world.client("other")
     world.consumer(other, Wildcard(QUEUE, "one.>"), AUTO)
-    queue = world.broker.destinations.queue("one.a")
+    queue = world.queue("one.a")
     assert queue.consumer_count() == 1
     world.send(b"1", b"2", to="one.a")
     assert (first.bodies(), other.bodies()) == ([b"1", b"2"], [])
@@ -60,19 +60,19 @@ def test_places_are_given_in_the_order_of_the_asking() -> None:
     world.send(b"2", to="one.a")
     assert [client.bodies() for client in clients] == [[], [b"1"], [b"2"]]
     world.broker.unsubscribe(consumers[2], is_lost=False)
-    assert world.broker.subscribing.places.waiting == {}
+    assert world.place_seekers() == 0
 
 
 def test_nobody_waits_for_a_queue_that_is_gone() -> None:
     world, _ = world_of_one(queue__auto_delete=True)
     other = world.client("other")
     consumer = world.consumer(other, Wildcard(QUEUE, "one.>"), AUTO)
-    assert len(world.broker.subscribing.places.waiting) == 1
+    assert world.place_seekers() == 1
     world.broker.unsubscribe(consumer, is_lost=False)
-    assert world.broker.subscribing.places.waiting == {}
+    assert world.place_seekers() == 0
     world.consumer(other, Wildcard(QUEUE, "one.>"), AUTO)
-    world.broker.destinations.remove(world.broker.destinations.queue("one.a"))
-    assert world.broker.subscribing.places.waiting == {}
+    world.remove(world.queue("one.a"))
+    assert world.place_seekers() == 0
 
 
 def test_views_of_a_queue_that_keeps_its_messages_count_too() -> None:
@@ -100,4 +100,4 @@ def test_many_lists_in_one_turn_do_not_pass_the_limit() -> None:
             continue
     for _ in range(50):
         world.advance(0)
-    assert {world.broker.destinations.queue(name).consumer_count() for name in names} == {1}
+    assert {world.queue(name).consumer_count() for name in names} == {1}

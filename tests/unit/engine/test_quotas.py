@@ -18,13 +18,13 @@ from tests.support.fakes import FakeClient
 def enter(world: EngineWorld, user: str = "", host: str = "192.0.2.1", client_id: str = "") -> FakeClient:
     client = world.client(client_id=client_id)
     client.user = user
-    world.broker.quotas.enter(client, user, host)
+    world.enter(client, user, host)
     return client
 
 
 def subscribe(world: EngineWorld, client: FakeClient, name: str, source: Source | None = None) -> None:
     options = SubscribeOptions(AUTO, subscription=name, is_durable=True)
-    consumer = world.broker.subscribe(client, source or world.broker.destinations.topic("t"), options)
+    consumer = world.broker.subscribe(client, source or world.topic("t"), options)
     world.broker.unsubscribe(consumer, is_lost=False)
 
 
@@ -43,7 +43,7 @@ def test_a_user_has_so_many_connections() -> None:
     enter(world, "bob")
     world.broker.disconnect(first, is_lost=True)
     enter(world, "ann")
-    assert world.broker.quotas.refused_counts()[CONNECTIONS] == 1
+    assert world.refused_counts()[CONNECTIONS] == 1
 
 
 def test_a_refused_connection_gives_nothing_back() -> None:
@@ -51,7 +51,7 @@ def test_a_refused_connection_gives_nothing_back() -> None:
     enter(world, "ann")
     refused = world.client()
     with pytest.raises(LimitReached):
-        world.broker.quotas.enter(refused, "ann", "192.0.2.1")
+        world.enter(refused, "ann", "192.0.2.1")
     world.broker.disconnect(refused, is_lost=False)
     with pytest.raises(LimitReached):
         enter(world, "ann")
@@ -82,13 +82,13 @@ def test_so_many_destinations_are_made(user: str) -> None:
         broker.source(client, TOPIC, "c")
     with pytest.raises(LimitReached, match=text):
         broker.open_temporary(client, TEMP_QUEUE)
-    assert sorted(broker.destinations.queues) == ["a"]
-    assert broker.quotas.refused_counts()[DESTINATIONS] == 4
+    assert sorted(world.queue_names()) == ["a"]
+    assert world.refused_counts()[DESTINATIONS] == 4
     assert broker.target(client, QUEUE, "a") is queue, "what is there is no new one"
     assert isinstance(broker.source(client, QUEUE, ">"), Wildcard)
     broker.target(client, QUEUE, "ActiveMQ.Statistics.Broker")
     broker.target(enter(world, user and "bob", "192.0.2.9"), QUEUE, "d")
-    broker.destinations.remove(queue)
+    world.remove(queue)
     broker.target(client, QUEUE, "c")
 
 
@@ -100,13 +100,13 @@ def test_temporary_destinations_are_given_back_with_their_connection() -> None:
             world.broker.open_temporary(client, TEMP_QUEUE)
         world.broker.disconnect(client, is_lost=True)
         world.turn()
-    assert world.broker.quotas.destinations.count("user 'ann'") == 0
+    assert world.destinations_made_by("user 'ann'") == 0
 
 
 def test_what_the_broker_makes_is_nobody_s() -> None:
     world = EngineWorld(user_limits=UserLimits(destinations=0))
-    queue = world.broker.destinations.queue("own")
-    world.broker.destinations.remove(queue)
+    queue = world.queue("own")
+    world.remove(queue)
 
 
 # -- durable subscriptions
@@ -122,10 +122,10 @@ def test_so_many_durable_subscriptions() -> None:
         match=r"user 'ann' has 2 durable subscriptions, .* \(limits.durable-subscriptions-per-user: 2\)",
     ):
         subscribe(world, enter(world, "ann", client_id="c2"), "c")
-    assert world.broker.quotas.refused_counts()[DURABLE_SUBSCRIPTIONS] == 1
-    assert len(world.broker.subscriptions.named) == 2
+    assert world.refused_counts()[DURABLE_SUBSCRIPTIONS] == 1
+    assert len(world.subscriptions()) == 2
     subscribe(world, enter(world, "bob", client_id="c3"), "c")
-    world.broker.subscriptions.delete("c1", "a")
+    world.delete_subscription("c1", "a")
     subscribe(world, client, "c")
 
 
@@ -133,11 +133,11 @@ def test_a_subscription_that_changes_is_still_one() -> None:
     world = EngineWorld(user_limits=UserLimits(durable_subscriptions=1))
     client = enter(world, "ann", client_id="c1")
     subscribe(world, client, "a")
-    subscribe(world, client, "a", world.broker.destinations.topic("other"))
+    subscribe(world, client, "a", world.topic("other"))
     subscribe(world, client, "a", Wildcard(TOPIC, "w.>"))
     for name in ("w.1", "w.2"):
-        world.broker.destinations.topic(name)
-    assert world.broker.quotas.durable_subscriptions.count("user 'ann'") == 1
+        world.topic(name)
+    assert world.subscriptions_of("user 'ann'") == 1
 
 
 def test_a_durable_wildcard_begins_with_so_many_topics() -> None:
@@ -148,15 +148,15 @@ def test_a_durable_wildcard_begins_with_so_many_topics() -> None:
     first, late = enter(world, "ann", client_id="c1"), enter(world, "ann", client_id="c2")
     subscribe(world, first, "a", Wildcard(TOPIC, "w.>"))
     topics.topic("w.3")
-    assert len(world.broker.subscriptions.named["c1", "a", True].queues) == 3, "what comes later always joins"
+    assert len(world.subscriptions()["c1", "a", True].queues) == 3, "what comes later always joins"
     subscribe(world, first, "a", Wildcard(TOPIC, "w.>"))
     text = r"topic://w.[>*] matches 3 topics; .* begin with 2 \(limits.durable-wildcard-topics\)"
     with pytest.raises(LimitReached, match=text):
         subscribe(world, late, "a", Wildcard(TOPIC, "w.>"))
     with pytest.raises(LimitReached, match=text):
         subscribe(world, first, "a", Wildcard(TOPIC, "w.*"))
-    assert list(world.broker.subscriptions.named) == [("c1", "a", True)]
-    assert world.broker.quotas.durable_subscriptions.count("user 'ann'") == 1
+    assert list(world.subscriptions()) == [("c1", "a", True)]
+    assert world.subscriptions_of("user 'ann'") == 1
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_bucket_is_full_again_a_second_after_its_first_token() -> None:
 @pytest.mark.parametrize("kind", ["queue", "topic"])
 def test_a_consumer_gets_so_many_a_second(ack_mode: int, kind: str) -> None:
     world = EngineWorld(address("d", flow__consumer_max_rate_per_second=3))
-    destination = world.broker.destinations.queue("d") if kind == "queue" else world.broker.destinations.topic("d")
+    destination = world.queue("d") if kind == "queue" else world.topic("d")
     client = world.client()
     consumer = subscribe(world, client, destination, SubscribeOptions(ack_mode, 100))
     world.send(*(b"%d" % number for number in range(8)), to=destination, persistent=False)
@@ -56,14 +56,14 @@ def test_a_consumer_gets_so_many_a_second(ack_mode: int, kind: str) -> None:
 def test_what_the_consumer_asks_for_is_above_its_address() -> None:
     world = EngineWorld(address("q", flow__consumer_max_rate_per_second=3))
     client = world.client()
-    subscribe(world, client, world.broker.destinations.queue("q"), SubscribeOptions(AUTO, rate=-1))
+    subscribe(world, client, world.queue("q"), SubscribeOptions(AUTO, rate=-1))
     world.send(*[b"x"] * 8)
     assert len(client.bodies()) == 8
 
 
 def test_another_consumer_takes_what_one_may_not() -> None:
     world = EngineWorld()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     slow, quick = world.client(), world.client()
     subscribe(world, slow, queue, SubscribeOptions(AUTO, rate=1))
     subscribe(world, quick, queue, SubscribeOptions(AUTO))
@@ -76,7 +76,7 @@ def test_a_window_of_octets_in_the_engine(selector: str) -> None:
     world = EngineWorld()
     client = world.client()
     options = SubscribeOptions(INDIVIDUAL, 100, window_bytes=100, selector=selector)
-    consumer = subscribe(world, client, world.broker.destinations.queue("q"), options)
+    consumer = subscribe(world, client, world.queue("q"), options)
     world.send(*(b"x" * 40 for _ in range(6)))
     first, second, third = client.take()
     assert consumer.describe_gate() == (
@@ -94,12 +94,12 @@ def test_a_window_of_octets_in_the_engine(selector: str) -> None:
 def test_a_consumer_that_waits_for_its_second_may_go() -> None:
     world = EngineWorld()
     client = world.client()
-    subscribe(world, client, world.broker.destinations.queue("q"), SubscribeOptions(AUTO, rate=1))
+    subscribe(world, client, world.queue("q"), SubscribeOptions(AUTO, rate=1))
     world.send(b"1", b"2")
     world.lose(client)
     world.advance(1_000)
     assert world.stats().depth == 1
-    assert world.broker.dispatcher.rates.waiting == []
+    assert world.rated_count() == 0
 
 
 # -- transactions (ActiveMQ usePrefetchExtension)

@@ -129,7 +129,7 @@ def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> No
     client = world.client()
     world.consumer(client)
     expires_ms = world.clock.wall_ms() + 60_000
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     message = Message(queue.destination_id, 1, PLAIN, 7, 11, 12, expires_ms, b"old:1\n", b"colour:red\n", b"body")
     world.broker.send(queue, message)
     world.turn()
@@ -154,7 +154,7 @@ def test_a_dead_letter_is_a_new_persistent_message_that_names_its_origin() -> No
         "dlqConsumer": "client, subscription sub",
         "old": "1",
     }
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_a_dead_letter_of_a_persistent_message_says_nothing_of_its_mode() -> None:
@@ -211,8 +211,8 @@ def test_without_a_dead_letter_address_the_message_is_dropped_and_counted() -> N
     world.refuse(*client.take())
     assert [record.outcome for record in world.store.settled] == [DROPPED]
     assert (world.stats().dead_lettered, world.stats().depth) == (2, 0)
-    assert DLQ not in world.broker.destinations.queues
-    assert world.broker.memory.used_bytes == 0
+    assert not world.has_queue(DLQ)
+    assert world.memory_used() == 0
 
 
 def test_what_fails_on_the_dead_letter_queue_itself_stays_there() -> None:
@@ -239,7 +239,7 @@ def test_messages_are_dead_lettered_to_the_address_s_own_queue_in_order() -> Non
 
 def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
     world = EngineWorld(address("t", redelivery__maximum_redeliveries=1))
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     bad, good = world.client("bad"), world.client("good")
     world.consumer(bad, topic, CLIENT)
     world.consumer(good, topic, INDIVIDUAL)
@@ -251,21 +251,21 @@ def test_a_topic_subscription_redelivers_and_dead_letters_on_its_own() -> None:
     (dead,) = world.dead_letters()
     assert added_headers(dead)["original-destination"] == "/topic/t"
     world.acknowledge(only(good))
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_a_topic_subscription_that_ends_lets_go_of_what_waits() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client = world.client()
     world.consumer(client, topic, INDIVIDUAL, prefetch=3)
     world.send(b"1", b"2", b"3", b"4", to=topic)
     world.refuse(client.take()[0])
     world.leave(client)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
     world.advance(5_000)
     assert client.handed == []
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
@@ -284,7 +284,7 @@ def test_expired_messages_move_to_the_expiry_address_in_order() -> None:
     assert added_headers(moved[0])["originalExpiration"] == str(soon)
     assert [(one.outcome, one.cause) for one in world.store.settled][:3] == [(EXPIRED, CAUSE_EXPIRED)] * 3
     assert (world.stats().expired, world.stats().depth) == (4, 0)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_one_timer_is_set_however_many_wait() -> None:
@@ -326,7 +326,7 @@ def test_a_dead_letter_queue_is_made_beyond_the_limit_of_destinations() -> None:
     client = world.client()
     world.consumer(client)
     world.send(b"1")
-    world.broker.destinations.count_max = 1
+    world.allow_destinations(1)
     world.refuse(only(client))
     assert [message.body for message in world.dead_letters()] == [b"1"]
 

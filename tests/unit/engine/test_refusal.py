@@ -89,7 +89,7 @@ def test_a_consumer_s_own_policy_stands_above_the_address() -> None:
     world = EngineWorld(address("q", redelivery__maximum_redeliveries=5))
     client = world.client()
     own = {"maximum_redeliveries": 1, "initial_redelivery_delay_ms": 10}
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, redelivery=own))
     world.broker.start(consumer)
     world.send(b"1")
@@ -106,7 +106,7 @@ def test_a_consumer_s_own_policy_stands_above_the_address() -> None:
 def test_another_consumer_of_the_queue_keeps_the_address_s_policy() -> None:
     world = EngineWorld(address("q", redelivery__initial_redelivery_delay_ms=0))
     strict, client = world.client(), world.client()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     own = {"maximum_redeliveries": 0}
     consumer = world.broker.subscribe(strict, queue, SubscribeOptions(INDIVIDUAL, redelivery=own))
     world.broker.start(consumer)

@@ -79,7 +79,7 @@ def test_where_a_replay_begins(start: ReplayStart, expected: list[bytes]) -> Non
 
 def test_a_replay_that_begins_beyond_the_end_waits_for_its_entry() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     _settled_queue(world)
     queue_client, _ = _replay(world, ReplayStart(entry=6))
     topic_client, _ = _replay(world, ReplayStart(entry=2), topic)
@@ -101,7 +101,7 @@ def test_an_offset_counts_in_a_priority_too_that_had_nothing_in_the_log() -> Non
 
 def test_from_a_time_and_from_an_id() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.send(b"old", to=topic)
     world.advance(60_000)
     since_ms = world.broker.wall_ms
@@ -119,7 +119,7 @@ def test_from_a_time_and_from_an_id() -> None:
 
 def test_a_topics_past_and_present_without_a_gap_or_a_double() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.send(*(b"%d" % number for number in range(50)), to=topic)
     world.store.page_limit = 7
     client = world.client()
@@ -159,12 +159,12 @@ def test_its_window_and_its_memory_are_bounded() -> None:
         seen += [one.message.body for one in deliveries]
         world.acknowledge(*deliveries)
     assert seen == [b"%d" % number for number in range(count)]
-    assert world.broker.memory.used_bytes == 0 and world.store.failed == []
+    assert world.memory_used() == 0 and world.store.failed == []
 
 
 def test_a_slow_replay_of_a_topic_holds_nothing_up() -> None:
     world = EngineWorld(address("t", full__address_full_policy="BLOCK", full__max_size_bytes=20_000))
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client, _ = _replay(world, ALL, topic, INDIVIDUAL, prefetch=1)
     for number in range(2 * PAGE_MESSAGES):
         world.send(b"%04d" % number + b"x" * 100, to=topic)  # each must be accepted
@@ -178,7 +178,7 @@ def test_a_slow_replay_of_a_topic_holds_nothing_up() -> None:
 
 def test_what_only_memory_has_comes_while_the_replay_is_up_to_date() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.send(b"not kept", to=topic, persistent=False)
     world.send(b"kept", to=topic)
     client, _ = _replay(world, ALL, topic)
@@ -188,7 +188,7 @@ def test_what_only_memory_has_comes_while_the_replay_is_up_to_date() -> None:
 
 def test_a_browser_ends_where_the_log_ended() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     _settled_queue(world)
     world.send(b"a", to=topic)
     for to, expected in (("q", [b"0", b"1", b"2", b"3"]), (topic, [b"a"])):
@@ -202,7 +202,7 @@ def test_a_browser_ends_where_the_log_ended() -> None:
 
 def test_selector_and_expiry() -> None:
     world = EngineWorld(address("e", expiry_address="gone"))
-    queue = world.broker.destinations.queue("e")
+    queue = world.queue("e")
     for number in range(6):
         world.send(b"%d" % number, to=queue, headers=f"n:{number}")
     world.send(b"mortal", to=queue, headers="n:4", expires_ms=world.broker.wall_ms + 1_000)
@@ -216,7 +216,7 @@ def test_selector_and_expiry() -> None:
 
 def test_no_local_leaves_out_what_the_client_sends_from_now_on() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client, _ = _replay(world, ALL, topic, is_no_local=True)
     world.send(b"mine", to=topic, sender=client)
     world.send(b"mine too", to=topic, sender=client, persistent=False)
@@ -235,8 +235,8 @@ def test_answers_change_nothing() -> None:
     assert [one.message.body for one in client.take()] == [b"1"], "released, it is shown again"
     world.lose(client)
     assert world.store.settled == settled and world.store.failed == []
-    assert "ActiveMQ.DLQ" not in world.broker.destinations.queues
-    assert world.broker.memory.used_bytes == 0 and world.broker.replays.replays == []
+    assert not world.has_queue("ActiveMQ.DLQ")
+    assert world.memory_used() == 0 and world.replay_count() == 0
     assert third.message.body == b"2"
 
 
@@ -247,14 +247,14 @@ def test_a_message_that_its_reader_cannot_take_is_not_shown_again() -> None:
     first, _ = client.take()
     world.refuse(first, refusal=Refusal("requeue", is_excluding=True))
     assert client.take() == [] and consumer.queue.selection is None
-    assert world.broker.memory.used_bytes > 0
+    assert world.memory_used() > 0
     world.leave(client)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_what_the_turn_itself_moves_to_a_queue_is_seen_in_that_turn() -> None:
     world = EngineWorld(address("q", expiry_address="expired"))
-    expired = world.broker.destinations.queue("expired")
+    expired = world.queue("expired")
     client, _ = _replay(world, ReplayStart(NEXT), expired)
     world.send(b"mortal", expires_ms=world.broker.wall_ms + 1_000)
     world.clock.now_ms += 2_000
@@ -269,7 +269,7 @@ def test_what_the_turn_itself_moves_to_a_queue_is_seen_in_that_turn() -> None:
 def test_what_is_gone_is_named() -> None:
     world = EngineWorld()
     _settled_queue(world)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.store.kept[queue.destination_id, 4] = 3
     world.store.log_start = 10_000_000
     old_id = f"{world.broker.id_prefixes()[0]}4096"
@@ -298,13 +298,13 @@ def test_what_is_gone_is_named() -> None:
 def test_what_a_replay_cannot_be(start: ReplayStart, options: dict[str, Any], words: str) -> None:
     world = EngineWorld()
     with pytest.raises(InvalidOption, match=words):
-        _replay(world, start, world.broker.destinations.topic("t"), **options)
-    assert world.broker.replays.replays == []
+        _replay(world, start, world.topic("t"), **options)
+    assert world.replay_count() == 0
 
 
 def test_an_id_that_is_not_in_the_log_yet_is_refused() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     world.send(b"1", to=topic)
     prefix, end = world.broker.id_prefixes()[0], world.store.append_offset()
     assert _replay(world, ReplayStart(message_id=f"{prefix}{end - 1}"), topic)[0].expelled == []
@@ -316,7 +316,7 @@ def test_several_destinations_and_what_is_in_memory_only_are_refused() -> None:
     world = EngineWorld()
     client = world.client()
     for source, words in (
-        (world.broker.destinations.source(QUEUE, "a.*"), "several destinations"),
+        (world.source(QUEUE, "a.*"), "several destinations"),
         (world.broker.open_temporary(client, TEMP_QUEUE), "in memory only"),
     ):
         with pytest.raises(InvalidOption, match=words):
@@ -326,7 +326,7 @@ def test_several_destinations_and_what_is_in_memory_only_are_refused() -> None:
 def test_a_replay_needs_the_permission_to_read() -> None:
     entry = Permission(Pattern.parse("q"), BOTH, {"browse": frozenset({"look"}), "read": frozenset({"read"})})
     world = EngineWorld(permissions=PermissionMap([entry]))
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     client = world.client()
     client.groups = frozenset({"look"})
     for is_browser in (True, False):
@@ -366,7 +366,7 @@ def test_a_disk_that_refuses_is_asked_again() -> None:
     world.send(b"4")
     world.broker.end_turn()
     client.bodies()
-    world.broker.send(world.broker.destinations.queue("q"), world.message(world.broker.destinations.queue("q"), b"5"))
+    world.broker.send(world.queue("q"), world.message(world.queue("q"), b"5"))
     world.broker.end_turn()
     world.store.refuse_pages("the disk says no")
     assert consumer.describe_gate() == "damaged: the disk says no"
@@ -376,12 +376,12 @@ def test_a_disk_that_refuses_is_asked_again() -> None:
 
 def test_a_destination_that_is_deleted_ends_its_replays() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     _settled_queue(world)
-    for destination in (topic, world.broker.destinations.queue("q")):
+    for destination in (topic, world.queue("q")):
         client, consumer = _replay(world, ALL, destination)
-        world.broker.upkeep.delete(destination, is_forced=True)
+        world.delete(destination, is_forced=True)
         [(expelled, error, _)] = client.expelled
         assert expelled is consumer and isinstance(error, InvalidDestination)
         world.lose(client)
-    assert world.broker.replays.followers == []
+    assert world.replay_count() == 0

@@ -16,23 +16,23 @@ MANY = 1_200
 def with_queues(count: int) -> EngineWorld:
     world = EngineWorld()
     for number in range(count):
-        world.broker.destinations.queue(f"q.{number}")
+        world.queue(f"q.{number}")
     return world
 
 
 def subscribe_to_all(world: EngineWorld, client: FakeClient, prefetch: int = 1) -> Consumer:
-    return world.consumer(client, world.broker.destinations.source(QUEUE, "q.>"), INDIVIDUAL, prefetch)
+    return world.consumer(client, world.source(QUEUE, "q.>"), INDIVIDUAL, prefetch)
 
 
 def settle(world: EngineWorld) -> None:
     """Let everything go on that one turn had no steps for."""
     world.turn()
-    while world.broker.steps.is_waiting():
+    while world.is_more_to_come():
         world.advance(0)
 
 
 def joined(world: EngineWorld) -> int:
-    return sum(len(queue.consumers) for queue in world.broker.destinations.queues.values())
+    return sum(len(queue.consumers) for queue in world.queues())
 
 
 def test_a_wildcard_subscription_comes_and_goes_some_queues_a_turn() -> None:
@@ -49,7 +49,7 @@ def test_a_wildcard_subscription_comes_and_goes_some_queues_a_turn() -> None:
     settle(world)
     assert joined(world) == 0
     assert client.consumers == {}
-    assert world.broker.steps.most <= TURN_STEPS + JOIN_STEPS
+    assert world.most_steps() <= TURN_STEPS + JOIN_STEPS
 
 
 def test_nothing_comes_once_it_is_closed_though_some_of_it_is_still_there() -> None:
@@ -59,7 +59,7 @@ def test_nothing_comes_once_it_is_closed_though_some_of_it_is_still_there() -> N
     settle(world)
     world.broker.unsubscribe(consumer, is_lost=False)
     world.turn()
-    left = [queue.name for queue in world.broker.destinations.queues.values() if queue.consumers]
+    left = [queue.name for queue in world.queues() if queue.consumers]
     assert left
     world.send(b"late", to=left[-1])
     settle(world)
@@ -80,21 +80,21 @@ def test_a_connection_that_is_lost_twice_over_closes_each_once() -> None:
 def test_a_new_queue_is_joined_by_many_some_a_turn() -> None:
     world = EngineWorld()
     for _ in range(MANY):
-        world.consumer(world.client(), world.broker.destinations.source(QUEUE, "q.>"), INDIVIDUAL, 1)
+        world.consumer(world.client(), world.source(QUEUE, "q.>"), INDIVIDUAL, 1)
     world.turn()
-    queue = world.broker.destinations.queue("q.new")
+    queue = world.queue("q.new")
     world.turn()
     assert 0 < len(queue.consumers) < MANY
     settle(world)
     assert len(queue.consumers) == MANY
-    assert world.broker.steps.most <= TURN_STEPS + JOIN_STEPS
+    assert world.most_steps() <= TURN_STEPS + JOIN_STEPS
 
 
 def test_a_queue_that_comes_while_a_wildcard_joins_is_joined_once() -> None:
     world = with_queues(MANY)
     client = world.client()
     consumer = subscribe_to_all(world, client)
-    queue = world.broker.destinations.queue("q.new")
+    queue = world.queue("q.new")
     settle(world)
     assert len(queue.consumers) == 1
     assert consumer.siblings is not None
@@ -107,17 +107,17 @@ def test_a_message_of_many_queues_wakes_one_consumer_of_a_shared_window() -> Non
     subscribe_to_all(world, client)
     settle(world)
     for number in range(MANY):
-        world.broker.send(queue := world.broker.destinations.queue(f"q.{number}"), world.message(queue, b"%d" % number))
+        world.broker.send(queue := world.queue(f"q.{number}"), world.message(queue, b"%d" % number))
     world.turn()
     came = []
     step_count = 0
     for _ in range(MANY):
-        world.broker.steps.most = 0
+        world.count_steps_anew()
         held = client.take()
         assert len(held) == 1
         came.append(int(held[0].message.body))
         world.acknowledge(held[0])
-        step_count += world.broker.steps.most
+        step_count += world.most_steps()
     assert sorted(came) == list(range(MANY)), "each queue has its turn"
     assert step_count <= 2 * MANY, "each is woken for its message, and once more finds nothing"
 
@@ -144,11 +144,11 @@ def test_a_socket_that_drains_wakes_what_waited_for_it_and_nobody_else() -> None
     world.turn()
     client.is_output_full = True
     world.send(b"x", to="q.7")
-    world.broker.steps.most = 0
+    world.count_steps_anew()
     world.broker.output_drained(client)
     world.turn()
     assert client.bodies() == [b"x"]
-    assert world.broker.steps.most == 1
+    assert world.most_steps() == 1
 
 
 def test_what_shares_a_window_waits_for_the_socket_too() -> None:

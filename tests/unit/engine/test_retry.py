@@ -31,7 +31,7 @@ def world_with_dead(count: int, to: str = "q", **values: object) -> EngineWorld:
 
 
 def retry(world: EngineWorld, selector: str = "", rate: int = 0, limit: int = 0) -> Retry:
-    return Retry(world.broker, world.broker.destinations.queue(DLQ), selector, rate, limit)
+    return Retry(world.broker, world.queue(DLQ), selector, rate, limit)
 
 
 def run(world: EngineWorld, one: Retry, ms: int = 1_000) -> Retry:
@@ -58,7 +58,7 @@ def test_what_goes_back_carries_only_how_often_it_was_retried() -> None:
     world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
     client = world.client()
     world.consumer(client)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.broker.send(queue, Message(queue.destination_id, 1, 1, 7, 1, 2, 0, b"kept:a\\cb\n", b"h:1\n", b"body"))
     world.turn()
     for count in ("1", "2"):
@@ -87,7 +87,7 @@ def test_only_what_the_selector_matches() -> None:
     world = EngineWorld(address("q", redelivery__maximum_redeliveries=0))
     client = world.client()
     world.consumer(client)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for number in range(6):
         headers = b"colour:%b\n" % (b"red" if number % 2 else b"blue")
         world.broker.send(queue, Message(queue.destination_id, 1, 1, 4, 0, 0, 0, b"", headers, b"%d" % number))
@@ -200,25 +200,25 @@ def test_what_died_where_nothing_is_kept_stays_among_the_dead(kind: int) -> None
     world = EngineWorld(address("#", redelivery__maximum_redeliveries=0))
     client = world.client()
     if kind == TOPIC:
-        source: Queue | Topic = world.broker.destinations.topic("ActiveMQ.Advisory.Queue")
+        source: Queue | Topic = world.topic("ActiveMQ.Advisory.Queue")
     else:
         source = world.broker.open_temporary(client, kind)
     world.consumer(client, source)
     world.send(b"x", to=source, persistent=False)
     world.refuse(*client.take())
     world.leave(client)
-    queues = set(world.broker.destinations.queues)
+    queues = set(world.queue_names())
     done = run(world, retry(world))
     assert (done.is_done, done.moved_count, done.skipped_count) == (True, 0, 1)
     assert world.stats(DLQ).depth == 1
-    assert set(world.broker.destinations.queues) == queues
+    assert set(world.queue_names()) == queues
 
 
 def test_a_dead_letter_that_names_a_pattern_stays() -> None:
     world = EngineWorld()
-    queue = world.broker.destinations.queue(DLQ)
+    queue = world.queue(DLQ)
     origin = b"original-destination:/topic/news.>\n"
     world.broker.send(queue, Message(queue.destination_id, 1, 1, 4, 0, 0, 0, origin, b"", b"1"))
     done = run(world, retry(world))
     assert (done.is_done, done.moved_count, done.skipped_count) == (True, 0, 1)
-    assert world.broker.destinations.topics == {}, "no topic is made whose name no client could use"
+    assert world.topic_names() == [], "no topic is made whose name no client could use"

@@ -174,7 +174,7 @@ def test_plain_dispatch_comes_back_when_the_last_selector_goes() -> None:
     world.consumer(every, prefetch=2)
     world.turn()
     assert red.bodies() == numbers(1)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert queue.is_choosy
     world.leave(red)
     assert queue.selection is None
@@ -187,13 +187,13 @@ def test_what_is_not_a_selector_is_refused() -> None:
     world = EngineWorld()
     with pytest.raises(InvalidSelector):
         world.consumer(world.client(), selector="colour == 'red'")
-    assert world.broker.destinations.queue("q").consumers == {}
+    assert world.queue("q").consumers == {}
 
 
 def test_a_blank_selector_is_none() -> None:
     world = EngineWorld()
     world.consumer(world.client(), selector=" ")
-    assert world.broker.destinations.queue("q").selection is None
+    assert world.queue("q").selection is None
 
 
 def test_expired_messages_are_not_handed_over() -> None:
@@ -218,7 +218,7 @@ def test_expired_messages_found_ahead_are_settled_by_the_scan() -> None:
     client = world.client()
     world.consumer(client, selector="colour = 'red'", prefetch=1)
     world.turn()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for delivery in queue.lane(4).ahead.values():
         delivery.message.expires_ms = world.clock.wall_ms() + 10
     queue.has_expiring = True
@@ -279,7 +279,7 @@ def test_the_prefix_is_loaded_in_order_when_somebody_wants_it() -> None:
     world.turn()
     rest = consume_all(world, every)
     assert rest == [b"%d" % number for number, colour in enumerate(colours) if colour == "blue"]
-    lane = world.broker.destinations.queue("q").lane(4)
+    lane = world.queue("q").lane(4)
     assert (lane.ahead, lane.ready_bytes, lane.ahead_bytes, len(lane.settled)) == ({}, 0, 0, 0)
 
 
@@ -302,7 +302,7 @@ def test_what_was_found_ahead_and_returned_is_handed_over_once() -> None:
 def test_attempts_and_settled_entries_of_a_restart_count_for_pages_read_ahead() -> None:
     count = 3 * PAGE_MESSAGES
     world, _ = coloured_world(["blue"] * count + ["red"] * 4, settled=[(count + 1, 1)])
-    lane = world.broker.destinations.queue("q").lane(4)
+    lane = world.queue("q").lane(4)
     due_ms = world.clock.wall_ms() + 700
     lane.attempts = {count: Attempts(2, 0, 1, 1, 1, 0), count + 2: Attempts(1, due_ms, 1, 1, 1, 0)}
     client = world.client()
@@ -337,7 +337,7 @@ def test_a_page_that_cannot_be_read_ahead_is_asked_for_again() -> None:
     assert consumer.describe_gate() == "damaged: torn"
     world.advance(1_000)
     assert client.bodies() == numbers(2 * PAGE_MESSAGES)
-    assert world.broker.store_events.fault() == ""
+    assert world.fault() == ""
 
 
 def test_a_page_that_nobody_waits_for_any_more_is_no_fault() -> None:
@@ -348,10 +348,10 @@ def test_a_page_that_nobody_waits_for_any_more_is_no_fault() -> None:
     store.serve_pages()
     world.broker.end_turn()
     store.refuse_pages("torn")
-    assert "torn" in world.broker.store_events.fault()
+    assert "torn" in world.fault()
     world.leave(client)
     world.advance(1_000)
-    assert world.broker.store_events.fault() == ""
+    assert world.fault() == ""
 
 
 def test_many_selectors_share_the_pages_that_are_read_ahead() -> None:
@@ -375,7 +375,7 @@ def test_no_more_is_read_ahead_than_may_be_kept() -> None:
     world, _ = coloured_world(["blue"] * (LANE_MESSAGES + 2 * PAGE_MESSAGES))
     client = world.client()
     consumer = world.consumer(client, selector="colour = 'red'")
-    world.broker.destinations.queue("q").lane(4).ahead_bytes = AHEAD_BYTES + 1
+    world.queue("q").lane(4).ahead_bytes = AHEAD_BYTES + 1
     world.turn()
     assert consumer.gate() == gates.LOOK_AHEAD
     assert consumer.describe_gate().startswith(
@@ -400,7 +400,7 @@ def test_a_selector_whose_consumers_are_full_keeps_a_bounded_number() -> None:
     world.consumer(client, selector="colour = 'red'", prefetch=1)
     count = 2 * VIEW_MESSAGES
     send_colours(world, *["red"] * count)
-    selection = world.broker.destinations.queue("q").selection
+    selection = world.queue("q").selection
     assert selection is not None
     assert len(selection.lookout.views["colour = 'red'"].waiting) <= VIEW_MESSAGES
     assert consume_all(world, client) == numbers(*range(count))
@@ -436,7 +436,7 @@ def test_what_was_read_ahead_for_nobody_is_forgotten_without_a_look_at_all_for_e
         clients.append(client)
     for _ in range(30):
         world.advance(0)
-    lane = world.broker.destinations.queue("q").lane(4)
+    lane = world.queue("q").lane(4)
     before = sum(1 for one in lane.ahead.values() if one.state == READY)
     assert before > selector_count
     for client in clients[: selector_count // 2]:
@@ -456,7 +456,7 @@ def test_new_consumers_with_selectors_of_their_own_have_each_message_read_a_few_
     for number in range(message_count):
         world.send(b"x" * 100, headers=f"n:{number * selector_count // message_count}")
     reader = CountingReader()
-    world.broker.readers.register(STOMP, reader)
+    world.read_properties_by(STOMP, reader)
     client = world.client()
     for number in range(selector_count):
         world.consumer(client, "q", INDIVIDUAL, 1, selector=f"n = '{number}'")

@@ -70,8 +70,7 @@ def world_of(kind: str, seed: int) -> tuple[EngineWorld, FakeClient, list[Delive
 
 def seen(world: EngineWorld, client: FakeClient) -> object:
     """Return all that anybody may notice of what was settled."""
-    broker = world.broker
-    queues = [*broker.destinations.queues.values(), *broker.destinations.feeds.values()]
+    queues = world.queues() + world.feeds()
     windows = {
         one.consumer_id: (one.window.in_flight, one.window.is_full, one.window.bytes_in_flight(), list(one.ledger))
         for one in client.consumers.values()
@@ -84,8 +83,8 @@ def seen(world: EngineWorld, client: FakeClient) -> object:
             for one in queues
         ],
         "windows": windows,
-        "memory": (broker.memory.used_bytes, broker.memory.paged_bytes),
-        "accounts": [(one.uri, one.used_bytes, one.used_messages) for one in broker.flow.accounts.by_id.values()],
+        "memory": (world.memory_used(), world.memory_paged()),
+        "accounts": [(one.uri, one.used_bytes, one.used_messages) for one in world.address_accounts().by_id.values()],
         "settled": told,
         "counted": counted,
         "handed": [one.position for one in client.take()],
@@ -164,7 +163,7 @@ def test_what_is_due_at_once_comes_back_some_a_turn_and_in_order() -> None:
     world.send(*[b"x"] * 5_000)
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
     world.turn()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert queue.delayed_count == 5_000
     world.clock.now_ms += 10_000
     left = []

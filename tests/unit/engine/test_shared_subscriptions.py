@@ -13,7 +13,7 @@ from tests.support.engine_world import EngineWorld
 
 def test_each_message_goes_to_one_of_those_who_share() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     one, two, alone = world.client("1"), world.client("2"), world.client("3")
     for client in (one, two):
         world.consumer(client, topic, AUTO, subscription="s", is_shared=True)
@@ -23,12 +23,12 @@ def test_each_message_goes_to_one_of_those_who_share() -> None:
     first, second = one.bodies(), two.bodies()
     assert len(first) == len(second) == 2
     assert sorted(first + second) == alone.bodies() == [b"1", b"2", b"3", b"4"]
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_what_one_leaves_goes_to_the_other_and_the_last_takes_the_rest_along() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     one, two = world.client("1"), world.client("2")
     first = world.consumer(one, topic, prefetch=1, subscription="s", is_shared=True)
     world.consumer(two, topic, prefetch=1, subscription="s", is_shared=True)
@@ -40,7 +40,7 @@ def test_what_one_leaves_goes_to_the_other_and_the_last_takes_the_rest_along() -
     (again,) = two.take()
     assert (held.message.body, again.message.body, again.is_redelivered) == (b"2", b"1", True)
     world.lose(two)
-    assert world.broker.memory.used_bytes == 0 and world.broker.subscriptions.named == {}
+    assert world.memory_used() == 0 and world.subscriptions() == {}
     late = world.client()
     world.consumer(late, topic, AUTO, subscription="s", is_shared=True)
     world.turn()
@@ -49,7 +49,7 @@ def test_what_one_leaves_goes_to_the_other_and_the_last_takes_the_rest_along() -
 
 def test_names_belong_to_a_client_id_or_to_nobody() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     clients = [world.client("1", "a"), world.client("2", "b"), world.client("3")]
     for client in clients:
         world.consumer(client, topic, AUTO, subscription="s", is_shared=True)
@@ -76,13 +76,13 @@ def test_shared_over_a_wildcard() -> None:
     for client in (one, two):
         world.consumer(client, Wildcard(TOPIC, "t.>"), AUTO, subscription="s", is_shared=True)
     for name in ("t.1", "t.2", "t.1"):
-        world.send(name.encode(), to=world.broker.destinations.topic(name))
+        world.send(name.encode(), to=world.topic(name))
     assert sorted(one.bodies() + two.bodies()) == [b"t.1", b"t.1", b"t.2"]
 
 
 def test_what_makes_no_sense() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client = world.client()
     for match, options in (
         ("needs a name", {"is_shared": True}),
@@ -94,12 +94,12 @@ def test_what_makes_no_sense() -> None:
             world.consumer(client, topic, **options)
     with pytest.raises(InvalidSelector):
         world.consumer(client, topic, subscription="s", is_shared=True, selector="a b")
-    assert client.consumers == {} and world.broker.destinations.feeds == {} and world.broker.subscriptions.named == {}
+    assert client.consumers == {} and world.feeds() == [] and world.subscriptions() == {}
 
 
 def test_selectors_of_a_topic_and_no_local() -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     me, you = world.client("me"), world.client("you")
     world.consumer(me, topic, AUTO, is_no_local=True)
     world.consumer(me, topic, AUTO, selector="colour = 'red'")
@@ -112,4 +112,4 @@ def test_selectors_of_a_topic_and_no_local() -> None:
     world.leave(me)
     world.leave(you)
     world.send(b"late", to=topic)
-    assert len(topic.selectors) == 0 and not topic.is_choosy and world.broker.memory.used_bytes == 0
+    assert len(topic.selectors) == 0 and not topic.is_choosy and world.memory_used() == 0

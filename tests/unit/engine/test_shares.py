@@ -10,7 +10,7 @@ from tests.support.engine_world import MIB, EngineWorld, address
 
 
 def lanes(world: EngineWorld) -> list[Lane]:
-    return [lane for queue in world.broker.destinations.queues.values() for lane in queue.used_lanes]
+    return [lane for queue in world.queues() for lane in queue.used_lanes]
 
 
 def test_few_lanes_keep_what_one_does() -> None:
@@ -48,14 +48,14 @@ def test_an_address_may_keep_less() -> None:
     world = EngineWorld(address("small", full__max_size_bytes=100, full__max_size_messages=2))
     for name in ["small", *(f"q{number}" for number in range(100))]:
         world.send(b"x", to=name)
-    (lane,) = world.broker.destinations.queue("small").used_lanes
+    (lane,) = world.queue("small").used_lanes
     assert (lane.memory_bytes, lane.memory_messages, lane.page_bytes) == (100, 2, 100)
 
 
 def test_what_a_new_queue_costs_does_not_grow_with_their_number() -> None:
     world = EngineWorld()
-    queue = world.broker.destinations.queue("q")
-    shares = world.broker.destinations.shares
+    queue = world.queue("q")
+    shares = world.shares()
     for _ in range(LANES_FREE * 256):
         shares.join(Lane(queue, 4))
     # At each doubling, so that a lane is told twice or so, however many there are.
@@ -65,8 +65,8 @@ def test_what_a_new_queue_costs_does_not_grow_with_their_number() -> None:
 def test_lanes_of_queues_that_are_gone_count_no_more() -> None:
     world = EngineWorld()
     for number in range(1000):
-        queue = world.broker.destinations.queue(f"q{number}")
+        queue = world.queue(f"q{number}")
         queue.lane(4)
         queue.is_closed = True
-    (last,) = world.broker.destinations.queue("q999").used_lanes
+    (last,) = world.queue("q999").used_lanes
     assert last.memory_bytes == LANE_BYTES

@@ -49,14 +49,14 @@ def test_a_wildcard_takes_from_every_queue_that_matches_and_from_those_to_come()
     client = world.client()
     world.send(b"1", to="a.x")
     world.send(b"no", to="b.x")
-    consumer = world.consumer(client, world.broker.destinations.source(QUEUE, "a.>"), AUTO)
+    consumer = world.consumer(client, world.source(QUEUE, "a.>"), AUTO)
     world.send(b"2", to="a.y")
     world.send(b"no", to="b.y")
     assert client.bodies() == [b"1", b"2"]
     world.broker.unsubscribe(consumer, is_lost=False)
     world.send(b"3", to="a.z")
     assert client.bodies() == []
-    assert [queue.name for queue in world.broker.destinations.queues.values() if queue.consumers] == []
+    assert [queue.name for queue in world.queues() if queue.consumers] == []
     assert client.consumers == {}
 
 
@@ -176,17 +176,17 @@ def test_a_wildcard_of_topics_takes_from_those_to_come_and_each_message_once() -
     assert [destinations.uri_of(one) for one in (1, 2)] == ["topic://t.1", "topic://t.2"]
     world.broker.unsubscribe(consumer, is_lost=False)
     world.send(b"late", to=destinations.topic("t.1"))
-    assert client.bodies() == [] and world.broker.memory.used_bytes == 0
+    assert client.bodies() == [] and world.memory_used() == 0
 
 
 def test_what_waits_for_a_wildcard_of_topics_goes_with_it() -> None:
     world = EngineWorld()
     client = world.client()
     consumer = world.consumer(client, Wildcard(TOPIC, "t.>"), prefetch=1)
-    world.send(b"1", b"2", b"3", to=world.broker.destinations.topic("t.1"))
-    assert world.broker.memory.used_bytes > 0
+    world.send(b"1", b"2", b"3", to=world.topic("t.1"))
+    assert world.memory_used() > 0
     world.broker.unsubscribe(consumer, is_lost=False)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_a_message_to_several_goes_to_all_in_one_batch() -> None:
@@ -213,7 +213,7 @@ def test_a_message_to_several_is_refused_whole() -> None:
 
 def test_a_message_to_several_has_a_size() -> None:
     world = EngineWorld()
-    several = Composite([world.broker.destinations.queue(str(number)) for number in range(10)])
+    several = Composite([world.queue(str(number)) for number in range(10)])
     body = bytes(COMPOSITE_BYTES_MAX // 10 + 1)
     with pytest.raises(LimitReached, match="to 10 destinations comes to"):
         world.try_send(body, several)
@@ -254,7 +254,7 @@ def test_a_message_to_several_in_a_transaction() -> None:
     destinations = world.broker.destinations
     several = Composite([destinations.queue("a"), destinations.queue("b")])
     transaction = Transaction(client, "tx", TransactionLimits())
-    for target, message in world.broker.copies.expand(several, world.message(several, b"x")):
+    for target, message in world.copies(several, world.message(several, b"x")):
         transaction.add_send(target, message)
     assert world.stats("a").depth == 0
     world.broker.commit(transaction)
@@ -265,7 +265,7 @@ def test_a_message_to_several_in_a_transaction() -> None:
 def test_what_cannot_be_asked_of_several() -> None:
     world = EngineWorld()
     client: FakeClient = world.client(client_id="c")
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for source in (queue, Wildcard(QUEUE, "q.*"), CompositeSource([queue])):
         with pytest.raises(InvalidOption):
             world.consumer(client, source, subscription="s", is_durable=True)
@@ -277,7 +277,7 @@ def test_what_cannot_be_asked_of_several() -> None:
 def test_what_is_told_of_them_is_one_consumer() -> None:
     world = EngineWorld()
     client = world.client()
-    queue, topic = world.broker.destinations.queue("a.1"), world.broker.destinations.topic("t")
+    queue, topic = world.queue("a.1"), world.topic("t")
     several = world.consumer(client, CompositeSource([queue, topic]), prefetch=1)
     wild = world.consumer(client, Wildcard(QUEUE, "b.*"))
     world.send(b"1", b"2", to=queue)

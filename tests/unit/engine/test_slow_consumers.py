@@ -48,7 +48,7 @@ def test_a_topic_consumer_is_slow_with_more_than_twice_its_prefetch_and_never_wi
 ) -> None:
     world = EngineWorld()
     client = world.client()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     consumer = world.consumer(client, topic, ack_mode, prefetch)
     client.is_output_full = ack_mode == AUTO
     world.send(*[b"x"] * messages, to=topic)
@@ -98,13 +98,13 @@ def test_a_consumer_that_recovers_begins_anew() -> None:
     world.send(b"4", b"5")
     world.advance(2_999)
     assert client.expelled == []
-    assert world.broker.slow_consumers.found_count == 2
+    assert world.slow_count() == 2
 
 
 def test_nobody_is_looked_at_unless_an_address_asks_for_it() -> None:
     world = EngineWorld()
     world.consumer(world.client(), prefetch=1)
-    assert world.broker.slow_consumers.looks == []
+    assert world.watches() == []
 
 
 def test_one_that_has_gone_is_looked_at_no_more() -> None:
@@ -112,7 +112,7 @@ def test_one_that_has_gone_is_looked_at_no_more() -> None:
     world.leave(client)
     world.advance(10_000)
     assert client.expelled == []
-    assert world.broker.slow_consumers.looks == []
+    assert world.watches() == []
 
 
 # -- abortSlowAckConsumerStrategy
@@ -142,7 +142,7 @@ def test_how_long_or_how_often_the_silent_are_let_be(limits: dict[str, object], 
     world, client, _ = slow_world(abort="slow-ack", max_time_since_last_ack_ms=3_000, **limits)
     world.advance(1_000 * (seconds or 60) - 500)
     assert client.expelled == []
-    assert world.broker.slow_consumers.found_count == 1
+    assert world.slow_count() == 1
     world.advance(500)
     assert [text[-len(words) :] for text, _ in expelled(client)] == ([words] if seconds else [])
 
@@ -211,7 +211,7 @@ def test_notify_only_tells_and_once() -> None:
     world.send(*[b"x"] * 20)
     world.advance(3_000)
     assert client.expelled == []
-    assert world.broker.slow_consumers.notices == [
+    assert world.slow_notices() == [
         "queue://q: slow, subscription sub is slow: it settles 0 messages a second, the threshold is 3 "
         "(slow-consumer-threshold)"
     ]

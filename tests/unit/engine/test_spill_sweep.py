@@ -33,8 +33,8 @@ def numbers(client: FakeClient) -> list[int]:
 
 def assert_nothing_is_left(world: SpillWorld) -> None:
     assert (world.paths(), world.spiller.spilled_bytes, world.spiller.gathered_bytes) == ([], 0, 0)
-    assert world.broker.memory.used_bytes == 0
-    for account in world.broker.flow.accounts.by_id.values():
+    assert world.memory_used() == 0
+    for account in world.address_accounts().by_id.values():
         assert (account.used_bytes, account.used_messages) == (0, 0)
 
 
@@ -43,12 +43,12 @@ def test_producers_that_wait_for_what_has_expired_in_a_file_go_on() -> None:
     block = address("t.one", full__address_full_policy="BLOCK", full__max_size_messages=200, full__max_size_bytes=-1)
     world = SpillWorld(address(">", **LITTLE), block)
     reader, producer = world.client("reader"), world.client("producer")
-    consumer = world.consumer(reader, world.broker.destinations.source(TOPIC, "t.>"), prefetch=1)
+    consumer = world.consumer(reader, world.source(TOPIC, "t.>"), prefetch=1)
     topic = world.topic("t.one")
     fill(world, topic, *[1_000] * 200)
     assert len(reader.take()) == 1 and world.spiller.spilled_bytes
     assert world.broker.send(topic, world.message(topic, b"more")) == gates.ADDRESS_FULL
-    world.broker.flow.park(producer, gates.ADDRESS_FULL, topic)
+    world.park(producer, gates.ADDRESS_FULL, topic)
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert (producer.admissions, consumer.queue.depth) == (1, 1)
     world.leave(reader)
@@ -99,7 +99,7 @@ def test_a_queue_that_ends_while_its_block_is_read() -> None:
     world.holds_workers = True
     world.advance(EXPIRE_MESSAGES_PERIOD_MS)
     assert world.spill_workers.jobs
-    world.broker.upkeep.delete(world.broker.destinations.queue("gone"), is_forced=True)
+    world.delete(world.queue("gone"), is_forced=True)
     world.holds_workers = False
     world.turn()
     assert world.stats("there").depth == 0

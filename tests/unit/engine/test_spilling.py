@@ -50,9 +50,9 @@ def consumer(world: SpillWorld, client: FakeClient, name: str = "q", prefetch: i
 
 def assert_nothing_is_left(world: SpillWorld) -> None:
     assert world.paths() == []
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
     assert world.spiller.spilled_bytes == 0
-    for account in world.broker.flow.accounts.by_id.values():
+    for account in world.address_accounts().by_id.values():
         assert (account.used_bytes, account.used_messages) == (0, 0)
 
 
@@ -60,8 +60,8 @@ def test_what_an_address_is_not_to_hold_in_memory_waits_in_temporary_files_and_c
     world = SpillWorld(address(">", **SMALL), memory_limit_bytes=256 * KIB * KIB)
     sent = fill(world)
     assert world.paths() == ["data/spill/00000000.spill"]
-    assert world.broker.memory.used_bytes < 20 * KIB + 2 * BLOCK_BYTES
-    assert world.broker.destinations.queue("q").depth == 1000
+    assert world.memory_used() < 20 * KIB + 2 * BLOCK_BYTES
+    assert world.queue("q").depth == 1000
     assert world.spiller.spilled_bytes > 800 * 1000
     client = world.client()
     consumer(world, client)
@@ -72,8 +72,8 @@ def test_what_an_address_is_not_to_hold_in_memory_waits_in_temporary_files_and_c
 def test_memory_as_a_whole_stays_within_its_limit() -> None:
     world = SpillWorld(memory_limit_bytes=4 << 20)
     sent = {name: fill(world, 1000, name) for name in ("a", "b", "c", "d", "e", "f")}
-    assert 2 << 20 < world.broker.memory.used_bytes < 4 << 20
-    assert not world.broker.flow.is_memory_shut
+    assert 2 << 20 < world.memory_used() < 4 << 20
+    assert not world.is_memory_shut()
     for name, expected in sent.items():
         client = world.client(name)
         consumer(world, client, name)
@@ -127,14 +127,14 @@ def test_a_restart_knows_nothing_of_it() -> None:
     world.crash()
     assert world.paths() == []
     world.broker.begin_turn()
-    assert world.broker.destinations.queue("q").depth == 0
-    assert world.broker.memory.used_bytes == 0
+    assert world.queue("q").depth == 0
+    assert world.memory_used() == 0
 
 
 def test_a_queue_that_is_deleted_takes_it_along() -> None:
     world = SpillWorld(address(">", full__page_limit_bytes=1 << 30, **SMALL))
     fill(world)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert queue.account is not None
     assert queue.account.used_messages == 1000
     world.broker.let_go(queue)
@@ -154,7 +154,7 @@ def test_a_queue_that_is_deleted_while_a_block_is_on_its_way(holds: bool) -> Non
     for delivery in client.take():
         world.broker.acknowledge(delivery)
     world.broker.disconnect(client, is_lost=False)
-    world.broker.let_go(world.broker.destinations.queue("q"))
+    world.broker.let_go(world.queue("q"))
     world.holds_workers = False
     world.turn()
     assert_nothing_is_left(world)
@@ -165,7 +165,7 @@ def test_a_disk_that_refuses_leaves_them_in_memory_and_the_gate_shuts_as_ever() 
     world.files.fail("pwrite", errno.ENOSPC, ".spill", count=1 << 30)
     sent = bodies(2000)
     taken = 0
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for body in sent:
         gate = world.broker.send(queue, world.message(queue, body, persistent=False))
         world.turn()
@@ -229,7 +229,7 @@ def test_a_selector_finds_what_was_spilled_before_it_came() -> None:
 @pytest.mark.parametrize("policy", ["BLOCK", "FAIL", "DROP"])
 def test_only_addresses_that_page_spill(policy: str) -> None:
     world = SpillWorld(address(">", full__address_full_policy=policy))
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for body in bodies(2000):
         if world.broker.send(queue, world.message(queue, body, persistent=False)) != gates.OPEN:
             break

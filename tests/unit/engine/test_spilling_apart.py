@@ -58,13 +58,13 @@ def drained(world: SpillWorld, client: FakeClient) -> Generator[int]:
             yield number_of(delivery)
             world.broker.acknowledge(delivery)
         world.advance(1)  # what a turn had no time for goes on in the next
-        assert world.broker.memory.used_bytes < world.memory_limit_bytes
+        assert world.memory_used() < world.memory_limit_bytes
 
 
 def assert_nothing_is_left(world: SpillWorld) -> None:
     assert world.paths() == []
-    assert (world.broker.memory.used_bytes, world.spiller.spilled_bytes, world.spiller.gathered_bytes) == (0, 0, 0)
-    for account in world.broker.flow.accounts.by_id.values():
+    assert (world.memory_used(), world.spiller.spilled_bytes, world.spiller.gathered_bytes) == (0, 0, 0)
+    for account in world.address_accounts().by_id.values():
         assert (account.used_bytes, account.used_messages) == (0, 0)
 
 
@@ -78,10 +78,10 @@ def chosen(world: SpillWorld, selector: str, name: str = "q", prefetch: int = 10
 def test_a_queue_whose_consumer_selects_spills_and_its_consumer_finds_what_is_there() -> None:
     world = small_world()
     client, consumer = chosen(world, "n = '7'")
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sends(world, queue, [f"n:{number % 100}" for number in range(COUNT)])
     assert world.paths() != []
-    assert not world.broker.flow.is_memory_shut
+    assert not world.is_memory_shut()
     assert list(drained(world, client)) == list(range(7, COUNT, 100))
     assert consumer.describe_gate().startswith("selector")
     world.broker.disconnect(client, is_lost=False)
@@ -94,7 +94,7 @@ def test_a_queue_whose_consumer_selects_spills_and_its_consumer_finds_what_is_th
 
 def test_selectors_that_come_later_find_each_its_own_in_order() -> None:
     world = small_world(full__page_limit_bytes=1 << 30)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sends(world, queue, [f"n:{number % 100}" for number in range(COUNT)])
     some = [chosen(world, f"n = '{number}'", prefetch=3)[0] for number in range(0, 100, 2)]
     for number, client in enumerate(some):
@@ -106,7 +106,7 @@ def test_selectors_that_come_later_find_each_its_own_in_order() -> None:
 
 def test_messages_of_the_log_and_others_reach_a_selector_in_the_order_they_came_in() -> None:
     world = small_world()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for start in range(0, COUNT, 10):
         sends(world, queue, [f"n:{number % 7}" for number in range(start, start + 10)], start, start % 30 == 0)
     client, _ = chosen(world, "n = '3'")
@@ -115,7 +115,7 @@ def test_messages_of_the_log_and_others_reach_a_selector_in_the_order_they_came_
 
 def test_what_a_selector_left_comes_back_to_others() -> None:
     world = small_world()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sends(world, queue, [f"n:{number % 100}" for number in range(COUNT)])
     client, _ = chosen(world, "n = '99'", prefetch=5)
     assert [number_of(one) for one in client.take()] == [99, 199, 299, 399, 499]
@@ -131,7 +131,7 @@ def test_what_a_selector_left_comes_back_to_others() -> None:
 @pytest.mark.parametrize("memory_limit_bytes", [1 << 20, 8 << 20])
 def test_a_group_whose_owner_takes_nothing_holds_others_back_only_for_want_of_memory(memory_limit_bytes: int) -> None:
     world = small_world(memory_limit_bytes, **SMALL)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     clients = [world.client(f"c{number}") for number in range(2)]
     consumers = [world.consumer(client, "q", INDIVIDUAL, 10) for client in clients]
     sends(world, queue, ["stuck", "busy"], is_grouped=True)
@@ -163,7 +163,7 @@ def test_an_exclusive_queue_spills() -> None:
     world = small_world(queue__exclusive_consumer=True)
     client = world.client()
     world.consumer(client, "q", INDIVIDUAL, 10)
-    sends(world, world.broker.destinations.queue("q"), [""] * COUNT)
+    sends(world, world.queue("q"), [""] * COUNT)
     assert world.paths() != []
     assert list(drained(world, client)) == list(range(COUNT))
     assert_nothing_is_left(world)
@@ -172,7 +172,7 @@ def test_an_exclusive_queue_spills() -> None:
 def test_a_temporary_queue_spills_and_takes_its_files_along() -> None:
     world = small_world()
     client = world.client()
-    queue = world.broker.destinations.open_temporary(TEMP_QUEUE, client.client_number)
+    queue = world.broker.open_temporary(client, TEMP_QUEUE)
     assert isinstance(queue, Queue)
     sends(world, queue, [""] * COUNT)
     assert world.paths() != []
@@ -198,7 +198,7 @@ def test_a_slow_subscriber_of_a_topic_costs_a_file_and_nobody_waits(persistent: 
     sends(world, topic, [""] * COUNT, persistent=persistent)
     assert len(quick.bodies()) == COUNT
     assert world.paths() != []
-    assert world.broker.memory.used_bytes < world.memory_limit_bytes
+    assert world.memory_used() < world.memory_limit_bytes
     assert list(drained(world, slow)) == list(range(COUNT))
     world.broker.disconnect(idle, is_lost=True)
     world.turn()
@@ -249,7 +249,7 @@ def test_a_subscription_with_a_limit_on_what_waits_drops_instead() -> None:
 
 def test_a_block_that_was_changed_on_the_disk_is_lost_and_the_next_one_comes() -> None:
     world = small_world(full__page_limit_bytes=1 << 30, **SMALL)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sends(world, queue, [""] * 300)
     path = world.paths()[0]
     file = world.files.open(path)
@@ -273,7 +273,7 @@ def test_a_block_that_was_changed_on_the_disk_is_lost_and_the_next_one_comes() -
 
 def test_a_selector_goes_on_behind_a_block_whose_file_is_gone() -> None:
     world = small_world(**SMALL)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sends(world, queue, [f"n:{number}" for number in range(300)])
     world.files.unlink(world.paths()[0])
     client, consumer = chosen(world, "n = '299'")
@@ -286,7 +286,7 @@ def test_a_selector_goes_on_behind_a_block_whose_file_is_gone() -> None:
 def test_where_the_disk_refuses_a_selector_finds_what_waits_in_memory() -> None:
     world = small_world(**SMALL)
     world.files.fail("pwrite", 28, ".spill", count=1 << 30)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     sends(world, queue, [f"n:{number}" for number in range(500)])
     client, _ = chosen(world, "n = '499'")
     assert [number_of(one) for one in client.take()] == [499]

@@ -58,8 +58,8 @@ def test_of_one_destination_and_of_those_that_match() -> None:
     client = world.client()
     world.consumer(client, "answers", AUTO)
     world.send(b"1", b"2", to="orders.new")
-    world.consumer(client, world.broker.destinations.topic("orders.news"), AUTO)
-    world.send(b"3", to=world.broker.destinations.topic("orders.news"))
+    world.consumer(client, world.topic("orders.news"), AUTO)
+    world.send(b"3", to=world.topic("orders.news"))
     client.bodies()
     _ask(world, "Destination.orders.new")
     (values,) = _answers(client)
@@ -78,7 +78,7 @@ def test_an_answer_that_finds_its_address_full_is_dropped(policy: str, dropped: 
     world = EngineWorld(address("answers", full__address_full_policy=policy, full__max_size_messages=1))
     _ask(world, "Broker")
     _ask(world, "Broker")
-    account = world.broker.destinations.queue("answers").account
+    account = world.queue("answers").account
     assert account is not None
     assert (world.stats("answers").depth, account.dropped_count, account.failed_count) == (1, dropped, failed)
 
@@ -107,15 +107,15 @@ def test_a_question_without_an_answer_to_give_keeps_nothing() -> None:
     world = EngineWorld()
     for headers in ("", "reply-to:nonsense", "reply-to:/temp-queue/gone"):
         _ask(world, "Broker", headers)
-    assert world.store.messages == [] and world.broker.memory.used_bytes == 0
-    assert [name for name in world.broker.destinations.queues if name.startswith("ActiveMQ")] == []
+    assert world.store.messages == [] and world.memory_used() == 0
+    assert [name for name in world.queue_names() if name.startswith("ActiveMQ")] == []
 
 
 def test_in_a_transaction() -> None:
     world = EngineWorld()
     client = world.client()
     world.consumer(client, "answers", AUTO)
-    queue = world.broker.destinations.queue("ActiveMQ.Statistics.Broker")
+    queue = world.queue("ActiveMQ.Statistics.Broker")
     transaction = Transaction(client, "tx", TransactionLimits())
     question = world.message(queue, b"", headers="reply-to:/queue/answers")
     world.broker.send_in(transaction, queue, question)
@@ -133,7 +133,7 @@ def test_an_answer_to_a_name_that_only_answers_goes_nowhere(name: str) -> None:
     world = EngineWorld()
     for prefix in ("/queue/", "queue://", "/topic/"):
         _ask(world, "Broker", f"reply-to:{prefix}{name}".replace("://", "\\c//"))
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_what_many_destinations_cost_is_spread_over_turns() -> None:
@@ -141,11 +141,11 @@ def test_what_many_destinations_cost_is_spread_over_turns() -> None:
     client = world.client()
     world.consumer(client, "answers", AUTO)
     for number in range(STEPS_AT_ONCE):
-        world.broker.destinations.queue(f"many.{number:04d}")
-    queue = world.broker.destinations.queue("ActiveMQ.Statistics.Destination.many.>")
-    several = Composite([queue, queue, world.broker.destinations.queue("ActiveMQ.Statistics.Broker")])
+        world.queue(f"many.{number:04d}")
+    queue = world.queue("ActiveMQ.Statistics.Destination.many.>")
+    several = Composite([queue, queue, world.queue("ActiveMQ.Statistics.Broker")])
     world.broker.send(several, world.message(several, b"", headers="reply-to:/queue/answers"))
-    world.broker.upkeep.delete(world.broker.destinations.queue("many.0700"))
+    world.delete(world.queue("many.0700"))
     answers: list[dict[str, object]] = []
     for _ in range(40):
         world.turn()
@@ -153,13 +153,12 @@ def test_what_many_destinations_cost_is_spread_over_turns() -> None:
         assert len(came) <= STEPS_AT_ONCE // ANSWER_STEPS + 1
         answers += came
         world.broker.begin_turn()
-        if world.broker.statistics.is_armed:
-            world.broker.statistics.timer_fired(0)
+        world.answer_questions()
     names = [f"queue://many.{number:04d}" for number in range(STEPS_AT_ONCE) if number != 700]
     assert [one.get("destinationName") for one in answers] == [*names, *names, None]
     assert answers[-1]["enqueueCount"] == 2 * len(names)
     world.advance(1)
-    assert len(world.broker.statistics.asked) == 0 and world.broker.statistics.steps_left == STEPS_AT_ONCE
+    assert world.question_count() == 0 and world.question_steps() == STEPS_AT_ONCE
 
 
 def test_so_many_questions_wait_and_no_more() -> None:
@@ -168,26 +167,26 @@ def test_so_many_questions_wait_and_no_more() -> None:
     broker = world.broker
     reply = broker.open_temporary(client, TEMP_QUEUE)
     for number in range(2 * STEPS_AT_ONCE):
-        broker.destinations.queue(f"many.{number}")
+        world.queue(f"many.{number}")
     headers = f"reply-to:/remote-temp-queue/{_escaped(reply.name)}"
-    queue = broker.destinations.queue("ActiveMQ.Statistics.Broker")
+    queue = world.queue("ActiveMQ.Statistics.Broker")
     askers = [world.client() for _ in range(QUESTIONS_MAX // QUESTIONS_PER_CLIENT_MAX + 1)]
     for asker in askers[:-1]:
         broker.sender = asker.client_number
-        while broker.statistics.counts.get(asker.client_number, 0) < QUESTIONS_PER_CLIENT_MAX:
+        while world.questions_of(asker) < QUESTIONS_PER_CLIENT_MAX:
             broker.send(queue, world.message(queue, b"", headers=headers))
     broker.sender = askers[-1].client_number
     with pytest.raises(LimitReached, match=f"{QUESTIONS_MAX} questions for statistics wait"):
         broker.send(queue, world.message(queue, b"", headers=headers))
-    assert len(broker.statistics.asked) == QUESTIONS_MAX
+    assert world.question_count() == QUESTIONS_MAX
     transaction = Transaction(client, "tx", TransactionLimits())
     transaction.add_send(queue, world.message(queue, b"", headers=headers))
     broker.commit(transaction)
-    assert len(broker.statistics.asked) == QUESTIONS_MAX
+    assert world.question_count() == QUESTIONS_MAX
     world.leave(client)
     world.advance(1)
-    assert len(broker.statistics.asked) == 0 and broker.memory.used_bytes == 0
-    assert broker.statistics.counts == {}
+    assert world.question_count() == 0 and world.memory_used() == 0
+    assert world.asking_count() == 0
 
 
 def test_one_client_has_its_share_of_them() -> None:
@@ -195,21 +194,21 @@ def test_one_client_has_its_share_of_them() -> None:
     broker = world.broker
     client, other = world.client(), world.client()
     for number in range(2 * STEPS_AT_ONCE):
-        broker.destinations.queue(f"many.{number}")
-    queue = broker.destinations.queue("ActiveMQ.Statistics.Broker")
+        world.queue(f"many.{number}")
+    queue = world.queue("ActiveMQ.Statistics.Broker")
     broker.sender = client.client_number
     question = world.message(queue, b"", headers="reply-to:/queue/answers")
     transaction = Transaction(client, "tx", TransactionLimits())
     transaction.add_send(queue, question)
-    while broker.statistics.counts.get(client.client_number, 0) < QUESTIONS_PER_CLIENT_MAX:
+    while world.questions_of(client) < QUESTIONS_PER_CLIENT_MAX:
         broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
     with pytest.raises(LimitReached, match=f"{QUESTIONS_PER_CLIENT_MAX} questions for statistics of this connection"):
         broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
     broker.commit(transaction)
-    assert len(broker.statistics.asked) == QUESTIONS_PER_CLIENT_MAX
+    assert world.question_count() == QUESTIONS_PER_CLIENT_MAX
     broker.sender = other.client_number
     broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
-    assert len(broker.statistics.asked) == QUESTIONS_PER_CLIENT_MAX + 1
+    assert world.question_count() == QUESTIONS_PER_CLIENT_MAX + 1
 
 
 # -- what the asker may see
@@ -232,7 +231,7 @@ def _guarded() -> tuple[EngineWorld, FakeClient]:
 
 
 def _ask_of(world: EngineWorld, client: FakeClient | None, name: str) -> None:
-    (reply,) = world.broker.destinations.temporaries
+    (reply,) = world.temporary_names()
     headers = f"reply-to:/remote-temp-queue/{_escaped(reply)}"
     world.send(b"", to=f"ActiveMQ.Statistics.{name}", headers=headers, sender=client)
 
@@ -253,7 +252,7 @@ def test_only_consumers_of_what_the_asker_may_see_and_its_own_are_told() -> None
     world.consumer(other, "secret.q", name="theirs")
     world.consumer(other, "mine.q", name="ours")
     world.consumer(other, world.broker.open_temporary(other, TEMP_QUEUE), name="their answers")
-    (reply, _) = world.broker.destinations.temporaries
+    (reply, _) = world.temporary_names()
     headers = f"reply-to:/remote-temp-queue/{_escaped(reply)}"
     world.send(b"", to="ActiveMQ.Statistics.Subscription", headers=headers, sender=client)
     assert [one["subscriptionName"] for one in _answers(client)] == ["replies", "ours"]

@@ -19,7 +19,7 @@ def test_names_are_unique_over_stores_starts_and_connections() -> None:
     queue = world.broker.open_temporary(mine, TEMP_QUEUE)
     assert queue.uri() == "temp-queue://ID:c0ffee00-3-1:1"
     assert world.broker.open_temporary(other, TEMP_TOPIC).uri() == "temp-topic://ID:c0ffee00-3-2:2"
-    assert world.broker.destinations.temporary(TEMP_QUEUE, queue.name) is queue
+    assert world.temporary(TEMP_QUEUE, queue.name) is queue
 
 
 def test_a_persistent_message_to_a_temporary_queue_is_not_logged() -> None:
@@ -28,12 +28,12 @@ def test_a_persistent_message_to_a_temporary_queue_is_not_logged() -> None:
     queue = world.broker.open_temporary(client, TEMP_QUEUE)
     world.send(b"1", b"2", to=queue)
     assert world.store.messages == []
-    assert world.broker.memory.used_bytes > 0
+    assert world.memory_used() > 0
     consumer = world.consumer(client, queue)
     world.turn()
     first, second = client.take()
     world.acknowledge(first, second)
-    assert world.store.settled == [] and world.broker.memory.used_bytes == 0
+    assert world.store.settled == [] and world.memory_used() == 0
     assert consumer.queue is queue
 
 
@@ -61,11 +61,11 @@ def test_it_ends_with_its_connection_and_what_waits_is_dropped() -> None:
     world.turn()
     assert len(consumer.ledger) == 1
     world.lose(client)
-    assert world.broker.memory.used_bytes == 0
-    assert world.broker.destinations.by_id == {} and world.broker.destinations.owned == {}
+    assert world.memory_used() == 0
+    assert not world.has_destinations() and world.temporary_count() == 0
     for gone, kind in ((queue, TEMP_QUEUE), (topic, TEMP_TOPIC)):
         with pytest.raises(InvalidDestination, match="ends with the connection"):
-            world.broker.destinations.target(kind, gone.name)
+            world.target(kind, gone.name)
         with pytest.raises(InvalidDestination, match="ends with the connection"):
             world.try_send(b"late", gone)
         with pytest.raises(InvalidDestination):
@@ -85,7 +85,7 @@ def test_one_that_has_consumers_cannot_be_deleted() -> None:
         world.broker.unsubscribe(consumer, is_lost=False)
     world.broker.close_temporary(queue)
     world.broker.close_temporary(topic)
-    assert world.broker.destinations.temporaries == {}
+    assert world.temporary_names() == []
     world.leave(client)
 
 
@@ -98,7 +98,7 @@ def test_a_message_given_up_there_goes_to_the_dead_letters_as_any_other() -> Non
     world.refuse(*client.take())
     (dead,) = world.store.messages
     assert b"original-destination:/remote-temp-queue/ID" in dead.annotations
-    assert world.broker.memory.used_bytes == 0 and world.store.settled == []
+    assert world.memory_used() == 0 and world.store.settled == []
 
 
 def test_what_a_consumer_leaves_goes_back_to_the_queue() -> None:
@@ -111,12 +111,12 @@ def test_what_a_consumer_leaves_goes_back_to_the_queue() -> None:
     client.take()
     world.consumer(client, queue, AUTO)
     world.turn()
-    assert client.bodies() == [b"1"] and world.broker.memory.used_bytes == 0
+    assert client.bodies() == [b"1"] and world.memory_used() == 0
 
 
 def test_they_count_as_destinations() -> None:
     world = EngineWorld()
-    world.broker.destinations.count_max = 1
+    world.allow_destinations(1)
     client = world.client()
     destination = world.broker.open_temporary(client, TEMP_QUEUE)
     assert isinstance(destination, Queue) and not isinstance(destination, Topic)

@@ -86,7 +86,7 @@ def test_what_a_durable_subscription_gives_back_opens_others_that_a_limit_of_all
     world = RestartWorld(address(">", full__address_full_policy="BLOCK"), limits=GlobalLimits(-1, 3))
     client = durable(world, "one")
     world.send(b"1", b"2", to=world.topic())
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert world.try_send(b"3", queue) == gates.OPEN
     assert world.try_send(b"4", queue) == gates.ADDRESS_FULL
     settle_all(world, client)
@@ -99,13 +99,13 @@ def test_a_subscription_that_is_deleted_holds_nothing() -> None:
     world.lose(durable(world, "one"))
     world.send(b"1", b"2", to=world.topic())
     world.sync()
-    world.broker.subscriptions.delete("", "one")
+    world.delete_subscription("", "one")
     world.sync()
     assert used(world) == (0, 0)
 
 
 def test_a_topic_without_subscriptions_holds_nothing() -> None:
     world = limited("FAIL", max_size_messages=0)
-    world.broker.flow.is_blocked = True
+    world.look_at_gates()
     world.sync()
     assert used(world) == (0, 0)

@@ -23,7 +23,7 @@ def begin(client: FakeClient, limits: TransactionLimits | None = None) -> Transa
 def add_send(
     world: EngineWorld, transaction: Transaction, body: bytes, to: str = "q", *, persistent: bool = True
 ) -> None:
-    destination = world.broker.destinations.queue(to)
+    destination = world.queue(to)
     transaction.add_send(destination, world.message(destination, body, persistent=persistent))
 
 
@@ -99,7 +99,7 @@ def test_an_acknowledgement_inside_frees_its_place_in_the_window() -> None:
 
 def test_a_message_to_several_destinations_is_in_a_transaction_whole_or_not_at_all() -> None:
     world = EngineWorld()
-    parts: list[Target] = [world.broker.destinations.queue(name) for name in "abc"]
+    parts: list[Target] = [world.queue(name) for name in "abc"]
     several = Composite(parts)
     transaction = begin(world.client(), TransactionLimits(action_count=4))
     world.broker.send_in(transaction, several, world.message(several, b"1"))
@@ -125,7 +125,7 @@ def test_abort_undoes_acknowledgements_without_an_attempt() -> None:
     assert client.handed == [], "they stay delivered: nothing comes again"
     assert (consumer.window.in_flight, consumer.gate()) == (4, gates.WINDOW_FULL)
     assert world.stats().in_flight == 4
-    assert world.broker.destinations.queue("answers").depth == 0
+    assert world.queue("answers").depth == 0
     assert world.store.failed == []
     assert all(one.failed_attempts == 0 for one in held)
     world.acknowledge(*held)
@@ -239,7 +239,7 @@ def test_abort_after_the_subscription_has_closed_returns_the_message() -> None:
 @pytest.mark.parametrize("is_accepted", [True, False])
 def test_a_topic_subscription_that_closed_meanwhile_leaves_nothing_in_memory(ending: str, is_accepted: bool) -> None:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     client = world.client()
     consumer = world.consumer(client, topic, INDIVIDUAL)
     world.send(b"1", b"2", to=topic, persistent=False)
@@ -255,7 +255,7 @@ def test_a_topic_subscription_that_closed_meanwhile_leaves_nothing_in_memory(end
     else:
         world.broker.abort(transaction)
     world.advance(10_000)
-    assert world.broker.memory.used_bytes == 0
+    assert world.memory_used() == 0
 
 
 def test_a_cumulative_acknowledgement_skips_what_another_transaction_holds() -> None:
@@ -305,11 +305,11 @@ def test_a_commit_waits_at_the_gate_of_what_it_sends_to() -> None:
     world = EngineWorld()
     transaction = begin(world.client())
     add_send(world, transaction, b"1")
-    assert world.broker.flow.commit_refusal(transaction) == (gates.OPEN, None)
+    assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
     world.store.fail("disk full")
-    assert world.broker.flow.commit_refusal(transaction) == (gates.STORE, world.broker.destinations.queue("q"))
+    assert world.broker.commit_refusal(transaction) == (gates.STORE, world.queue("q"))
     world.store.heal()
-    assert world.broker.flow.commit_refusal(transaction) == (gates.OPEN, None)
+    assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
 
 
 def test_acknowledgements_alone_never_wait_at_a_gate() -> None:
@@ -320,7 +320,7 @@ def test_acknowledgements_alone_never_wait_at_a_gate() -> None:
     transaction = begin(client)
     transaction.add_accepted(client.take())
     world.store.fail("disk full")
-    assert world.broker.flow.commit_refusal(transaction) == (gates.OPEN, None)
+    assert world.broker.commit_refusal(transaction) == (gates.OPEN, None)
 
 
 def test_what_is_reserved_is_enough_for_many_scattered_acknowledgements() -> None:

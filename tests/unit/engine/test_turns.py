@@ -36,7 +36,7 @@ def test_the_woken_one_closes_in_the_same_turn() -> None:
     for client in (first, second):
         world.consumer(client, "q", INDIVIDUAL, 1, selector=RED)
     world.turn()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     world.broker.send(queue, world.message(queue, b"m", headers="colour:red"))
     world.broker.disconnect(first, is_lost=True)
     world.turn()
@@ -78,7 +78,7 @@ def test_messages_that_come_together_go_to_as_many_idle_consumers(is_strict: boo
     for client in clients:
         world.consumer(client, "q", INDIVIDUAL, 5, selector=RED)
     world.turn()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for number in range(3):
         world.broker.send(queue, world.message(queue, b"%d" % number, headers="colour:red"))
     world.turn()

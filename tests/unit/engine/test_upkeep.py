@@ -22,10 +22,10 @@ def test_a_purge_drops_what_waits_in_memory_and_on_disk_and_leaves_what_is_held(
     world.send(*(b"%d" % number + b"x" * (IDLE_LANE_BYTES // 4) for number in range(40)))
     world.send(b"unlogged", persistent=False)
     held = client.take()
-    purge = world.broker.upkeep.purge(world.broker.destinations.queue("q"))
+    purge = world.purge(world.queue("q"))
     world.advance(1_000)
     assert purge.is_done and purge.count == 39
-    assert world.stats().depth == 2 and world.broker.memory.used_bytes == 0
+    assert world.stats().depth == 2 and world.memory_used() == 0
     world.acknowledge(held[0])
     world.sync()
     world.crash()
@@ -38,7 +38,7 @@ def test_a_purge_drops_what_waits_in_memory_and_on_disk_and_leaves_what_is_held(
 def test_it_is_logged_as_what_it_is() -> None:
     world = EngineWorld()
     world.send(b"1", b"2")
-    world.broker.upkeep.purge(world.broker.destinations.queue("q"))
+    world.purge(world.queue("q"))
     world.advance(1_000)
     assert [(one.outcome, one.cause) for one in world.store.settled] == [(DROPPED, CAUSE_PURGED)]
     assert world.broker.clients == {}
@@ -48,7 +48,7 @@ def test_a_purge_of_what_a_selector_matches() -> None:
     world = EngineWorld()
     for number in range(4):
         world.send(b"%d" % number, headers=f"n:{number}")
-    purge = world.broker.upkeep.purge(world.broker.destinations.queue("q"), "n > 1")
+    purge = world.purge(world.queue("q"), "n > 1")
     world.advance(1_000)
     assert purge.is_done and purge.count == 2
     client = world.client()
@@ -59,34 +59,34 @@ def test_a_purge_of_what_a_selector_matches() -> None:
 
 def test_deleting_takes_nobody_s_destination_away() -> None:
     world = RestartWorld()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     client = world.client(client_id="c")
     consumer = world.consumer(client, queue)
     with pytest.raises(DestinationInUse, match="1 consumers"):
-        world.broker.upkeep.delete(queue)
+        world.delete(queue)
     world.broker.unsubscribe(consumer, is_lost=False)
     world.send(b"1", b"2")
     with pytest.raises(DestinationInUse, match="holds 2 messages"):
-        world.broker.upkeep.delete(queue)
+        world.delete(queue)
     topic = world.topic()
     world.consumer(client, topic, subscription="s", is_durable=True)
     world.leave(client)
     with pytest.raises(DestinationInUse, match="1 subscriptions"):
-        world.broker.upkeep.delete(topic)
-    world.broker.subscriptions.delete("c", "s")
-    world.broker.upkeep.delete(topic)
-    world.broker.upkeep.delete(queue, is_forced=True)
+        world.delete(topic)
+    world.delete_subscription("c", "s")
+    world.delete(topic)
+    world.delete(queue, is_forced=True)
     world.sync()
     world.crash()
-    assert world.broker.destinations.by_id == {}
+    assert not world.has_destinations()
 
 
 def test_who_sends_on_to_a_deleted_queue_makes_it_again() -> None:
     world = EngineWorld()
-    queue = world.broker.destinations.queue("q")
-    world.broker.upkeep.delete(queue)
+    queue = world.queue("q")
+    world.delete(queue)
     world.send(b"1", to=queue)
-    again = world.broker.destinations.queue("q")
+    again = world.queue("q")
     assert again is not queue and again.depth == 1
     assert world.store.messages[0].destination_id == again.destination_id
     assert world.store.closed == [queue.destination_id]
@@ -101,7 +101,7 @@ def test_an_unused_queue_is_deleted_after_its_delay_but_not_with_a_backlog() -> 
     world.advance(4_000)
     world.consumer(client, "auto.again")
     world.advance(2_000)
-    assert sorted(world.broker.destinations.queues) == ["auto.again", "auto.full", "manual"]
+    assert sorted(world.queue_names()) == ["auto.again", "auto.full", "manual"]
 
 
 def test_what_waits_goes_with_the_last_consumer_where_the_address_says_so() -> None:
@@ -130,7 +130,7 @@ def test_who_comes_while_a_queue_is_emptied_gets_what_comes_from_then_on() -> No
     world.send(b"1", b"2", to="p")
     world.advance(1_000)
     assert client.bodies() == [b"1", b"2"]
-    assert list(world.broker.clients.values()) == [client]
+    assert world.connections() == [client]
 
 
 def test_a_queue_takes_so_many_consumers_and_a_name_that_is_not_made() -> None:
@@ -140,15 +140,15 @@ def test_a_queue_takes_so_many_consumers_and_a_name_that_is_not_made() -> None:
     with pytest.raises(LimitReached, match="max_consumers"):
         world.consumer(client, "one")
     with pytest.raises(InvalidDestination, match="auto_create is off"):
-        world.broker.destinations.queue("fixed.a")
-    world.broker.destinations.own_queue("fixed.a")
+        world.queue("fixed.a")
+    world.own_queue("fixed.a")
     world.send(b"1", to="fixed.a")
 
 
 def test_what_a_transaction_sends_to_a_queue_that_is_deleted_before_its_commit_is_not_lost() -> None:
     world = EngineWorld(address("auto", queue__auto_delete=True))
     client = world.client()
-    queue = world.broker.destinations.queue("auto")
+    queue = world.queue("auto")
     transaction = Transaction(client, "t", TransactionLimits())
     world.broker.send_in(transaction, queue, world.message(queue, b"kept"))
     world.broker.unsubscribe(world.consumer(client, "auto"), is_lost=False)
@@ -163,8 +163,8 @@ def test_what_a_transaction_sends_to_a_queue_that_is_deleted_before_its_commit_i
 def test_what_is_scheduled_for_a_queue_keeps_it_and_goes_with_it_by_force() -> None:
     world = EngineWorld(address("q", queue__auto_delete=True, queue__auto_delete_delay_ms=1_000))
     broker = world.broker
-    queue = broker.destinations.queue("q")
-    other = broker.destinations.queue("other")
+    queue = world.queue("q")
+    other = world.queue("other")
     for to in (queue, queue, other):
         target = delayed(to, Plan(delay_ms=60_000))
         broker.send(target, world.message(target, b"x"))
@@ -172,10 +172,10 @@ def test_what_is_scheduled_for_a_queue_keeps_it_and_goes_with_it_by_force() -> N
     world.consumer(client)
     world.leave(client)
     world.advance(5_000)
-    assert "q" in broker.destinations.queues
+    assert world.has_queue("q")
     with pytest.raises(DestinationInUse, match="2 messages are scheduled for queue://q; cancel them first"):
-        broker.upkeep.delete(queue)
-    broker.upkeep.delete(queue, is_forced=True)
-    assert broker.scheduler.counts == {other.destination_id: 1}
+        world.delete(queue)
+    world.delete(queue, is_forced=True)
+    assert world.schedule.counts() == {other.destination_id: 1}
     world.advance(60_000)
-    assert "q" not in broker.destinations.queues
+    assert not world.has_queue("q")

@@ -33,8 +33,8 @@ def test_each_queue_of_consumers_gets_a_copy_and_the_topic_its_own() -> None:
 
 def test_other_names_are_plain_topics() -> None:
     world = EngineWorld()
-    world.broker.destinations.queue("Consumer.A.Orders")
-    topic = world.broker.destinations.topic("Orders")
+    world.queue("Consumer.A.Orders")
+    topic = world.topic("Orders")
     assert not topic.is_indirect
     world.send(b"1", to=topic)
     assert world.stats("Consumer.A.Orders").depth == 0 and world.store.batches == []
@@ -54,8 +54,8 @@ def test_it_is_refused_whole_while_one_of_them_is_full() -> None:
 def test_in_a_transaction() -> None:
     world = EngineWorld()
     client = world.client()
-    world.broker.destinations.queue("Consumer.A.VirtualTopic.T")
-    topic = world.broker.destinations.topic("VirtualTopic.T")
+    world.queue("Consumer.A.VirtualTopic.T")
+    topic = world.topic("VirtualTopic.T")
     transaction = Transaction(client, "tx", TransactionLimits())
     world.broker.send_in(transaction, topic, world.message(topic, b"1"))
     assert world.stats("Consumer.A.VirtualTopic.T").depth == 0
@@ -65,7 +65,7 @@ def test_in_a_transaction() -> None:
 
 def test_queues_found_after_a_start_get_copies_too() -> None:
     world = RestartWorld()
-    world.broker.destinations.queue("Consumer.A.VirtualTopic.T")
+    world.queue("Consumer.A.VirtualTopic.T")
     world.topic("VirtualTopic.T")
     world.sync()
     world.crash()

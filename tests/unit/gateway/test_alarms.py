@@ -14,6 +14,7 @@ from engine.features.scheduler.plan import Plan
 from engine.values import gates
 from engine.values.message import PERSISTENT, STOMP, Message
 from gateway.alarms import QUIET_MS, Alarms
+from tests.support.broker_view import BrokerView
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
 
@@ -29,7 +30,7 @@ class RetainingStore(ScriptedStore):
         return self.held
 
 
-class World:
+class World(BrokerView):
     def __init__(self, caplog: pytest.LogCaptureFixture, *addresses: AddressEntry) -> None:
         caplog.set_level(logging.INFO)
         self.caplog = caplog
@@ -76,41 +77,41 @@ def test_the_store(world: World) -> None:
 
 
 def test_a_page(world: World) -> None:
-    queue = world.broker.destinations.queue("q")
-    world.broker.store_events.page_failed(queue.destination_id, 4, 0, "Input/output error")
+    queue = world.queue("q")
+    world.store.listener.page_failed(queue.destination_id, 4, 0, "Input/output error")
     assert world.look() == ["store: a page could not be read: queue://q: Input/output error"]
     assert inspect(world.broker).store.reason == "queue://q: Input/output error"
-    world.broker.store_events.page_loaded(queue.destination_id, 4, 0, 0, [])
+    world.store.listener.page_loaded(queue.destination_id, 4, 0, 0, [])
     assert world.look() == ["store: pages can be read again"]
     assert inspect(world.broker).store.reason == ""
 
 
 def test_records_that_are_skipped_are_told_once_each(world: World) -> None:
-    world.broker.store_events.skipped_records += ["queue://q: one", "queue://q: two"]
+    world.skipped_records().extend(["queue://q: one", "queue://q: two"])
     text = "store: a damaged record was left out as asked for, its message is lost: queue://q: "
     assert world.look() == [text + "one", text + "two"]
-    world.broker.store_events.skipped_records.append("queue://q: three")
+    world.skipped_records().append("queue://q: three")
     assert world.look() == [text + "three"]
     assert world.look() == []
 
 
 def test_memory(world: World) -> None:
-    world.broker.flow.is_memory_shut = True
+    world.shut_memory(is_shut=True)
     assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"]
-    world.broker.flow.is_memory_shut = False
+    world.shut_memory(is_shut=False)
     assert world.look() == ["memory: the gate is open again"]
 
 
 def test_producers(world: World) -> None:
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for _ in range(2):
         client = FakeClient()
         world.broker.connect(client)
-        world.broker.flow.park(client, gates.STORE, queue)
+        world.park(client, gates.STORE, queue)
     (said,) = world.look()
     assert said.startswith("producers wait: ")
     assert said.endswith("at store: queue://q, and 1 more")
-    world.broker.flow.parked.clear()
+    world.forget_waits()
     assert world.look() == ["no producer waits any more"]
 
 
@@ -122,12 +123,12 @@ def test_retention(world: World) -> None:
 
 
 def test_a_gate_that_flaps_does_not_fill_the_log(world: World) -> None:
-    world.broker.flow.is_memory_shut = True
+    world.shut_memory(is_shut=True)
     world.look()
     world.clock.now_ms += QUIET_MS
     world.caplog.clear()
     for number in range(1_000):
-        world.broker.flow.is_memory_shut = number % 2 == 1
+        world.shut_memory(is_shut=number % 2 == 1)
         world.alarms.look()
     assert len(world.caplog.records) == 1
     assert world.look() == ["memory: the gate is shut, 0 of 1048576 octets are used"], "what is still so is told"
@@ -135,7 +136,7 @@ def test_a_gate_that_flaps_does_not_fill_the_log(world: World) -> None:
 
 def test_a_full_address_that_drops_is_told_once_an_episode(caplog: pytest.LogCaptureFixture) -> None:
     world = World(caplog, address("q", full__address_full_policy="DROP", full__max_size_messages=1))
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for _ in range(3):
         world.broker.send(queue, Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"x"))
     assert world.look() == [
@@ -143,12 +144,12 @@ def test_a_full_address_that_drops_is_told_once_an_episode(caplog: pytest.LogCap
     ]
     assert queue.account is not None
     queue.account.leave(1)
-    world.broker.flow.open_gates()
+    world.open_gates()
     assert world.look() == ["no full address drops or refuses messages"]
 
 
 def test_slow_consumers_are_told_once_each(world: World) -> None:
-    world.broker.slow_consumers.notices.append("queue://q: somebody is slow")
+    world.slow_notices().append("queue://q: somebody is slow")
     assert world.look() == ["slow consumer: queue://q: somebody is slow"]
     assert world.look() == []
 
@@ -156,17 +157,17 @@ def test_slow_consumers_are_told_once_each(world: World) -> None:
 def test_what_is_scheduled_and_held_back(caplog: pytest.LogCaptureFixture) -> None:
     world = World(caplog, address("q", full__max_size_messages=1, full__address_full_policy="BLOCK"))
     broker = world.broker
-    target = delayed(broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     for _ in range(2):
         broker.send(target, Message(0, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x"))
     world.clock.now_ms += 1_100
     broker.begin_turn()
-    broker.scheduler.run()
+    world.schedule.fire_due()
     told = "schedule: what is due is held back: address-full: queue://q holds 1 of 1 messages (max-size-messages); "
     [first] = world.look()
     assert first.startswith(told)
     assert world.alarms.is_raised
-    broker.upkeep.delete(broker.destinations.queues["q"], is_forced=True)
+    world.delete(world.queue_there("q"), is_forced=True)
     assert world.look() == ["schedule: nothing is held back any more"]
 
 
@@ -178,25 +179,25 @@ def test_a_producer_whose_wait_ran_out_waits_no_more(caplog: pytest.LogCaptureFi
     broker = world.broker
     client = FakeClient()
     broker.connect(client)
-    queue = broker.destinations.queue("q")
+    queue = world.queue("q")
     for _ in range(2):
         message = Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"ten octets")
         gate = broker.send(queue, message)
-    broker.flow.park(client, gate, queue)
+    world.park(client, gate, queue)
     world.clock.now_ms += 1_000
     timers = broker.timers
     assert isinstance(timers, VirtualTimers)
     timers.fire_due()
     assert len(client.waited) == 1
     assert world.look() == []
-    assert broker.flow.parked == {}
+    assert world.waits() == {}
     assert inspect(broker).blocked_producers == {}
 
 
 def test_what_is_put_aside_is_told(world: World) -> None:
-    world.broker.scheduler.aside[4711] = "KeyError: 'what'"
+    world.schedule.put_aside(4711, "KeyError: 'what'")
     (said,) = world.look()
     assert "it cannot be fired: scheduled message" in said
     assert world.alarms.is_raised
-    world.broker.scheduler.aside.clear()
+    world.schedule.take_back()
     assert world.look() == ["schedule: everything can be fired again"]

@@ -21,6 +21,7 @@ from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
 from gateway.counters import GatewayCounters
 from gateway.engine_loop import HELD_BACK_ROUNDS, EngineLoop
 from protocols.connection import ProtocolConnection
+from tests.support.broker_view import BrokerView
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
 
 LIMIT_S = 20.0
@@ -118,7 +119,7 @@ class Session(ProtocolConnection):
         assert not self.is_broken, "ours"
         if self.is_engine_broken:
             broker = self.connection._engine_loop.broker
-            broker.close_temporary(broker.destinations.queue("ordinary"))
+            broker.close_temporary(BrokerView(broker).queue("ordinary"))
 
     def output_written(self, is_paused: bool) -> None:
         self.check()
@@ -439,7 +440,7 @@ async def test_a_fault_while_the_engine_calls_ends_the_connection_with_the_turn(
 async def test_a_fault_in_the_engine_is_not_taken(world: World) -> None:
     broker = world.engine_loop.broker
     with pytest.raises(AssertionError) as caught:
-        broker.close_temporary(broker.destinations.queue("ordinary"))
+        broker.close_temporary(BrokerView(broker).queue("ordinary"))
     assert not world.connection.take_fault(caught.value)
 
 
@@ -591,9 +592,9 @@ async def test_what_is_unread_goes_with_the_socket_and_not_with_the_session() ->
     crowd.host.sessions[0].finish()
     crowd.write(0, 10)
     crowd.broker.disconnect(crowd.host.sessions[0], is_lost=False)
-    assert crowd.broker.holdings.stats(()).used_bytes == 150_000
+    assert BrokerView(crowd.broker).held_by_connections() == 150_000
     crowd.connections[0].connection_lost(None)
-    assert crowd.broker.holdings.stats(()).used_bytes == 0
+    assert BrokerView(crowd.broker).held_by_connections() == 0
 
 
 async def test_large_output_waits_while_others_have_not_read_theirs() -> None:
@@ -610,7 +611,7 @@ async def test_large_output_waits_while_others_have_not_read_theirs() -> None:
         while not crowd.written_bytes(1):
             await asyncio.sleep(0.001)
     assert crowd.written_bytes(1) == 200_000
-    assert crowd.broker.holdings.ended_count == 0
+    assert BrokerView(crowd.broker).ended_for_memory() == 0
 
 
 async def test_who_reads_nothing_ends_when_others_have_waited_for_long() -> None:

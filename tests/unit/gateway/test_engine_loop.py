@@ -16,6 +16,7 @@ from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from gateway.connection import Connection
 from gateway.engine_loop import EngineLoop, LoopTimers
+from tests.support.broker_view import BrokerView
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
 
 
@@ -37,7 +38,9 @@ class CountingBroker(Broker):
         return super().end_turn()
 
 
-class World:
+class World(BrokerView):
+    broker: CountingBroker
+
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.store = ScriptedStore()
@@ -52,7 +55,7 @@ class World:
         return touched
 
     def send(self) -> None:
-        queue = self.broker.destinations.queue("q")
+        queue = self.queue("q")
         self.broker.send(queue, Message(queue.destination_id, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", b"x"))
 
 
@@ -90,7 +93,7 @@ async def test_who_is_touched_while_the_turn_ends_leaves_with_it() -> None:
     client = Touching()
     world.broker.connect(client)
     world.store.fail("disk full")
-    world.broker.flow.park(client, 6, world.broker.destinations.queue("q"))
+    world.park(client, 6, world.queue("q"))
     world.store.heal()
     world.loop.open_turn()
     await rounds()
@@ -117,7 +120,7 @@ async def test_a_sync_starts_when_somebody_waits_for_it() -> None:
     client.waits_for = 10**9
     world.loop.open_turn()
     world.send()
-    world.broker.store_events.await_confirmation(client)
+    world.await_confirmation(client)
     await rounds()
     assert world.store.is_sync_wanted
 
@@ -138,9 +141,7 @@ async def test_an_acknowledgement_that_nobody_waits_for_is_logged_and_synced_a_l
     world = World()
     client = FakeClient()
     world.broker.connect(client)
-    consumer = world.broker.subscribe(
-        client, world.broker.destinations.queue("q"), SubscribeOptions(INDIVIDUAL, None, "s")
-    )
+    consumer = world.broker.subscribe(client, world.queue("q"), SubscribeOptions(INDIVIDUAL, None, "s"))
     world.broker.start(consumer)
     world.loop.open_turn()
     world.send()
@@ -159,7 +160,7 @@ async def test_an_acknowledgement_that_nobody_waits_for_is_logged_and_synced_a_l
 
 async def test_what_flushing_made_dirty_has_a_turn_of_its_own() -> None:
     world = World()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
 
     class Draining(Touched):
         def flush(self, offset: int, confirmed_offset: int) -> None:
@@ -170,7 +171,7 @@ async def test_what_flushing_made_dirty_has_a_turn_of_its_own() -> None:
     world.loop.open_turn()
     await rounds(5)
     assert world.broker.turns == 2
-    assert world.broker.destinations.dirty_queues == []
+    assert not world.broker.has_more_to_do()
 
 
 async def test_finished_jobs_and_timers_open_turns() -> None:
@@ -259,7 +260,7 @@ async def test_a_job_that_raised_stops_the_process_and_says_which(caplog: pytest
 
 async def test_a_defect_in_what_tells_of_alarms_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
-    world.broker.scheduler.aside = None  # type: ignore[assignment]
+    world.schedule.break_down()
     for _ in range(3):
         world.clock.now_ms += 1_000
         world.loop.look()

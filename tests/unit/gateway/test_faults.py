@@ -24,7 +24,7 @@ def caught(call: Callable[[], object]) -> Exception:
 
 def close_ordinary() -> None:
     world = EngineWorld()
-    queue: Queue = world.broker.destinations.queue("q")
+    queue: Queue = world.queue("q")
     world.broker.close_temporary(queue)
 
 

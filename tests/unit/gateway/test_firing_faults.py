@@ -17,7 +17,7 @@ from tests.support.engine_world import EngineWorld
 def scheduled(count: int) -> tuple[Scheduler, list[int]]:
     """Return a scheduler and the places of messages that wait in it."""
     world = EngineWorld()
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     places: list[int] = []
     for _ in range(count):
         message = world.message(target, b"x")

@@ -12,6 +12,7 @@ from engine.values import gates
 from engine.values.message import STOMP, Message
 from gateway.engine_loop import EngineLoop
 from gateway.live_schedule import CANCELS, LOOK_KEYS, LiveSchedule
+from tests.support.broker_view import BrokerView
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
 
 
@@ -36,12 +37,12 @@ def world(clock: VirtualClock) -> tuple[Broker, LiveSchedule]:
 
 def schedule(broker: Broker, name: str, count: int) -> list[str]:
     """Return the ids."""
-    target = delayed(broker.destinations.queue(name), Plan(delay_ms=3_600_000))
+    target = delayed(BrokerView(broker).queue(name), Plan(delay_ms=3_600_000))
     ids: list[str] = []
     for _ in range(count):
         message = Message(0, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x")
         assert broker.send(target, message) == gates.OPEN
-        ids.append(broker.scheduler.job_id(message.log_offset))
+        ids.append(BrokerView(broker).schedule.job_id(message.log_offset))
     return ids
 
 
@@ -60,7 +61,7 @@ async def test_a_long_cancel_is_done_in_several_requests_that_begin_where_the_la
         after = int(done["next"])
     assert cancelled == 3 * LOOK_KEYS
     assert 3 <= requests <= 7
-    assert len(broker.scheduler.pending) == 3 * LOOK_KEYS
+    assert len(BrokerView(broker).schedule) == 3 * LOOK_KEYS
 
 
 async def test_many_ids_are_cancelled_in_several_turns() -> None:
@@ -68,4 +69,5 @@ async def test_many_ids_are_cancelled_in_several_turns() -> None:
     ids = schedule(broker, "q", 2 * CANCELS + 1)
     done = await live.cancel([*ids[1:], ids[1], "ID:c0ffee00-1", "nonsense"])
     assert done == {"cancelled": 2 * CANCELS, "unknown": [ids[1], "ID:c0ffee00-1", "nonsense"]}
-    assert [one.place for one in broker.scheduler.pending] == [broker.scheduler.place_named(ids[0])]
+    schedules = BrokerView(broker).schedule
+    assert schedules.places() == [schedules.place_named(ids[0])]

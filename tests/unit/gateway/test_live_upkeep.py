@@ -13,6 +13,7 @@ from engine.values.errors import DestinationInUse, LimitReached, StoreError
 from engine.values.message import STOMP, Message
 from gateway.engine_loop import EngineLoop
 from gateway.live_upkeep import EMPTYING_MS, RUNNING_MAX, LiveUpkeep
+from tests.support.broker_view import BrokerView
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
 
@@ -34,7 +35,7 @@ def world(clock: VirtualClock) -> tuple[Broker, DurableStore, LiveUpkeep]:
     """Return a broker whose queue ``q`` holds a message; its timers never fire."""
     store = DurableStore()
     broker = Broker(store, clock, VirtualTimers(clock), AddressMatcher(()), 1 << 20)
-    assert broker.send(broker.destinations.queue("q"), Message(0, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x")) == gates.OPEN
+    assert broker.send(BrokerView(broker).queue("q"), Message(0, STOMP, 0, 4, 0, 0, 0, b"", b"", b"x")) == gates.OPEN
     return broker, store, LiveUpkeep(EngineLoop(asyncio.get_running_loop(), broker, store, clock))
 
 
@@ -52,7 +53,7 @@ async def test_so_many_purges_run_at_a_time() -> None:
 async def test_an_empty_queue_is_deleted_though_the_purge_has_not_looked_yet() -> None:
     broker, _, live = world(HastyClock())
     assert await live.delete((QUEUE, "q"), True) == {"deleted": "queue://q"}
-    assert broker.destinations.queues == {} and broker.clients == {}
+    assert BrokerView(broker).queue_names() == [] and broker.clients == {}
 
 
 async def test_a_queue_that_does_not_get_empty_in_time_is_not_deleted() -> None:
@@ -69,8 +70,8 @@ async def test_a_queue_that_does_not_get_empty_in_time_is_not_deleted() -> None:
     world.clock.now_ms += EMPTYING_MS
     with pytest.raises(DestinationInUse, match="queue://q still holds 1 messages after 5000 ms; purging it first"):
         await deleting
-    assert "q" in world.broker.destinations.queues
-    assert world.broker.destinations.queue("q").consumer_count() == 0
+    assert world.has_queue("q")
+    assert world.queue("q").consumer_count() == 0
 
 
 async def test_nothing_is_dropped_while_the_disk_takes_nothing() -> None:
@@ -80,7 +81,7 @@ async def test_nothing_is_dropped_while_the_disk_takes_nothing() -> None:
         live.purge("q", "")
     with pytest.raises(StoreError, match="queue://q was not deleted, for the disk takes nothing: full"):
         await live.delete((QUEUE, "q"), True)
-    assert broker.destinations.queue("q").depth == 1
+    assert BrokerView(broker).queue("q").depth == 1
 
 
 async def test_what_is_not_there_is_said() -> None:

@@ -64,7 +64,7 @@ def test_who_owns_a_group_is_told_to_consumers_and_of_messages() -> None:
     view = view_consumer(world.broker, owner.consumer_id)
     assert view is not None
     assert "  groups       owns 'a'" in consumer_lines(view, 0)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert locate(world.broker, queue, 4, 1).group == f"its group 'a' belongs to consumer {owner.consumer_id}"
     world.broker.unsubscribe(owner, is_lost=False)
     assert locate(world.broker, queue, 4, 1).group == ""
@@ -89,7 +89,7 @@ def test_what_is_not_there_has_no_view() -> None:
 def test_a_producer_that_waits_is_told_at_which_gate() -> None:
     world = EngineWorld()
     client = world.client("sender")
-    world.broker.flow.park(client, 6, world.broker.destinations.queue("q"))
+    world.park(client, 6, world.queue("q"))
     view = view_producer(world.broker, client.client_number)
     assert view is not None
     assert producer_lines(view) == ["connection 1: sender", "  gate         store: queue://q; for 0.0 s"]
@@ -171,7 +171,7 @@ def test_where_a_message_is_now() -> None:
     client = world.client("worker")
     consumer = world.consumer(client, prefetch=2)
     world.send(b"held", b"fails", b"waits")
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     assert locate(world.broker, queue, 4, 0).state == "in-flight"
     assert locate(world.broker, queue, 4, 2).state == "waiting"
     assert locate(world.broker, queue, 4, 9).state == "gone"

@@ -67,7 +67,7 @@ def test_no_link_of_a_shut_session_takes_messages_from_others() -> None:
     sender.transfer(text("fills the window"), 0)
     assert len(peer.transfers()) == 1
     sender.transfer(text("for somebody else"), 1)
-    (consumer,) = gateway.broker.destinations.queue("b").consumers.values()
+    (consumer,) = gateway.queue("b").consumers.values()
     assert consumer.gate() == gates.SESSION_WINDOW
     other = gateway.amqp_session(container="other")
     other.attach_receiver("b", credit=1)
@@ -132,7 +132,7 @@ def test_a_full_address_takes_credit_back_and_accepts_what_was_granted() -> None
     gateway = blocking(4_000)
     peer = gateway.amqp_session()
     assert granted(peer) == 3
-    queue = gateway.broker.destinations.queue("q")
+    queue = gateway.queue("q")
     seen: list[int | None] = []
     accepted = 0
     for _ in range(12):
@@ -145,7 +145,7 @@ def test_a_full_address_takes_credit_back_and_accepts_what_was_granted() -> None
     assert queue.depth == accepted, "nothing is parked"
     assert 4_000 < queue.account.used_bytes < 7_000  # type: ignore[union-attr]
     assert not peer.connection.is_blocked()
-    assert gateway.broker.flow.reasons(peer.connection.client_number)[0].startswith("credit: queue://q holds")
+    assert gateway.reasons(peer.connection)[0].startswith("credit: queue://q holds")
 
 
 def test_credit_comes_back_with_room_and_is_topped_up_then() -> None:

@@ -202,8 +202,8 @@ def test_a_relay_goes_by_each_message() -> None:
     peer.transfer(to_a)
     peer.transfer(to_topic)
     assert all(one.state == Accepted() for one in peer.take() if isinstance(one, Disposition))
-    assert gateway.broker.destinations.queues["a"].depth == 1
-    assert gateway.broker.destinations.topics["a"].enqueued_count == 1
+    assert gateway.depth("a") == 1
+    assert gateway.topic_there("a").enqueued_count == 1
     peer.transfer(text("nowhere"))
     state = peer.one(Disposition).state
     assert isinstance(state, Rejected)

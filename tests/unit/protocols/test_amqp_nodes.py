@@ -95,7 +95,7 @@ def test_a_dynamic_source_is_a_temporary_queue() -> None:
     assert sum(not isinstance(frame, Disposition) for frame in peer.take()) == 1
     peer.send(Detach(1, True))
     assert peer.one(Detach).error is None
-    assert gateway.broker.destinations.temporaries == {}
+    assert gateway.temporary_names() == []
 
 
 # -- durable subscriptions
@@ -123,7 +123,7 @@ def test_closing_the_link_ends_the_subscription() -> None:
     peer.attach_receiver(None, name="sub", source=durable("t"))
     peer.send(Detach(1, True))
     assert peer.one(Detach).error is None
-    assert gateway.broker.subscriptions.named == {}
+    assert gateway.subscriptions() == {}
 
 
 def test_a_durable_subscription_has_one_consumer_of_a_connection() -> None:
@@ -178,7 +178,7 @@ def test_unsubscribe_as_qpid_jms_does_it() -> None:
     peer.take()
     peer.send(Detach(7, True))
     assert peer.one(Detach).error is None
-    assert gateway.broker.subscriptions.named == {}
+    assert gateway.subscriptions() == {}
 
 
 def test_shared_subscriptions_by_name() -> None:
@@ -201,7 +201,7 @@ def test_shared_durable_subscriptions_belong_to_an_id_or_to_nobody(is_global: bo
         peer = gateway.amqp_session(container=container)
         peer.attach_receiver(None, name="sub|global" if is_global else "sub", source=durable("t", *wishes))
         peer.send(Close())
-    assert len(gateway.broker.subscriptions.named) == (1 if is_global else 2)
+    assert len(gateway.subscriptions()) == (1 if is_global else 2)
     sender.publish("x", durable=True)
     peer = gateway.amqp_session(container="a")
     look_up(peer, "sub|global" if is_global else "sub", *(wishes if is_global else ()))

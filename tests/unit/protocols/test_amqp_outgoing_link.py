@@ -57,7 +57,7 @@ def test_drain_without_credit_is_answered() -> None:
 
 def test_drain_waits_for_the_disk() -> None:
     gateway, peer = queue_of(*["x" * 8_000] * 20, durable=True)
-    lane = gateway.broker.destinations.queue("q").lane(4)
+    lane = gateway.queue("q").lane(4)
     assert lane.next_load < 20, "the rest lies on disk while nobody consumes"
     peer.attach_receiver("q")
     peer.credit(1, 50, drain=True)

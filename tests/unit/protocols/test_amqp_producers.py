@@ -45,7 +45,7 @@ def test_senders_that_go_with_what_they_were_on(way: str) -> None:
     else:
         peer.vanish()
     assert _told(watcher) == [("RemoveInfo", "0")]
-    assert gateway.broker.advisories.producers == {}
+    assert gateway.announced_producers() == []
 
 
 def test_each_part_of_a_composite_destination_has_the_producer() -> None:

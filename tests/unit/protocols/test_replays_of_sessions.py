@@ -175,7 +175,7 @@ def test_amqp_a_queue_that_is_deleted() -> None:
     consumed_queue(gateway)
     peer = gateway.amqp_session()
     peer.attach_receiver(None, source=Source("q", filter=_filter("penstock:from-offset", "next")), credit=10)
-    gateway.broker.upkeep.delete(gateway.broker.destinations.queue("q"))
+    gateway.delete(gateway.queue("q"))
     gateway.settle()
     frame = peer.one(Detach)
     assert said(frame) == ("amqp:not-found", "queue://q was deleted")

@@ -39,5 +39,5 @@ def test_a_disconnect_that_waits_stops_everything_behind_it() -> None:
 def test_heads_receipts_and_what_is_held_besides_count() -> None:
     parking = ParkedFrames(100, 1_000)
     one = Frame(SEND, Head(SEND, {"ab": "cd"}, -1, b"ab:cd\n"), b"r1", None, b"body")
-    parking.add(one, EngineWorld().broker.destinations.queue("a"), 1_000)
+    parking.add(one, EngineWorld().queue("a"), 1_000)
     assert parking.parked_bytes == FRAME_OVERHEAD_BYTES + 4 + 6 + 2 + 4 + 1_000

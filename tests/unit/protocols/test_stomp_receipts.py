@@ -10,9 +10,7 @@ from tests.support.engine_world import EngineWorld
 
 def waiting_consumer() -> Consumer:
     world = EngineWorld()
-    return world.broker.subscribe(
-        world.client(), world.broker.destinations.queue("q"), SubscribeOptions(INDIVIDUAL, None, "s")
-    )
+    return world.broker.subscribe(world.client(), world.queue("q"), SubscribeOptions(INDIVIDUAL, None, "s"))
 
 
 def released(confirmations: Receipts, offset: int) -> list[bytes]:

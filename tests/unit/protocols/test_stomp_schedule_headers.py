@@ -78,11 +78,11 @@ def test_a_scheduled_send_waits_at_the_gate_of_the_store_and_is_confirmed_once_i
     gateway.store.fail("full")
     peer.send("SEND", b"x", destination="/queue/q", receipt="r", AMQ_SCHEDULED_DELAY="1000")
     assert peer.take() == []
-    assert len(gateway.broker.scheduler.pending) == 0
+    assert len(gateway.schedule) == 0
     gateway.syncs = False
     with gateway.one_turn():
         gateway.store.heal()
-    assert len(gateway.broker.scheduler.pending) == 1
+    assert len(gateway.schedule) == 1
     assert peer.take() == []
     gateway.syncs = True
     gateway.sync()

@@ -16,6 +16,7 @@ from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SCHEDULED_KEPT, SendTarget, send_target
 from protocols.stomp.session.unsettled import Unsettled
+from tests.support.broker_view import BrokerView
 from tests.support.engine_world import EngineWorld
 
 
@@ -141,7 +142,7 @@ def test_a_send_that_is_wrong_makes_no_destination() -> None:
         world = EngineWorld()
         with pytest.raises(InvalidOption):
             send_target(head("destination:/queue/new\n" + line), naming(world), default_persistent=False)
-        assert world.broker.destinations.queues == {}, line
+        assert world.queue_names() == [], line
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_heads_that_differ_in_their_times_share_the_rest_and_nothing_else() -> N
             assert [getattr(found, name) for name in fields] == [getattr(alone, name) for name in fields], rest
             assert isinstance(found.destination, Delayed)
             assert found.destination.plan == Plan(time_ms=time_ms, renews_expiry=False)
-            assert found.destination.parts == [shared.broker.destinations.queues["a"]]
+            assert found.destination.parts == [BrokerView(shared.broker).queue_there("a")]
             assert b"AMQ_SCHEDULED" not in found.block
             assert found.block == alone.block or "temp-queue" in rest
     assert len(shared.scheduled) == len(rests) - 1  # the time of an expiration is another one for each

@@ -163,14 +163,14 @@ def test_a_checked_login_brings_its_groups() -> None:
     peer = gateway.open()
     peer.send("CONNECT", accept_version="1.2", login="ann", passcode="secret")
     peer.answer_login(is_allowed=True)
-    (client,) = gateway.broker.clients.values()
+    (client,) = gateway.connections()
     assert client.groups == {"admins"}
 
 
 def test_a_login_that_nobody_checks_brings_no_groups() -> None:
     gateway = StompGateway(settings=SessionSettings(groups={"ann": frozenset({"admins"})}))
     gateway.open().send("CONNECT", accept_version="1.2", login="ann", passcode="secret")
-    (client,) = gateway.broker.clients.values()
+    (client,) = gateway.connections()
     assert client.groups == frozenset()
 
 
@@ -344,7 +344,7 @@ def test_what_comes_after_disconnect_is_ignored() -> None:
     peer = gateway.connect()
     peer.send_octets(b"DISCONNECT\nreceipt:bye\n\n\0SEND\ndestination:/queue/q\n\nx\0BOGUS\n\n\0")
     assert peer.receipts() == ["bye"]
-    assert "q" not in gateway.broker.destinations.queues
+    assert not gateway.has_queue("q")
     gateway.syncs = False
     slow = gateway.connect()
     slow.publish("/queue/q", b"1", persistent="true")

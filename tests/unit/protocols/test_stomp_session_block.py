@@ -116,7 +116,7 @@ def test_a_lost_socket_drops_what_it_had_parked_counted() -> None:
     peer.vanish()
     assert "3 unconfirmed frames that waited at a gate went with the connection" in peer.link.warnings
     assert gateway.stats("q").depth == 1
-    assert not gateway.broker.flow.parked
+    assert not gateway.waits()
 
 
 def test_a_transaction_waits_at_its_commit_whole() -> None:

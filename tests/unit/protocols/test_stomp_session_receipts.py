@@ -215,7 +215,7 @@ def test_a_lost_socket_is_owed_nothing() -> None:
     peer.vanish()
     gateway.sync()
     assert peer.octets == b""
-    assert gateway.broker.store_events.awaiting == []
+    assert gateway.awaiting() == []
     assert gateway.stats("q").depth == 1
 
 

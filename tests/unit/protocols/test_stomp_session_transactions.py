@@ -289,7 +289,7 @@ def test_acknowledgements_on_topics_and_queues_in_one() -> None:
     peer.send("COMMIT", transaction="x", receipt="c")
     assert peer.receipts() == ["c"]
     assert gateway.stats("q").depth == gateway.stats("t").depth == 0
-    assert gateway.broker.memory.used_bytes == 0
+    assert gateway.memory_used() == 0
 
 
 def test_acknowledging_again_after_the_commit() -> None:

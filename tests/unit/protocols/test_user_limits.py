@@ -52,7 +52,7 @@ def test_over_stomp(dialect: str) -> None:
     assert stomp_login(gateway, "bob").take()[0].command == "CONNECTED"
     first.vanish()
     assert stomp_login(gateway, "ann").take()[0].command == "CONNECTED"
-    assert gateway.broker.quotas.refused_counts()[CONNECTIONS] == 1
+    assert gateway.refused_counts()[CONNECTIONS] == 1
 
 
 def test_over_amqp() -> None:

@@ -41,6 +41,7 @@ from spark_bridge.export import HOUR_MS, Request, Result, export
 from spark_bridge.jvm import JavaNotFound, find_java_home, packaged_java
 from spark_bridge.offsets import Target, TargetError
 from spark_bridge.session import start
+from tests.support.broker_view import BrokerView
 from tests.support.sample_store import SampleStore
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome, message
@@ -324,9 +325,10 @@ def test_another_destination_needs_another_directory(store: SampleStore, tmp_pat
 def test_a_scheduled_message_is_exported_when_it_has_fired_and_once(tmp_path: Path, spark: SparkContext) -> None:
     home = FileHome()
     broker = Broker(home.store, home.clock, home.timers, AddressMatcher(()), 1 << 20)
-    broker.send(broker.destinations.queue("q"), message(broker.destinations.queue("q").destination_id, b"now"))
+    queue = BrokerView(broker).queue("q")
+    broker.send(queue, message(queue.destination_id, b"now"))
     for body, plan in ((b"once", Plan(delay_ms=1_000)), (b"twice", Plan(period_ms=1_000, repeat=1))):
-        target = delayed(broker.destinations.queue("q"), plan)
+        target = delayed(queue, plan)
         broker.send(target, message(0, body))
     data, out = tmp_path / "data", tmp_path / "out"
     for steps, expected in (

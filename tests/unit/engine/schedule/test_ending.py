@@ -16,33 +16,33 @@ HOUR = Plan(delay_ms=3_600_000)
 
 
 def schedule(world: EngineWorld, name: str, count: int, plan: Plan = HOUR) -> None:
-    target = delayed(world.broker.destinations.queue(name), plan)
+    target = delayed(world.queue(name), plan)
     for _ in range(count):
         assert world.broker.send(target, world.message(target, b"x")) == gates.OPEN
     world.turn()
 
 
 def delete(world: EngineWorld, name: str) -> None:
-    world.broker.upkeep.delete(world.broker.destinations.queues[name], is_forced=True)
+    world.delete(world.queue_there(name), is_forced=True)
 
 
 def test_a_turn_cancels_so_many() -> None:
     world = EngineWorld()
     schedule(world, "q", 3 * CANCELS)
     schedule(world, "other", 5)
-    pending = world.broker.scheduler.pending
+    pending = world.schedule
     delete(world, "q")
     most = CANCELS + CHUNK_COUNT
     left = len(pending)
     assert left >= 3 * CANCELS + 5 - most
-    while world.broker.scheduler.ending.ended:
+    while world.schedule.is_cancelling():
         world.clock.now_ms += 1
         world.broker.begin_turn()
         world.timers.fire_due()
         assert left - len(pending) <= most
         left = len(pending)
-    assert [one.target for one in pending] == [world.broker.destinations.queues["other"].destination_id] * 5
-    assert world.broker.scheduler.cancelled_count == 3 * CANCELS
+    assert pending.targets() == [world.queue_there("other").destination_id] * 5
+    assert world.schedule.cancelled_count() == 3 * CANCELS
 
 
 def test_a_turn_looks_at_so_many() -> None:
@@ -50,9 +50,9 @@ def test_a_turn_looks_at_so_many() -> None:
     schedule(world, "other", CHUNKS * CHUNK_COUNT)
     schedule(world, "q", 3)
     delete(world, "q")
-    assert world.broker.scheduler.cancelled_count == 0
+    assert world.schedule.cancelled_count() == 0
     world.advance(1)
-    assert world.broker.scheduler.cancelled_count == 3
+    assert world.schedule.cancelled_count() == 3
 
 
 def test_what_is_due_meanwhile_does_not_fire() -> None:
@@ -62,10 +62,10 @@ def test_what_is_due_meanwhile_does_not_fire() -> None:
     world.clock.now_ms += 1_100
     world.broker.begin_turn()
     delete(world, "q")
-    world.broker.scheduler.run()
-    assert world.broker.scheduler.firing.fired_count == 0
-    assert world.broker.scheduler.cancelled_count == 3
-    assert "q" not in world.broker.destinations.queues
+    world.schedule.fire_due()
+    assert world.schedule.fired_count() == 0
+    assert world.schedule.cancelled_count() == 3
+    assert not world.has_queue("q")
 
 
 def test_what_is_held_back_goes_with_its_destination() -> None:
@@ -85,13 +85,13 @@ def test_a_stop_in_the_middle_is_made_up_for() -> None:
     schedule(world, "other", 1)
     delete(world, "q")
     world.sync()
-    assert len(world.broker.scheduler.pending) > CANCELS
+    assert len(world.schedule) > CANCELS
     world.crash()
-    assert "q" not in world.broker.destinations.queues
+    assert not world.has_queue("q")
     schedule(world, "q", 1)
     world.advance(100)
-    assert len(world.broker.scheduler.pending) == 2
-    assert not world.broker.scheduler.ending.ended
+    assert len(world.schedule) == 2
+    assert not world.schedule.is_cancelling()
 
 
 def test_a_temporary_queue_takes_what_is_scheduled_for_it_along() -> None:
@@ -102,8 +102,8 @@ def test_a_temporary_queue_takes_what_is_scheduled_for_it_along() -> None:
         world.broker.send(target, world.message(target, b"x"))
     world.leave(owner)
     world.advance(TICK_MS)
-    assert len(world.broker.scheduler.pending) == 1
-    assert list(world.broker.scheduler.counts) == [one.destination_id for one in world.broker.destinations.owned[2]]
+    assert len(world.schedule) == 1
+    assert list(world.schedule.counts()) == [one.destination_id for one in world.temporaries_of(other)]
 
 
 def test_a_queue_that_was_spared_for_a_schedule_goes_after_it() -> None:
@@ -113,13 +113,13 @@ def test_a_queue_that_was_spared_for_a_schedule_goes_after_it() -> None:
     schedule(world, "q", 1)
     world.leave(client)
     world.advance(2_000)
-    assert "q" in world.broker.destinations.queues
+    assert world.has_queue("q")
     scheduler = world.broker.scheduler
     scheduler.cancel(list(scheduler.pending))
     world.advance(499)
-    assert "q" in world.broker.destinations.queues
+    assert world.has_queue("q")
     world.advance(2)
-    assert "q" not in world.broker.destinations.queues
+    assert not world.has_queue("q")
 
 
 def test_a_queue_in_which_the_scheduled_message_waits_stays() -> None:
@@ -138,4 +138,4 @@ def test_a_queue_in_which_the_scheduled_message_waits_stays() -> None:
     world.acknowledge(one.delivery)
     world.leave(late)
     world.advance(1_000)
-    assert "q" not in world.broker.destinations.queues
+    assert not world.has_queue("q")

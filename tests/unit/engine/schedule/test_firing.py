@@ -38,7 +38,7 @@ def schedule(
     group: str = "",
 ) -> list[int]:
     """Send; return the places of the schedules."""
-    destination = world.broker.destinations.queue(to) if isinstance(to, str) else to
+    destination = world.queue(to) if isinstance(to, str) else to
     target = delayed(destination, plan)
     places: list[int] = []
     for body in bodies:
@@ -76,14 +76,14 @@ def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: b
     schedule(world, *numbered(5), persistent=persistent)
     world.advance(1_100)
     assert world.stats().depth == 2
-    held = world.broker.scheduler.firing.held
-    assert held.count == len(world.broker.scheduler.pending) == 3
+    held = world.schedule.held
+    assert held.count == len(world.schedule) == 3
     told = inspect(world.broker).schedule
     reason = (
         "address-full: queue://q holds 2 of 2 messages (max-size-messages); 2 messages wait, and there is no consumer"
     )
     assert (told.held, told.held_by) == (3, reason)
-    places = [one.place for one in world.broker.scheduler.pending]
+    places = world.schedule.places()
     assert [locate_schedule(world.broker, place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
     assert locate_schedule(world.broker, 0).state == "gone"
     client = world.client()
@@ -94,16 +94,16 @@ def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: b
         found += take(client, world)
     assert found == numbered(5)
     assert (held.count, held.reached, held.kept_bytes) == (0, -1, 0)
-    assert (held.shut, held.going, held.kept, world.broker.scheduler.ahead.loaded) == ({}, {}, {}, {})
+    assert (held.shut, held.going, held.kept, world.schedule.read_ahead.loaded) == ({}, {}, {}, {})
 
 
 def test_an_address_that_drops_takes_and_drops_what_is_due() -> None:
     world = full(policy="DROP")
     schedule(world, *numbered(3))
     world.advance(1_100)
-    account = world.broker.destinations.queues["q"].account
+    account = world.queue_there("q").account
     assert account is not None
-    assert (world.stats().depth, account.dropped_count, len(world.broker.scheduler.pending)) == (1, 2, 0)
+    assert (world.stats().depth, account.dropped_count, len(world.schedule)) == (1, 2, 0)
 
 
 def test_others_pass_what_is_held_back() -> None:
@@ -128,9 +128,9 @@ def test_the_memory_budget_holds_back_what_is_not_persistent() -> None:
     schedule(world, *bodies)
     schedule(world, b"logged", to="p", persistent=True)
     world.advance(1_100)
-    assert world.broker.memory.used_bytes <= world.broker.memory.limit_bytes + 3_000
+    assert world.memory_used() <= world.memory_limit() + 3_000
     assert world.stats("p").depth == 1
-    [waiting] = world.broker.scheduler.firing.held.shut.values()
+    [waiting] = world.schedule.held.shut.values()
     assert waiting.gate == gates.MEMORY
     client = world.client()
     world.consumer(client, prefetch=1)
@@ -140,7 +140,7 @@ def test_the_memory_budget_holds_back_what_is_not_persistent() -> None:
         found += got
         if not got:
             world.advance(SOON_MS)
-        assert world.broker.memory.used_bytes <= world.broker.memory.limit_bytes + 3_000
+        assert world.memory_used() <= world.memory_limit() + 3_000
     assert found == bodies
 
 
@@ -148,25 +148,25 @@ def test_a_disk_that_is_nearly_full_holds_back_what_is_logged() -> None:
     world = EngineWorld()
     schedule(world, b"logged", to="p", persistent=True)
     schedule(world, b"not", to="n")
-    world.broker.flow.disk_reason = "the disk is nearly full"
-    world.broker.flow.is_blocked = True
+    world.shut_disk("the disk is nearly full")
+    world.look_at_gates()
     world.advance(1_100)
     assert (world.stats("p").depth, world.stats("n").depth) == (0, 1)
-    world.broker.flow.disk_reason = ""
+    world.shut_disk("")
     world.advance(SOON_MS)
     assert world.stats("p").depth == 1
 
 
 def test_a_message_of_which_one_copy_is_refused_waits_whole() -> None:
     world = full("Consumer.a.VirtualTopic.t")
-    queue = world.broker.destinations.queue("Consumer.a.VirtualTopic.t")
-    topic = world.broker.destinations.topic("VirtualTopic.t")
+    queue = world.queue("Consumer.a.VirtualTopic.t")
+    topic = world.topic("VirtualTopic.t")
     listener = world.client()
     world.consumer(listener, topic)
     schedule(world, *numbered(2), to=topic)
     world.advance(1_100)
     assert (queue.depth, take(listener, world)) == (1, [b"0"])
-    [waiting] = world.broker.scheduler.firing.held.shut.values()
+    [waiting] = world.schedule.held.shut.values()
     assert waiting.destination is queue
     client = world.client()
     world.consumer(client, queue)
@@ -226,14 +226,14 @@ def test_a_mass_that_is_held_back_takes_little_memory_and_a_bounded_turn() -> No
     world = full(most=10)
     count = 2 * HOLD_MESSAGES + FIRE_MESSAGES
     schedule(world, *numbered(count), plan=Plan(delay_ms=60_000))
-    held = world.broker.scheduler.firing.held
+    held = world.schedule.held
     before = 0
     while held.count < count - 10:
         world.advance(TICK_MS)
         assert held.count - before <= HOLD_MESSAGES + FIRE_MESSAGES
         before = held.count
     world.advance(SOON_MS)
-    assert len(world.broker.scheduler.ahead.loaded) == len(held.kept) == KEPT_OF_ONE
+    assert len(world.schedule.read_ahead.loaded) == len(held.kept) == KEPT_OF_ONE
     client = world.client()
     world.consumer(client, prefetch=100)
     found: list[bytes] = []
@@ -241,7 +241,7 @@ def test_a_mass_that_is_held_back_takes_little_memory_and_a_bounded_turn() -> No
         found += take(client, world)
         world.advance(TICK_MS)
     assert found == numbered(count)
-    assert world.broker.scheduler.ahead.loaded_bytes == 0
+    assert world.schedule.read_ahead.loaded_bytes == 0
 
 
 class Sender(FakeClient):
@@ -254,10 +254,10 @@ class Sender(FakeClient):
         world.broker.connect(self)
 
     def admit(self) -> None:
-        queue = self.world.broker.destinations.queues["q"]
+        queue = self.world.queue_there("q")
         while (gate := self.world.try_send(b"sent")) == gates.OPEN:
             self.count += 1
-        self.world.broker.flow.park(self, gate, queue)
+        self.world.park(self, gate, queue)
 
 
 def test_what_is_held_back_and_those_who_wait_to_send_take_turns() -> None:
@@ -279,7 +279,7 @@ def test_nothing_that_is_held_back_is_lost_in_a_crash() -> None:
     world.advance(1_100)
     world.sync()
     world.crash()
-    assert len(world.broker.scheduler.pending) == 4
+    assert len(world.schedule) == 4
     client = world.client()
     world.consumer(client)
     found = take_for(client, world, 6)
@@ -290,7 +290,7 @@ def test_a_record_that_cannot_be_read_lets_the_others_go_on() -> None:
     world = full()
     places = schedule(world, *numbered(4))
     world.advance(1_100)
-    world.broker.scheduler.damaged(places[2], "torn")
+    world.schedule.damage(places[2], "torn")
     client = world.client()
     world.consumer(client)
     found = take_for(client, world, 4)
@@ -366,7 +366,7 @@ class DefectiveWorld(RestartWorld):
         """Fire what is due; start again, and return what was suspected."""
         with pytest.raises(RuntimeError, match="a defect"):
             self.advance(1_100)
-        suspected = self.broker.scheduler.firing.suspected()
+        suspected = self.schedule.firing.suspected()
         self.crash()
         return suspected
 
@@ -396,9 +396,9 @@ def test_of_several_that_raise_together_the_one_is_found() -> None:
     places = schedule(world, b"0", b"raises late", b"1", persistent=True)
     world.sync()
     assert world.run_into_it() == places
-    world.broker.scheduler.firing.doubtful.update(places)
+    world.schedule.firing.doubtful.update(places)
     assert world.run_into_it() == [places[1]]
-    world.broker.scheduler.firing.barred[places[1]] = "it stops the gateway"
+    world.schedule.firing.barred[places[1]] = "it stops the gateway"
     client = world.client()
     world.consumer(client)
     world.advance(1_100)

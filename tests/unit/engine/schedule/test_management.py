@@ -20,7 +20,7 @@ from tests.support.fakes import FakeClient
 
 
 def schedule(world: EngineWorld, body: bytes, plan: Plan, to: str = "q") -> int:
-    target = delayed(world.broker.destinations.queue(to), plan)
+    target = delayed(world.queue(to), plan)
     message = world.message(target, body, headers="a:1")
     assert world.broker.send(target, message) == gates.OPEN
     world.turn()
@@ -36,7 +36,7 @@ def ask(world: EngineWorld, client: FakeClient | None = None, name: str = MANAGE
     if "reply_to" in properties:
         properties["reply-to"] = properties.pop("reply_to")
     world.broker.sender = 0 if client is None else client.client_number
-    assert world.broker.send(world.broker.destinations.target(TOPIC, name), question(**properties)) == gates.OPEN
+    assert world.broker.send(world.target(TOPIC, name), question(**properties)) == gates.OPEN
     world.turn()
 
 
@@ -54,17 +54,17 @@ def test_one_is_removed_by_its_id(world: EngineWorld) -> None:
     other = schedule(world, b"y", Plan(delay_ms=1_000))
     ask(world, AMQ_SCHEDULER_ACTION="REMOVE", scheduledJobId=job_id(world, place))
     ask(world, AMQ_SCHEDULER_ACTION="REMOVE", scheduledJobId=job_id(world, place))
-    assert [one.place for one in world.broker.scheduler.pending] == [other]
+    assert world.schedule.places() == [other]
 
 
 def test_all_are_removed_in_turns(world: EngineWorld) -> None:
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     for _ in range(REMOVED_AT_ONCE + 1):
         world.broker.send(target, world.message(target, b"x"))
     ask(world, AMQ_SCHEDULER_ACTION="REMOVEALL")
-    assert len(world.broker.scheduler.pending) == 1
+    assert len(world.schedule) == 1
     world.advance(1)
-    assert len(world.broker.scheduler.pending) == 0
+    assert len(world.schedule) == 0
 
 
 def test_only_what_is_due_in_a_time_is_removed(world: EngineWorld) -> None:
@@ -76,7 +76,7 @@ def test_only_what_is_due_in_a_time_is_removed(world: EngineWorld) -> None:
         ACTION_START_TIME=str(now_ms + 2_000),
         ACTION_END_TIME=str(now_ms + 4_000),
     )
-    assert [one.place for one in world.broker.scheduler.pending] == [places[0], places[4]]
+    assert world.schedule.places() == [places[0], places[4]]
 
 
 @pytest.mark.parametrize("name", [MANAGEMENT, MANAGEMENT.lower()])
@@ -94,8 +94,8 @@ def test_a_browser_sees_all_in_order_and_takes_nothing(name: str, world: EngineW
     assert f"AMQ_SCHEDULED_TIME:{world.broker.wall_ms + 5_000}\n" in lines
     assert "AMQ_SCHEDULED_PERIOD:700\nAMQ_SCHEDULED_REPEAT:3\n" in lines
     assert f"scheduledJobId:{job_id(world, later)}\n" in found[1].annotations.decode()
-    assert len(world.broker.scheduler.pending) == 2
-    assert world.broker.management.browses == []
+    assert len(world.schedule) == 2
+    assert world.schedule.browse_count() == 0
 
 
 def test_a_browser_of_a_time(world: EngineWorld) -> None:
@@ -113,16 +113,14 @@ def test_a_browser_leaves_out_what_cannot_be_read_and_what_went(world: EngineWor
     places = [schedule(world, b"%d" % number, Plan(delay_ms=60_000 + number)) for number in range(3)]
     client = world.client()
     world.consumer(client, "answers")
-    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    target = world.target(TOPIC, MANAGEMENT)
     asked = question(AMQ_SCHEDULER_ACTION="BROWSE", **{"reply-to": "/queue/answers"})
     world.broker.send(target, asked)
     world.store.refuse_pages("torn")
-    gone = world.broker.scheduler.pending.find(places[2])
-    assert gone is not None
-    world.broker.scheduler.cancel([gone])
+    assert world.schedule.cancel(places[2])
     world.turn()
     assert [one.message.body for one in client.handed] == [b"1"]
-    assert world.broker.management.browses == []
+    assert world.schedule.browse_count() == 0
 
 
 @pytest.mark.parametrize(
@@ -140,17 +138,17 @@ def test_a_browser_leaves_out_what_cannot_be_read_and_what_went(world: EngineWor
 )
 def test_what_is_no_question_is_refused(properties: dict[str, str], text: str, world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=1_000))
-    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    target = world.target(TOPIC, MANAGEMENT)
     with pytest.raises(InvalidOption, match=text):
         world.broker.send(target, question(**properties))
     with pytest.raises(InvalidOption, match=text):
         world.broker.send_in(Transaction(world.client(), "t", TransactionLimits()), target, question(**properties))
-    assert len(world.broker.scheduler.pending) == 1
+    assert len(world.schedule) == 1
 
 
 def test_so_many_may_look_at_a_time(world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=1_000))
-    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    target = world.target(TOPIC, MANAGEMENT)
     asked = {"AMQ_SCHEDULER_ACTION": "BROWSE", "reply-to": "/queue/answers"}
     for _ in range(BROWSES_MAX):
         world.broker.send(target, question(**asked))
@@ -161,11 +159,11 @@ def test_so_many_may_look_at_a_time(world: EngineWorld) -> None:
 def test_in_a_transaction_it_is_done_at_the_commit(world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=1_000))
     transaction = Transaction(world.client(), "t", TransactionLimits())
-    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    target = world.target(TOPIC, MANAGEMENT)
     world.broker.send_in(transaction, target, question(AMQ_SCHEDULER_ACTION="REMOVEALL"))
-    assert len(world.broker.scheduler.pending) == 1
+    assert len(world.schedule) == 1
     world.broker.commit(transaction)
-    assert len(world.broker.scheduler.pending) == 0
+    assert len(world.schedule) == 0
 
 
 def test_a_client_reaches_what_it_may() -> None:
@@ -183,7 +181,7 @@ def test_a_client_reaches_what_it_may() -> None:
         )
     )
     places = {to: schedule(world, to.encode(), Plan(delay_ms=60_000), to) for to in ("open", "shut")}
-    world.broker.destinations.queue("answers")
+    world.queue("answers")
     client = world.client()
     client.groups = frozenset({"g"})
     world.consumer(client, "answers")
@@ -191,7 +189,7 @@ def test_a_client_reaches_what_it_may() -> None:
     assert [one.message.body for one in client.handed] == [b"open"]
     ask(world, client, AMQ_SCHEDULER_ACTION="REMOVE", scheduledJobId=job_id(world, places["shut"]))
     ask(world, client, AMQ_SCHEDULER_ACTION="REMOVEALL")
-    assert [one.place for one in world.broker.scheduler.pending] == [places["shut"]]
+    assert world.schedule.places() == [places["shut"]]
 
 
 def test_a_question_of_nobody_reaches_nothing_where_permissions_count() -> None:
@@ -207,8 +205,8 @@ def test_a_question_of_nobody_reaches_nothing_where_permissions_count() -> None:
     ask(world, None, AMQ_SCHEDULER_ACTION="BROWSE", reply_to="/queue/made.by.a.question")
     ask(world, None, AMQ_SCHEDULER_ACTION="REMOVE", scheduledJobId=job_id(world, place))
     assert client.handed == []
-    assert [one.place for one in world.broker.scheduler.pending] == [place]
-    assert "made.by.a.question" not in world.broker.destinations.queues
+    assert world.schedule.places() == [place]
+    assert not world.has_queue("made.by.a.question")
 
 
 def test_a_look_too_many_in_a_transaction_does_not_fail_what_is_committed(world: EngineWorld) -> None:
@@ -216,7 +214,7 @@ def test_a_look_too_many_in_a_transaction_does_not_fail_what_is_committed(world:
     client = world.client()
     world.consumer(client, "answers")
     transaction = Transaction(client, "t", TransactionLimits())
-    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    target = world.target(TOPIC, MANAGEMENT)
     for _ in range(BROWSES_MAX + 1):
         world.broker.send_in(
             transaction, target, question(**{"AMQ_SCHEDULER_ACTION": "BROWSE", "reply-to": "/queue/answers"})
@@ -250,7 +248,7 @@ def test_what_a_client_does_not_reach_is_passed_so_many_a_turn() -> None:
     ]
     world = EngineWorld(permissions=PermissionMap((*grants, Permission(Pattern.parse("shut"), BOTH, {}))))
     broker = world.broker
-    shut = delayed(broker.destinations.queue("shut"), Plan(delay_ms=60_000))
+    shut = delayed(world.queue("shut"), Plan(delay_ms=60_000))
     for _ in range(3 * REMOVED_AT_ONCE):
         broker.send(shut, world.message(shut, b"x"))
     schedule(world, b"last", Plan(delay_ms=60_001), "open")
@@ -260,21 +258,21 @@ def test_what_a_client_does_not_reach_is_passed_so_many_a_turn() -> None:
     for action in ("BROWSE", "REMOVEALL"):
         ask(world, client, AMQ_SCHEDULER_ACTION=action, reply_to="/queue/answers")
         assert client.handed == [] or action == "REMOVEALL"
-        assert len(broker.scheduler.pending) == 3 * REMOVED_AT_ONCE + 1
+        assert len(world.schedule) == 3 * REMOVED_AT_ONCE + 1
         for _ in range(30):
             world.advance(1)
     assert [one.message.body for one in client.handed] == [b"last"]
-    assert len(broker.scheduler.pending) == 3 * REMOVED_AT_ONCE
+    assert len(world.schedule) == 3 * REMOVED_AT_ONCE
 
 
 def test_a_look_whose_temporary_reply_to_closes_first_keeps_nothing(world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=60_000))
     client = world.client()
     reply = world.broker.open_temporary(client, TEMP_QUEUE)
-    target = world.broker.destinations.target(TOPIC, MANAGEMENT)
+    target = world.target(TOPIC, MANAGEMENT)
     asked = {"AMQ_SCHEDULER_ACTION": "BROWSE", "reply-to": f"/remote-temp-queue/{reply.name}".replace(":", "\\c")}
     world.broker.send(target, question(**asked))
-    assert len(world.broker.management.browses) == 1
+    assert world.schedule.browse_count() == 1
     world.broker.close_temporary(reply)
     world.turn()
-    assert world.broker.management.browses == [] and world.broker.memory.used_bytes == 0
+    assert world.schedule.browse_count() == 0 and world.memory_used() == 0

@@ -33,8 +33,8 @@ def schedule(
 ) -> int:
     """Send; return the log offset that names the schedule."""
     broker = world.broker
-    destination = broker.destinations.queue(to) if isinstance(to, str) else to
-    target = delayed(destination, plan.checked(broker.scheduler.limits, broker.wall_ms))
+    destination = world.queue(to) if isinstance(to, str) else to
+    target = delayed(destination, world.schedule.checked(plan))
     message = world.message(
         target, body, persistent=persistent, headers="a:1", priority=priority, expires_ms=expires_ms
     )
@@ -44,10 +44,7 @@ def schedule(
 
 
 def cancel(world: EngineWorld, place: int) -> bool:
-    found = world.broker.scheduler.pending.find(place)
-    if found is not None:
-        world.broker.scheduler.cancel([found])
-    return found is not None
+    return world.schedule.cancel(place)
 
 
 def taken(client: FakeClient, world: EngineWorld) -> list[bytes]:
@@ -79,7 +76,7 @@ def test_nothing_comes_before_its_time_and_everything_at_it(world: EngineWorld, 
     assert taken(client, world) == [b"sooner"]
     world.advance(4_000)
     assert taken(client, world) == [b"later"]
-    assert len(world.broker.scheduler.pending) == 0
+    assert len(world.schedule) == 0
 
 
 def test_a_firing_is_one_batch_with_its_settlement(world: EngineWorld, client: FakeClient) -> None:
@@ -108,14 +105,14 @@ def test_repeats_are_messages_of_their_own_and_name_one_schedule(world: EngineWo
     assert len({one.message.annotations for one in client.handed}) == 1
     assert taken(client, world) == [b"x"] * 3
     assert [one.ranges for one in world.store.failed] == [[(9, 0, 1, 1)], [(9, 0, 1, 2)]]
-    assert len(world.broker.scheduler.pending) == 0
+    assert len(world.schedule) == 0
 
 
 def test_cron_begins_its_repeats_at_each_time(world: EngineWorld, client: FakeClient) -> None:
     schedule(world, b"x", Plan(period_ms=1_000, repeat=1, cron="* * * * *"))
     world.advance(3 * 60_000)
     assert taken(client, world) == [b"x"] * 6
-    assert len(world.broker.scheduler.pending) == 1
+    assert len(world.schedule) == 1
 
 
 def test_those_due_together_come_in_the_order_in_which_they_were_sent(world: EngineWorld, client: FakeClient) -> None:
@@ -130,17 +127,17 @@ def test_those_due_together_come_in_the_order_in_which_they_were_sent(world: Eng
 
 def test_a_time_that_has_passed_is_no_schedule(world: EngineWorld, client: FakeClient) -> None:
     schedule(world, b"x", Plan(time_ms=world.broker.wall_ms))
-    assert client.handed[0].message.destination_id == world.broker.destinations.queues["q"].destination_id
+    assert client.handed[0].message.destination_id == world.queue_there("q").destination_id
     assert taken(client, world) == [b"x"]
-    both = Composite([world.broker.destinations.queue("q"), world.broker.destinations.queue("other")])
+    both = Composite([world.queue("q"), world.queue("other")])
     schedule(world, b"y", Plan(time_ms=world.broker.wall_ms), both)
     assert taken(client, world) == [b"y"]
     assert world.stats("other").depth == 1
-    assert world.broker.scheduler.scheduled_count == 0
+    assert world.schedule.scheduled_count() == 0
 
 
 def test_no_more_than_so_many_fire_in_a_turn(world: EngineWorld, client: FakeClient) -> None:
-    target = delayed(world.broker.destinations.queue("other"), Plan(delay_ms=1_000))
+    target = delayed(world.queue("other"), Plan(delay_ms=1_000))
     for _ in range(FIRE_MESSAGES + 10):
         world.broker.send(target, world.message(target, b"x"))
     world.turn()
@@ -155,7 +152,7 @@ def test_no_more_than_so_many_fire_in_a_turn(world: EngineWorld, client: FakeCli
 def test_what_is_due_late_is_read_before_it_is_due(world: EngineWorld, client: FakeClient) -> None:
     for more_ms in (0, 500, 3_000):
         schedule(world, b"%d" % more_ms, Plan(delay_ms=60_000 + more_ms))
-    loaded = world.broker.scheduler.ahead.loaded
+    loaded = world.schedule.read_ahead.loaded
     world.advance(60_000 - LATEST_MS - SLACK_MS)
     assert loaded == {}
     world.advance(2 * SLACK_MS)
@@ -165,7 +162,7 @@ def test_what_is_due_late_is_read_before_it_is_due(world: EngineWorld, client: F
     world.advance(3_000)
     assert taken(client, world) == [b"500", b"3000"]
     assert loaded == {}
-    assert world.broker.scheduler.ahead.loaded_bytes == 0
+    assert world.schedule.read_ahead.loaded_bytes == 0
 
 
 def test_a_damaged_record_that_is_left_out_leaves_the_schedule(world: EngineWorld, client: FakeClient) -> None:
@@ -173,29 +170,29 @@ def test_a_damaged_record_that_is_left_out_leaves_the_schedule(world: EngineWorl
     schedule(world, b"good", Plan(delay_ms=60_000))
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
-    world.broker.scheduler.run()
+    world.schedule.fire_due()
     [(number, lane, first, count, reader)] = world.store.requests
     assert count == 2
     world.store.listener.record_skipped(number, lane, first, 3, "torn", reader)
     world.turn()
     world.advance(100)
     assert taken(client, world) == [b"good"]
-    assert world.broker.store_events.skipped_records == ["a scheduled message: torn"]
+    assert world.skipped_records() == ["a scheduled message: torn"]
     assert [one.cause for one in world.store.settled if one.outcome == DROPPED] == [CAUSE_DAMAGED]
 
 
 def test_bodies_ahead_are_bounded(world: EngineWorld, client: FakeClient) -> None:
     for _ in range(3):
         schedule(world, b"x" * (AHEAD_BYTES // 2), Plan(delay_ms=1_000))
-    assert len(world.broker.scheduler.ahead.loaded) == 2
+    assert len(world.schedule.read_ahead.loaded) == 2
     world.advance(1_100)
     assert len(taken(client, world)) == 3
-    assert world.broker.scheduler.ahead.loaded_bytes == world.broker.scheduler.ahead.asked_bytes == 0
+    assert world.schedule.read_ahead.loaded_bytes == world.schedule.read_ahead.asked_bytes == 0
 
 
 def test_a_topic_gets_it_at_its_time(world: EngineWorld) -> None:
     client = world.client()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     schedule(world, b"x", Plan(delay_ms=1_000), topic)
     world.consumer(client, topic)
     world.advance(1_100)
@@ -203,8 +200,8 @@ def test_a_topic_gets_it_at_its_time(world: EngineWorld) -> None:
 
 
 def test_copies_of_a_virtual_topic_are_made_when_it_fires(world: EngineWorld) -> None:
-    schedule(world, b"x", Plan(delay_ms=1_000), world.broker.destinations.topic("VirtualTopic.t"))
-    world.broker.destinations.queue("Consumer.a.VirtualTopic.t")
+    schedule(world, b"x", Plan(delay_ms=1_000), world.topic("VirtualTopic.t"))
+    world.queue("Consumer.a.VirtualTopic.t")
     world.advance(1_100)
     assert world.stats("Consumer.a.VirtualTopic.t").depth == 1
 
@@ -228,7 +225,7 @@ def test_a_temporary_queue_may_be_gone_by_then(world: EngineWorld) -> None:
     assert taken(owner, world) == [b"x"]
     world.leave(owner)
     world.advance(3_000)
-    assert len(world.broker.scheduler.pending) == 0
+    assert len(world.schedule) == 0
 
 
 def test_what_was_not_persistent_is_so_again_when_it_fires(world: EngineWorld, client: FakeClient) -> None:
@@ -262,25 +259,25 @@ def test_one_that_is_cancelled_while_it_is_read_never_comes(world: EngineWorld, 
     place = schedule(world, b"x", Plan(delay_ms=60_000))
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
-    world.broker.scheduler.run()
+    world.schedule.fire_due()
     assert len(world.store.requests) == 1
     cancel(world, place)
     world.turn()
     world.advance(1_000)
     assert taken(client, world) == []
-    assert world.broker.scheduler.ahead.asked == {}
+    assert world.schedule.read_ahead.asked == {}
 
 
 def test_a_transaction_schedules_at_its_commit(world: EngineWorld, client: FakeClient) -> None:
     broker = world.broker
-    target = delayed(broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     for end in (broker.abort, broker.commit):
         transaction = Transaction(client, "t", TransactionLimits())
         broker.send_in(transaction, target, world.message(target, b"x"))
         world.advance(700)
-        assert len(broker.scheduler.pending) == 0
+        assert len(world.schedule) == 0
         end(transaction)
-    assert len(broker.scheduler.pending) == 1
+    assert len(world.schedule) == 1
     world.advance(700)
     assert taken(client, world) == []
     world.advance(400)
@@ -288,8 +285,8 @@ def test_a_transaction_schedules_at_its_commit(world: EngineWorld, client: FakeC
 
 
 def test_there_is_room_for_so_many(client: FakeClient, world: EngineWorld) -> None:
-    world.broker.scheduler.limits = ScheduleLimits(count=2)
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    world.schedule.limit(ScheduleLimits(count=2))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     for _ in range(2):
         world.broker.send(target, world.message(target, b"x"))
     for send in (
@@ -311,8 +308,8 @@ def scheduling(client: FakeClient, world: EngineWorld, *targets: Delayed) -> Tra
 
 
 def test_a_transaction_asks_for_room_with_all_that_it_schedules(client: FakeClient, world: EngineWorld) -> None:
-    world.broker.scheduler.limits = ScheduleLimits(count=2)
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    world.schedule.limit(ScheduleLimits(count=2))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     transaction = scheduling(client, world, target, target)
     with pytest.raises(LimitReached, match=r"schedule.max-count"):
         world.broker.send_in(transaction, target, world.message(target, b"x"))
@@ -328,7 +325,7 @@ def test_a_commit_that_schedules_does_not_wait_for_the_address_of_others(client:
     world = EngineWorld(address("full", full__max_size_messages=1, full__address_full_policy="BLOCK"))
     world.send(b"x", to="full")
     assert world.try_send(b"y", "full") == gates.ADDRESS_FULL
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     assert world.broker.commit_refusal(scheduling(client, world, target)) == (gates.OPEN, None)
 
 
@@ -340,19 +337,19 @@ def test_a_commit_schedules_for_what_is_there_by_then(client: FakeClient, world:
     destinations.remove(destinations.queues["q"])
     world.broker.close_temporary(temporary)
     world.broker.commit(transaction)
-    assert world.broker.scheduler.counts == {destinations.queues["q"].destination_id: 1}
+    assert world.schedule.counts() == {destinations.queues["q"].destination_id: 1}
 
 
 def test_a_disk_that_refuses_holds_back_both_ways(world: EngineWorld, client: FakeClient) -> None:
     schedule(world, b"x", Plan(delay_ms=1_000))
     world.store.fail("full")
-    target = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
     assert world.broker.send(target, world.message(target, b"y")) == gates.STORE
     transaction = Transaction(client, "t", TransactionLimits())
     world.broker.send_in(transaction, target, world.message(target, b"y"))
-    assert world.broker.flow.commit_refusal(transaction)[0] == gates.STORE
+    assert world.broker.commit_refusal(transaction)[0] == gates.STORE
     world.advance(5_000)
-    assert world.broker.scheduler.firing.fired_count == 0
+    assert world.schedule.fired_count() == 0
     world.store.heal()
     world.advance(RETRY_MS + SLACK_MS)
     assert taken(client, world) == [b"x"]
@@ -362,16 +359,16 @@ def test_a_record_that_cannot_be_read_holds_nobody_up(world: EngineWorld, client
     schedule(world, b"bad", Plan(delay_ms=60_000))
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
-    world.broker.scheduler.run()
+    world.schedule.fire_due()
     world.store.refuse_pages("torn")
     schedule(world, b"good", Plan(delay_ms=10))
     world.advance(100)
     assert taken(client, world) == [b"good"]
-    assert world.broker.store_events.fault().endswith(": torn")
-    assert "scheduled message ID:c0ffee00-" in world.broker.store_events.fault()
+    assert world.fault().endswith(": torn")
+    assert "scheduled message ID:c0ffee00-" in world.fault()
     world.advance(DAMAGED_RETRY_MS)
     assert taken(client, world) == [b"bad"]
-    assert world.broker.store_events.fault() == ""
+    assert world.fault() == ""
 
 
 def test_what_the_disk_has_not_taken_yet_is_asked_for_again_after_a_while(
@@ -380,7 +377,7 @@ def test_what_the_disk_has_not_taken_yet_is_asked_for_again_after_a_while(
     schedule(world, b"x", Plan(delay_ms=60_000))
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
-    world.broker.scheduler.run()
+    world.schedule.fire_due()
     [(number, lane, first, _, reader)] = world.store.requests
     world.store.requests.clear()
     world.store.listener.page_loaded(number, lane, first, first, [], reader)
@@ -393,21 +390,21 @@ def test_what_the_disk_has_not_taken_yet_is_asked_for_again_after_a_while(
 
 def test_a_deleted_queue_is_made_again(world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=1_000))
-    world.broker.destinations.remove(world.broker.destinations.queues["q"])
+    world.remove(world.queue_there("q"))
     world.advance(1_100)
     assert world.stats().depth == 1
 
 
 def test_what_is_sent_to_a_deleted_queue_waits_for_the_new_one(world: EngineWorld) -> None:
     broker = world.broker
-    target = delayed(broker.destinations.queue("q"), Plan(delay_ms=1_000))
-    broker.destinations.remove(broker.destinations.queues["q"])
+    target = delayed(world.queue("q"), Plan(delay_ms=1_000))
+    world.remove(world.queue_there("q"))
     assert broker.send(target, world.message(target, b"x")) == gates.OPEN
-    assert broker.scheduler.counts == {broker.destinations.queues["q"].destination_id: 1}
+    assert world.schedule.counts() == {world.queue_there("q").destination_id: 1}
 
 
 def test_the_name_of_the_schedule_is_nobodys(world: EngineWorld) -> None:
-    for make in (world.broker.destinations.queue, world.broker.destinations.topic):
+    for make in (world.queue, world.topic):
         with pytest.raises(InvalidDestination, match="kept for scheduled messages"):
             make(SCHEDULE_QUEUE)
 
@@ -415,7 +412,7 @@ def test_the_name_of_the_schedule_is_nobodys(world: EngineWorld) -> None:
 def test_a_clock_that_is_set_back_makes_nobody_busy(world: EngineWorld) -> None:
     schedule(world, b"x", Plan(delay_ms=1_000))
     world.clock.wall_offset_ms -= 3_600_000
-    before = world.broker.clock.monotonic_ms()
+    before = world.clock.monotonic_ms()
     looks = 0
     while world.clock.now_ms < before + 10_000:
         next_ms = world.timers.next_ms()
@@ -450,7 +447,7 @@ def test_after_a_crash_what_is_past_due_fires_at_once_in_order() -> None:
     world.crash()
     world.clock.now_ms += 60_000
     world.broker.begin_turn()
-    assert len(world.broker.scheduler.pending) == 4
+    assert len(world.schedule) == 4
     client = world.client()
     world.consumer(client)
     world.advance(100)
@@ -469,10 +466,8 @@ def test_a_firing_is_forgotten_whole_or_not_at_all(is_synced: bool) -> None:
     if is_synced:
         world.sync()
     world.crash()
-    assert len(world.broker.scheduler.pending) == (0 if is_synced else 1)
-    assert (world.broker.destinations.queues["q"].depth if "q" in world.broker.destinations.queues else 0) == int(
-        is_synced
-    )
+    assert len(world.schedule) == (0 if is_synced else 1)
+    assert (world.depth("q") if world.has_queue("q") else 0) == int(is_synced)
     world.advance(1_000)
     assert depth(world) == 1
 
@@ -509,7 +504,7 @@ def test_a_schedule_that_was_not_durable_is_gone() -> None:
     world = RestartWorld()
     schedule(world, b"x", Plan(delay_ms=1_000))
     world.crash()
-    assert len(world.broker.scheduler.pending) == 0
+    assert len(world.schedule) == 0
     schedule(world, b"y", Plan(delay_ms=1_000))
     world.advance(1_100)
     assert depth(world) == 1
@@ -522,7 +517,7 @@ def test_what_is_settled_in_between_is_not_taken_up() -> None:
         cancel(world, place)
     world.sync()
     world.crash()
-    assert [one.place for one in world.broker.scheduler.pending] == places[0::2]
+    assert world.schedule.places() == places[0::2]
     client = world.client()
     world.consumer(client)
     world.advance(61_000)
@@ -533,13 +528,13 @@ def test_a_stop_late_in_many_repeats_adds_none() -> None:
     world = RestartWorld()
     most = ScheduleLimits().repeats
     schedule(world, b"x", Plan(delay_ms=100, period_ms=100, repeat=most))
-    [place] = [one.place for one in world.broker.scheduler.pending]
-    world.broker.scheduler.fired[place] = most - 1
+    [place] = world.schedule.places()
+    world.schedule.set_fired(place, most - 1)
     world.advance(150)
     world.sync()
     world.crash()
     world.advance(1_000)
-    assert len(world.broker.scheduler.pending) == 0
+    assert len(world.schedule) == 0
     assert depth(world) == 2
 
 
@@ -548,8 +543,8 @@ def test_a_commit_for_a_temporary_destination_that_has_gone_schedules_nothing(
 ) -> None:
     temporary = world.broker.open_temporary(client, TEMP_QUEUE)
     gone = delayed(temporary, Plan(delay_ms=1_000))
-    there = delayed(world.broker.destinations.queue("q"), Plan(delay_ms=1_000))
+    there = delayed(world.queue("q"), Plan(delay_ms=1_000))
     transaction = scheduling(client, world, gone, there)
     world.broker.close_temporary(temporary)
     world.broker.commit(transaction)
-    assert world.broker.scheduler.counts == {world.broker.destinations.queues["q"].destination_id: 1}
+    assert world.schedule.counts() == {world.queue_there("q").destination_id: 1}

@@ -28,6 +28,7 @@ from engine.values.errors import StoreCorrupt
 from engine.values.stored import Attempts, DestinationState, LaneState
 from gateway.__main__ import main
 from gateway.cli import exit_codes
+from tests.support.broker_view import BrokerView
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, RecordingListener
@@ -154,8 +155,8 @@ def test_a_gateway_goes_on_with_a_schedule(tmp_path: Path) -> None:
         store = opened(data)
         clock = ManualClock(START_WALL_MS + 10_000)
         broker = Broker(store, clock, ManualTimers(clock), AddressMatcher(()), 1 << 20)
-        assert sorted(one.due_ms for one in broker.scheduler.pending) == [one["due_ms"] for one in listed]
-        assert broker.destinations.queues["orders.eu"].depth == 3
+        assert BrokerView(broker).schedule.due_times() == [one["due_ms"] for one in listed]
+        assert BrokerView(broker).depth("orders.eu") == 3
         store.close()
         assert version_in(data) == layout.SCHEDULE_VERSION
 

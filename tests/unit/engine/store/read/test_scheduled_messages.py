@@ -12,6 +12,7 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import FOREVER, Plan
 from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
+from tests.support.broker_view import BrokerView
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome, message
 
@@ -21,12 +22,12 @@ def broker_of(home: FileHome) -> Broker:
 
 
 def schedule(broker: Broker, plan: Plan, to: str = "q", size: int = 3_000) -> str:
-    target = delayed(broker.destinations.queue(to), plan)
+    target = delayed(BrokerView(broker).queue(to), plan)
     one = message(0, b"x" * size)
     broker.send(target, one)
     broker.end_turn()
     broker.begin_turn()
-    return broker.scheduler.job_id(one.log_offset)
+    return BrokerView(broker).schedule.job_id(one.log_offset)
 
 
 @pytest.mark.parametrize("segment_bytes", [8_192, 1 << 20])
@@ -38,9 +39,8 @@ def test_it_is_what_a_gateway_would_find(segment_bytes: int, tmp_path: Path) -> 
     again = schedule(broker, Plan(period_ms=1_000, repeat=FOREVER), "other")
     gone = schedule(broker, Plan(delay_ms=5_000))
     fired = schedule(broker, Plan(delay_ms=500))
-    found = broker.scheduler.pending.find(broker.scheduler.place_named(gone))
-    assert found is not None
-    broker.scheduler.cancel([found])
+    schedules = BrokerView(broker).schedule
+    assert schedules.cancel(schedules.place_named(gone))
     home.live_on(broker, 30, 100)
     copy_to(tmp_path, home.files)
     pending, listed = scheduled_in(str(tmp_path / "data"), "", 100)
@@ -52,7 +52,7 @@ def test_it_is_what_a_gateway_would_find(segment_bytes: int, tmp_path: Path) -> 
     assert first["due_ms"] == now_ms + (first["fired"] + 1) * 1_000
     assert first["fired"] >= 2
     assert [one["due_ms"] for one in listed[1:]] == [now_ms + 1_000_000 - number for number in range(11, -1, -1)]
-    own = broker.scheduler.pending.find(broker.scheduler.place_named(late[-1]))
+    own = schedules.find(schedules.place_named(late[-1]))
     assert own is not None
     assert listed[1]["size_bytes"] == own.size > 3_000
     assert [one["id"] for one in scheduled_in(str(tmp_path / "data"), "queue://q", 2)[1]] == [late[-1], late[-2]]
