@@ -451,26 +451,6 @@ class Lane:
         self.next_load = self.tail
         return taken
 
-    def take_expired(self, wall_ms: int) -> list[Delivery]:
-        """Take out what waits in memory and has expired."""
-        taken: list[Delivery] = []
-        for waiting in (self.returned, self.ready, self.volatile):
-            expired = [one for one in waiting if one.state == READY and 0 < one.message.expires_ms <= wall_ms]
-            if not expired:
-                continue
-            kept = [one for one in waiting if one.state != READY or not 0 < one.message.expires_ms <= wall_ms]
-            waiting.clear()
-            waiting.extend(kept)
-            taken += expired
-            if waiting is not self.volatile:
-                for delivery in expired:
-                    self.ready_bytes -= delivery.message.size
-        for delivery in self.ahead.values():
-            if delivery.state == READY and 0 < delivery.message.expires_ms <= wall_ms:
-                self.ahead_bytes -= delivery.message.size
-                taken.append(delivery)
-        return taken
-
     def wants_page(self) -> bool:
         """Say whether entries on disk should be asked for now."""
         return (

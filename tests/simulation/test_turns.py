@@ -25,7 +25,6 @@ GROWING = {
     # Each turn asks all that are behind how far they have looked: two to three times the bound at 1,000 selectors.
     "many selectors look for their messages on disk: asked one by one",
     "many selectors look for their messages on disk: found by value",
-    "the queues of many messages that expire are many",
 }
 
 

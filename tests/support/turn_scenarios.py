@@ -277,7 +277,8 @@ def _(count: int) -> Input:
 @scenario("many messages expire")
 def _(count: int) -> Input:
     world = EngineWorld()
-    world.send(*[b"x"] * count, persistent=False, expires_ms=world.clock.wall_ms() + 1_000)
+    for kind in range(20):
+        world.send(*[b"x"] * count, persistent=False, expires_ms=world.clock.wall_ms() + 1_000 + 120_000 * (kind % 2))
     return lambda: world.advance(120_000)
 
 

@@ -6,11 +6,17 @@ from typing import Final
 
 import pytest
 
-from engine.consumers.consumer import AUTO
-from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS, MESSAGES_AT_ONCE, QUEUES_AT_ONCE
+from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.consumers.steps import TURN_STEPS
+from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.values.gates import OPEN
+from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld
+
+QUEUES: Final = TURN_STEPS  # more than one turn looks at
+MESSAGES: Final = 3 * TURN_STEPS
 
 
 def waiting(world: EngineWorld) -> int:
@@ -27,43 +33,79 @@ def scan_once(world: EngineWorld) -> None:
 
 def test_a_scan_of_many_queues_takes_several_turns() -> None:
     world = EngineWorld()
-    count = 2 * QUEUES_AT_ONCE + 10
-    for number in range(count):
+    for number in range(QUEUES):
         world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
     scan_once(world)
-    assert waiting(world) == count - QUEUES_AT_ONCE
+    assert 0 < waiting(world) < QUEUES
     world.advance(0)
     assert waiting(world) == 0
 
 
-def test_a_scan_that_has_seen_many_messages_goes_on_in_the_next_turn() -> None:
+def test_a_scan_of_many_messages_takes_several_turns_and_keeps_the_others_in_order() -> None:
     world = EngineWorld()
-    world.send(*[b"x"] * MESSAGES_AT_ONCE, to="deep", persistent=False, expires_ms=world.clock.wall_ms() + 1_000)
-    world.send(b"x", to="next", persistent=False, expires_ms=world.clock.wall_ms() + 1_000)
+    soon_ms = world.clock.wall_ms() + 1_000
+    bodies = [b"%d" % number for number in range(MESSAGES)]
+    for body in bodies:
+        queue = world.broker.destinations.queue("deep")
+        expires_ms = (0, soon_ms, soon_ms + 10**6)[int(body) % 3]
+        message = world.message(queue, body, persistent=False, expires_ms=expires_ms)
+        assert world.broker.send(queue, message) == OPEN
+    world.turn()
+    world.send(b"x", to="next", persistent=False, expires_ms=soon_ms)
     scan_once(world)
-    assert waiting(world) == 1
+    assert MESSAGES * 2 // 3 + 1 < waiting(world) < MESSAGES
     world.advance(0)
-    assert waiting(world) == 0
+    assert waiting(world) == MESSAGES * 2 // 3
+    reader = world.client("reader")
+    world.consumer(reader, "deep", AUTO)
+    world.turn()
+    assert reader.bodies() == [body for body in bodies if int(body) % 3 != 1]
+    assert world.broker.memory.held_bytes() == 0
+
+
+def test_messages_may_be_taken_and_come_back_while_a_scan_goes_on() -> None:
+    world = EngineWorld()
+    soon_ms = world.clock.wall_ms() + 1_000
+    world.send(*[b"x"] * MESSAGES, persistent=False, expires_ms=soon_ms)
+    world.send(*[b"y"] * MESSAGES, persistent=False)
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, 100)
+    world.turn()
+    held = client.take()
+    client.is_output_full = True
+    scan_once(world)
+    for delivery in held:
+        world.broker.refuse(delivery, Refusal("requeue"))
+    world.advance(0)
+    world.advance(EXPIRE_MESSAGES_PERIOD_MS)
+    world.advance(0)
+    assert world.stats().depth == MESSAGES
+    client.is_output_full = False
+    world.broker.disconnect(client, is_lost=False)
+    reader = world.client("reader")
+    world.consumer(reader, "q", AUTO)
+    world.turn()
+    assert reader.bodies() == [b"y"] * MESSAGES
 
 
 def test_a_scan_ends_before_the_next_one_begins() -> None:
     world = EngineWorld()
-    for number in range(QUEUES_AT_ONCE + 10):
+    for number in range(QUEUES):
         world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
     scan_once(world)
+    left = waiting(world)
     world.look_for_expired()
-    world.turn()
-    assert waiting(world) == 10  # those that the first one has not come to
+    assert waiting(world) == left  # those that the first one has not come to
     world.advance(0)
     assert waiting(world) == 0
 
 
 def test_a_queue_that_was_removed_meanwhile_is_passed_over() -> None:
     world = EngineWorld()
-    for number in range(QUEUES_AT_ONCE + 1):
+    for number in range(QUEUES):
         world.send(b"x", to=f"q.{number}", expires_ms=world.clock.wall_ms() + 1_000)
     scan_once(world)
-    world.delete(world.queue(f"q.{QUEUES_AT_ONCE}"), is_forced=True)
+    world.delete(world.queue(f"q.{QUEUES - 1}"), is_forced=True)
     world.advance(0)
     assert waiting(world) == 0
 

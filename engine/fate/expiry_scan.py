@@ -1,0 +1,123 @@
+"""One look for what has expired while nobody takes it: through what waits in memory, and for what lies elsewhere.
+
+It is a chore: a turn looks at some queues, and of one with many messages at some of these.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from engine.backlog.lane import Lane, position_of
+from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.values.delivery import READY, Delivery
+
+if TYPE_CHECKING:
+    from engine.dispatch.dispatcher import Dispatcher
+    from engine.fate.expiry_sweep import Sweep
+    from engine.fate.spill_expiry import SpillSweep
+    from engine.sources.queue import Queue
+
+LOOKED_A_STEP: Final = 4  # messages that have not expired; of those that have, each is a step
+QUEUE_STEPS: Final = 4  # of a queue that has messages which may expire
+BEFORE_ALL: Final = -1 << 62  # position
+
+
+class Scan(Chore):
+    """queues: all there were when it began, those before ``place`` have been looked at.
+
+    lane_place, row, after: of the queue that is under way, which lane, which row of it, and which position of that.
+    """
+
+    __slots__ = ("queues", "place", "lane_place", "row", "after", "_dispatcher", "_sweep", "_spill_sweep")
+
+    def __init__(
+        self, queues: list[Queue], dispatcher: Dispatcher, sweep: Sweep, spill_sweep: SpillSweep | None
+    ) -> None:
+        self.queues = queues
+        self.place = 0
+        self.lane_place = 0
+        self.row = 0
+        self.after = BEFORE_ALL
+        self._dispatcher = dispatcher
+        self._sweep = sweep
+        self._spill_sweep = spill_sweep
+
+    def go_on(self, steps: Steps) -> bool:
+        least = max(0, steps.left - CHORE_STEPS)
+        while self.place < len(self.queues):
+            if steps.left <= least:
+                return False
+            queue = self.queues[self.place]
+            steps.left -= 1
+            if not queue.is_closed:
+                if queue.has_expiring and not self._look_through(queue, steps, least):
+                    return False
+                self._sweep.add(queue)
+                if self._spill_sweep is not None:
+                    self._spill_sweep.add(queue)
+            self.place += 1
+            self.lane_place = 0
+        self._sweep.go_on()
+        return True
+
+    def _look_through(self, queue: Queue, steps: Steps, least: int) -> bool:
+        """Look at what waits in a queue; say whether that was all."""
+        if queue.depth == 0:
+            queue.has_expiring = False  # whatever comes says so anew
+            return True
+        if self.lane_place == self.row == 0:
+            steps.left -= QUEUE_STEPS
+        queue.mark_dirty()
+        while self.lane_place < len(queue.used_lanes):
+            if steps.left <= least:
+                return False
+            lane = queue.used_lanes[self.lane_place]
+            if self.row == 0:
+                self._look_ahead(lane, steps)
+            row = (lane.returned, lane.ready, lane.volatile)[self.row]
+            if not row or not self._look_on(lane, row, steps, steps.left - least):
+                self.row += 1
+                self.after = BEFORE_ALL
+            if self.row == 3:
+                self.row = 0
+                self.lane_place += 1
+        return True
+
+    def _look_on(self, lane: Lane, row: deque[Delivery], steps: Steps, count: int) -> bool:
+        """Look at the next ``count`` of a row; say whether there were any."""
+        start = bisect_right(row, self.after, key=position_of)
+        part = list(islice(row, start, start + count))
+        if not part:
+            return False
+        self.after = part[-1].position
+        wall_ms = self._dispatcher.wall_ms
+        expired = [one for one in part if 0 < one.message.expires_ms <= wall_ms and one.state == READY]
+        steps.left -= 1 + len(part) // LOOKED_A_STEP + len(expired)
+        if expired:
+            gone = {one.position for one in expired}
+            row.rotate(-start)
+            for _ in part:
+                row.popleft()
+            row.extendleft([one for one in reversed(part) if one.position not in gone])
+            row.rotate(start)
+            if row is not lane.volatile:
+                lane.ready_bytes -= sum([one.message.size for one in expired])
+            self._expire(lane, expired)
+        return True
+
+    def _look_ahead(self, lane: Lane, steps: Steps) -> None:
+        """Look at what a selection has found ahead: its places stay until their pages are read."""
+        if lane.ahead and self.after == BEFORE_ALL:
+            wall_ms = self._dispatcher.wall_ms
+            ahead = lane.ahead.values()
+            expired = [one for one in ahead if one.state == READY and 0 < one.message.expires_ms <= wall_ms]
+            steps.left -= len(lane.ahead) // LOOKED_A_STEP + len(expired)
+            lane.ahead_bytes -= sum([one.message.size for one in expired])
+            self._expire(lane, expired)
+
+    def _expire(self, lane: Lane, expired: list[Delivery]) -> None:
+        for delivery in expired:
+            self._dispatcher.expire(delivery, lane.queue)
