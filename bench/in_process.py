@@ -25,7 +25,8 @@ from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from gateway.clock import SystemClock
-from protocols.connection import Link, ProtocolConnection
+from protocols.connection import ProtocolConnection
+from protocols.peer_socket import PeerSocket
 
 READ_BYTES = 256 * 1024  # what one read of a busy socket brings
 MEMORY_LIMIT_BYTES = 1 << 30
@@ -46,7 +47,7 @@ class InlineWorkers(Workers):
         job.finish()
 
 
-class QuietLink(Link):
+class QuietLink(PeerSocket):
     def __init__(self) -> None:
         self.is_touched = False
 

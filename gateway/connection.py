@@ -17,8 +17,9 @@ from gateway.faults import is_engine_whole
 from gateway.ticks import Ticking
 from gateway.tls import common_name
 from gateway.unread_output import LARGE_BYTES, UnreadOutput
-from protocols.connection import Link, ProtocolConnection
+from protocols.connection import ProtocolConnection
 from protocols.detect import UNDECIDED, detect
+from protocols.peer_socket import PeerSocket
 
 # A close with input unread resets the connection, and the peer may never see our last frame: so we say that no more
 # comes, and read on, this long at a time, until the peer has closed or taken everything.
@@ -67,7 +68,7 @@ class ConnectionHost(ABC):
         """The same for a login of which it is known."""
 
 
-class Connection(asyncio.Protocol, Link, Flushable, Ticking):
+class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
     """place: what the socket takes among all; the host gives it back.
 
     write_limit_bytes: unread output beyond which the peer gets nothing more and is not read either.
@@ -209,7 +210,8 @@ class Connection(asyncio.Protocol, Link, Flushable, Ticking):
             self._end_alone(session, transport, "being called by the engine", self._fault)
             return
         try:
-            if session.out_bytes > LARGE_BYTES and not session.is_ending and self._unread.must_wait(session.out_bytes):
+            size_bytes = session.outbox.size_bytes
+            if size_bytes > LARGE_BYTES and not session.is_ending and self._unread.must_wait(size_bytes):
                 session.output_written(True)
                 self._engine_loop.flush_later(self)
                 return

@@ -78,7 +78,7 @@ class PeerTimes(ABC):
         """Return what is wrong with a silence of ``silent_ms`` on an open connection, "" for nothing."""
 
     def interval_ms(self, is_open: bool, now_ms: int) -> int:
-        """Return when to look again; a connection that opens meanwhile asks for it sooner (``Link.look_soon``)."""
+        """Return when to look again; one that opens meanwhile asks for it sooner (``PeerSocket.look_soon``)."""
         if is_open:
             return max(TICK_LEAST_MS, min(TICK_MOST_MS, self.open_interval_ms()))
         left_ms = self.opened_ms + self.connect_time_ms - now_ms

@@ -219,7 +219,7 @@ def test_unsubscribe_without_an_id_ends_the_consumer_by_its_name() -> None:
     consumer.subscribe("/topic/orders", **{"activemq.subscriptionName": "billing"})
     consumer.send("UNSUBSCRIBE", **{"activemq.subscriptionName": "billing"}, receipt="u")
     assert consumer.receipts() == ["u"]
-    assert (gateway.subscriptions(), consumer.session.subscriptions.by_key) == ({}, {})
+    assert (gateway.subscriptions(), consumer.session.unsettled.subscriptions) == ({}, {})
 
 
 def test_in_1_0_the_name_may_stand_for_the_client_id() -> None:
@@ -241,7 +241,7 @@ def test_the_name_in_an_unsubscribe_counts_whatever_its_id_was_for() -> None:
     peer.subscribe("/queue/q", id="plain")
     peer.send("UNSUBSCRIBE", id="plain", **{"activemq.subscriptionName": "billing"}, receipt="u")
     assert peer.receipts() == ["u"]
-    assert (gateway.subscriptions(), peer.session.subscriptions.by_key) == ({}, {})
+    assert (gateway.subscriptions(), peer.session.unsettled.subscriptions) == ({}, {})
 
 
 def test_in_1_0_unsubscribe_may_name_the_destination_where_the_subscription_has_an_id() -> None:
@@ -250,7 +250,7 @@ def test_in_1_0_unsubscribe_may_name_the_destination_where_the_subscription_has_
     peer.subscribe("/topic/t", id="other")
     peer.send("UNSUBSCRIBE", destination="/queue/q", receipt="u")
     assert peer.receipts() == ["u"]
-    assert list(peer.session.subscriptions.by_key) == ["other"]
+    assert list(peer.session.unsettled.subscriptions) == ["other"]
     peer.send("UNSUBSCRIBE", destination="/queue/unknown")
     assert b"names '/queue/unknown'" in peer.take()[0].body
 

@@ -29,7 +29,7 @@ from engine.values.stored import (
     Range,
     expired_entries,
 )
-from protocols.connection import Link
+from protocols.peer_socket import PeerSocket
 
 START_MONOTONIC_MS: Final = 5_000
 START_WALL_MS: Final = 1_700_000_000_000
@@ -474,7 +474,7 @@ class FakeClient(Client):
 
 
 @dataclass(slots=True)
-class FakeLink(Link):
+class FakeLink(PeerSocket):
     """A socket that remembers what was asked of it."""
 
     address: str = "192.0.2.1:40001"

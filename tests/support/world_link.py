@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from protocols.connection import Link, ProtocolConnection
+from protocols.connection import ProtocolConnection
+from protocols.peer_socket import PeerSocket
 from tests.support.world_clients import Peer
 
 if TYPE_CHECKING:
     from tests.support.world import World
 
 
-class SimulatedLink(Link):
+class SimulatedLink(PeerSocket):
     """is_reading: the connection takes octets.  is_touched: it has something to say at the end of the turn."""
 
     def __init__(self, world: World, number: int) -> None:

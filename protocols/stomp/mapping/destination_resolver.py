@@ -12,22 +12,20 @@ from engine.sources.composite import Composite, CompositeSource, Destination, So
 from engine.values.annotations import annotation
 from engine.values.wildcard import Wildcard
 from protocols.stomp.mapping.destination_header import Address, Named, alias_for, header_for, named_in
-from protocols.stomp.session.unsettled import Unsettled
 
 
 class DestinationResolver:
     """temporaries: made at their first mention in a SEND, a SUBSCRIBE or a reply-to; they end with the connection.
 
-    subscriptions: of the connection.  aliases: what others call them -> what the client calls them, as in headers.
+    aliases: what others call them -> what the client calls them, as in headers.
     scheduled: what heads of SENDs stand for that schedule, by all that they say but the times (SendTarget).
     """
 
-    __slots__ = ("broker", "client", "subscriptions", "temporaries", "aliases", "scheduled")
+    __slots__ = ("broker", "client", "temporaries", "aliases", "scheduled")
 
-    def __init__(self, broker: Broker, client: Client, subscriptions: Unsettled) -> None:
+    def __init__(self, broker: Broker, client: Client) -> None:
         self.broker = broker
         self.client = client
-        self.subscriptions = subscriptions
         self.aliases: dict[str, str] = {}
         self.temporaries: dict[Named, Target] = {}
         self.scheduled: dict[object, object] = {}
@@ -69,5 +67,4 @@ class DestinationResolver:
             found = self.broker.open_temporary(self.client, part.kind)
             self.temporaries[part] = found
             self.aliases[header_for(found.kind, found.name)] = alias_for(part)
-            self.subscriptions.look_at_each_message()
         return found

@@ -85,7 +85,7 @@ class SendTarget:
 
 
 def send_target(
-    head: Head, naming: DestinationResolver, default_persistent: bool, dialect: Dialect = PENSTOCK, body: bytes = b""
+    head: Head, resolver: DestinationResolver, default_persistent: bool, dialect: Dialect = PENSTOCK, body: bytes = b""
 ) -> SendTarget:
     """Return what a SEND's head asks for, and keep it in the head where it holds for the next one too.
 
@@ -94,11 +94,11 @@ def send_target(
     headers = head.headers
     if "destination" not in headers:
         raise InvalidHeader("SEND needs a header destination")
-    plan = plan_in(headers, naming.broker.scheduler.limits, naming.broker.wall_ms)
+    plan = plan_in(headers, resolver.broker.scheduler.limits, resolver.broker.wall_ms)
     target = (
-        _asked_for(head, naming, default_persistent, dialect, body)
+        _asked_for(head, resolver, default_persistent, dialect, body)
         if plan is None
-        else _later(head, plan, naming, default_persistent, dialect, body)
+        else _later(head, plan, resolver, default_persistent, dialect, body)
     )
     if not _is_its_own(headers):
         head.mapped = target
@@ -106,7 +106,7 @@ def send_target(
 
 
 def _later(
-    head: Head, plan: Plan, naming: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
+    head: Head, plan: Plan, resolver: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
 ) -> SendTarget:
     """Return what is asked for when ``plan`` says so.
 
@@ -114,14 +114,14 @@ def _later(
     """
     rest = {name: text for name, text in head.headers.items() if name not in PROPERTIES}
     key = (head.content_length >= 0, *rest.items())
-    known = naming.scheduled.get(key)
+    known = resolver.scheduled.get(key)
     if not isinstance(known, SendTarget):
         plain = Head(SEND, rest, head.content_length, without_schedule(head.block))
-        known = _asked_for(plain, naming, default_persistent, dialect, body)
+        known = _asked_for(plain, resolver, default_persistent, dialect, body)
         if not _is_its_own(rest):
-            if len(naming.scheduled) >= SCHEDULED_KEPT:
-                naming.scheduled.clear()
-            naming.scheduled[key] = known
+            if len(resolver.scheduled) >= SCHEDULED_KEPT:
+                resolver.scheduled.clear()
+            resolver.scheduled[key] = known
     return known.later(plan)
 
 
@@ -134,7 +134,7 @@ def _is_its_own(headers: dict[str, str]) -> bool:
 
 
 def _asked_for(
-    head: Head, naming: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
+    head: Head, resolver: DestinationResolver, default_persistent: bool, dialect: Dialect, body: bytes
 ) -> SendTarget:
     """Return what a head asks for, whatever it says of a schedule.  Raises: InvalidHeader, EngineError."""
     headers = head.headers
@@ -163,12 +163,12 @@ def _asked_for(
     priority, expires_ms = _priority_and_expiration(headers, dialect)
     if "expiration" in headers and not expires_ms:
         lives_ms = number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
-        expires_ms = later_ms(naming.broker.wall_ms, lives_ms)
+        expires_ms = later_ms(resolver.broker.wall_ms, lives_ms)
     # Made last: nothing else can be wrong.
-    destination = naming.target(address)
+    destination = resolver.target(address)
     reply_to = headers.get("reply-to")
     if reply_to is not None:
-        block = naming.with_reply_to(block, reply_to)
+        block = resolver.with_reply_to(block, reply_to)
         if b"\\" in block:
             flags &= ~PLAIN
     tag_hash = text_hash(headers.get("type"))

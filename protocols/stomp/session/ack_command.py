@@ -19,23 +19,23 @@ from protocols.stomp.session.unsettled import Unsettled
 
 
 class AckCommand:
-    """version: of the connection, once it is open.  unsettled: deliveries by the ``ack`` header of 1.2."""
+    """version: of the connection, once it is open.  by_ack: deliveries by the ``ack`` header of 1.2."""
 
-    __slots__ = ("broker", "subscriptions", "unsettled", "transactions", "confirmations", "dialect", "version")
+    __slots__ = ("broker", "unsettled", "by_ack", "transactions", "receipts", "dialect", "version")
 
     def __init__(
         self,
         broker: Broker,
-        subscriptions: Unsettled,
+        unsettled: Unsettled,
         transactions: Transactions,
-        confirmations: Receipts,
+        receipts: Receipts,
         dialect: Dialect,
     ) -> None:
         self.broker = broker
-        self.subscriptions = subscriptions
-        self.unsettled = subscriptions.by_ack
+        self.unsettled = unsettled
+        self.by_ack = unsettled.by_ack
         self.transactions = transactions
-        self.confirmations = confirmations
+        self.receipts = receipts
         self.dialect = dialect
         self.version = VERSION_1_0
 
@@ -44,14 +44,14 @@ class AckCommand:
         key = frame.id
         name: str | None = None
         if key is not None and self.version == VERSION_1_2:
-            delivery = self.unsettled.get(key)
+            delivery = self.by_ack.get(key)
         else:
             delivery = None
             name = frame.head.headers.get("transaction")
         if delivery is None:
-            delivery = self.subscriptions.find(frame, self.version, self.dialect.is_ack_exact)
+            delivery = self.unsettled.find(frame, self.version, self.dialect.is_ack_exact)
             if delivery is None:
-                self.confirmations.confirm(frame)
+                self.receipts.confirm(frame)
                 return
         consumer = delivery.consumer
         assert consumer is not None, "an unsettled delivery is with a consumer"
@@ -64,20 +64,20 @@ class AckCommand:
             del subscription.unsettled[delivery.key]
             if frame.receipt is None:
                 if consumer.queue.is_logged:
-                    self.confirmations.has_unlogged = True
+                    self.receipts.has_unlogged = True
                 self.broker.acknowledge_unconfirmed(delivery)
                 return
             self.broker.acknowledge(delivery)
         else:
             self._settle(frame, name, consumer, delivery)
             if name is not None:
-                self.confirmations.confirm(frame)  # accepted into the transaction: nothing to wait for
+                self.receipts.confirm(frame)  # accepted into the transaction: nothing to wait for
                 return
         if consumer.queue.is_logged:
-            self.confirmations.has_logged = True
+            self.receipts.has_logged = True
         receipt = frame.receipt
         if receipt is not None:
-            self.confirmations.receipts.append(receipt)
+            self.receipts.receipts.append(receipt)
 
     def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
         """The general form: cumulative modes, NACK, transactions."""
@@ -103,7 +103,7 @@ class AckCommand:
                 transaction.add_refused(covered, refusal_in(frame.head.headers, dialect.nack))
             return
         refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers, dialect.nack)
-        self.subscriptions.forget(covered)
+        self.unsettled.forget(covered)
         if is_ack:
             self.broker.acknowledge_all(covered)
         else:

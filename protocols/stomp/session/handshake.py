@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocols.stomp.codec.frames import Frame
+from config.model import ConnectionDefaults
+from protocols.peer_socket import PeerSocket
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frames import CONNECT, CONNECTED, NAMES, STOMP, Frame
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_NAMES, VERSIONS
-from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
+from protocols.stomp.errors import InvalidHeader, UnexpectedFrame, UnsupportedVersion
+from protocols.stomp.mapping.connect_options import connection_defaults
+from protocols.stomp.session.settings import SessionSettings
 
 HEART_BEAT_LEAST_MS: Final = 100  # a client that asks for more often gets this
 HEART_BEAT_MOST_MS: Final = 2**31 - 1
@@ -29,9 +34,55 @@ class Terms:
         self.client_id = ""
 
 
-def negotiate(headers: dict[str, str]) -> Terms:
-    """Return the terms that CONNECT's headers lead to.  Raises: UnsupportedVersion, InvalidHeader."""
-    terms = Terms()
+class Handshake:
+    """terms: one object for all who go by them; before CONNECT it says what holds until then.
+
+    frame: the CONNECT that is not answered yet.  has_proved_login: a certificate has said who this is.
+    """
+
+    __slots__ = ("socket", "settings", "terms", "frame", "has_proved_login")
+
+    def __init__(self, socket: PeerSocket, settings: SessionSettings) -> None:
+        self.socket = socket
+        self.settings = settings
+        self.terms = Terms()
+        self.frame: Frame | None = None
+        self.has_proved_login = False
+
+    def take(self, frame: Frame) -> ConnectionDefaults:
+        """Take the first frame; return what it sets for all subscriptions of the connection.
+
+        Raises: UnexpectedFrame, UnsupportedVersion, InvalidHeader, InvalidOption.
+        """
+        if frame.command != CONNECT and frame.command != STOMP:
+            name = NAMES[frame.command].decode()
+            raise UnexpectedFrame(f"the first frame is {name}; allowed are CONNECT and STOMP")
+        headers = frame.head.headers
+        settings = self.settings
+        terms = self.terms
+        negotiate(headers, terms)
+        defaults, warnings = connection_defaults(headers, settings.defaults, settings.is_strict)
+        terms.client_id = terms.client_id or defaults.client_id
+        for warning in warnings:
+            self.socket.warn(warning)
+        self.frame = frame
+        identity = self.socket.identity()
+        if identity and not terms.login:
+            terms.login = identity
+            self.has_proved_login = True
+        return defaults
+
+    def answer(self, session: str) -> bytes:
+        """Return CONNECTED, once the login is known to be right.  session: a number of the connection."""
+        frame = self.frame
+        assert frame is not None, "only a CONNECT opens a session"
+        self.frame = None
+        terms = self.terms
+        return encode(CONNECTED, connected_headers(terms, self.settings.server, session, frame), b"", terms.version)
+
+
+def negotiate(headers: dict[str, str], terms: Terms) -> None:
+    """Set the terms that CONNECT's headers lead to.  Raises: UnsupportedVersion, InvalidHeader."""
     terms.version = _version(headers.get("accept-version"))
     can_send_ms, wants_ms = _heart_beat(headers.get("heart-beat", "0,0"))
     # We agree to what the client wants, as ActiveMQ does.
@@ -40,7 +91,6 @@ def negotiate(headers: dict[str, str]) -> Terms:
     terms.login = headers.get("login", "")
     terms.passcode = headers.get("passcode", "")
     terms.client_id = headers.get("client-id", "")
-    return terms
 
 
 def connected_headers(terms: Terms, server: str, session: str, request: Frame) -> list[tuple[str, str]]:

@@ -16,10 +16,10 @@ class HeartBeat(PeerTimes):
 
     __slots__ = ("grace", "terms")
 
-    def __init__(self, settings: SessionSettings, now_ms: int) -> None:
+    def __init__(self, settings: SessionSettings, terms: Terms, now_ms: int) -> None:
         super().__init__(now_ms, "CONNECT", settings.connect_time_ms, settings.frame_time_ms)
         self.grace = settings.heart_beat_grace
-        self.terms = Terms()
+        self.terms = terms
 
     def silence(self, silent_ms: int) -> str:
         agreed_ms = self.terms.receive_ms

@@ -27,7 +27,7 @@ class ParkedFrames:
 
     park_max_bytes: the same of one that also receives, whose ACKs stand behind its SENDs in one stream: it is read
     on until here, then it gets an ERROR.  ``addresses``: what the parked frames wait for.
-    is_disconnecting: the last of them is DISCONNECT, and nothing behind it counts; it waits until ``deadline_ms``.
+    deadline_ms: until then a DISCONNECT waits behind them.
     """
 
     __slots__ = (
@@ -36,8 +36,6 @@ class ParkedFrames:
         "parked",
         "parked_bytes",
         "addresses",
-        "is_reading_paused",
-        "is_disconnecting",
         "deadline_ms",
     )
 
@@ -47,8 +45,6 @@ class ParkedFrames:
         self.parked: list[Frame] = []
         self.parked_bytes = 0
         self.addresses: set[str] = set()
-        self.is_reading_paused = False
-        self.is_disconnecting = False
         self.deadline_ms = 0
 
     def add(self, frame: Frame, destination: Destination, held_bytes: int = 0) -> None:
@@ -61,16 +57,9 @@ class ParkedFrames:
         """Say whether a SEND to ``destination`` would overtake one that waits."""
         return any(address in self.addresses for address in _addresses(destination))
 
-    def add_disconnect(self, frame: Frame, deadline_ms: int) -> None:
-        """Let DISCONNECT wait, and take nothing more."""
-        self.deadline_ms = deadline_ms
+    def add_last(self, frame: Frame) -> None:
+        """Let DISCONNECT wait behind all others."""
         self.parked.append(frame)
-        self.is_reading_paused = True
-        self.is_disconnecting = True
-
-    def is_late(self, now_ms: int) -> bool:
-        """Say whether a DISCONNECT has waited for as long as it may."""
-        return self.is_disconnecting and bool(self.parked) and now_ms >= self.deadline_ms
 
     def take_all(self) -> list[Frame]:
         """Return all parked frames in order; those that must still wait are parked again by the caller."""

@@ -8,8 +8,8 @@ from engine.consumers.consumer import ACK_MODES
 from engine.ports.client import Client
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
-from engine.values.errors import InvalidSelector
-from protocols.connection import Link
+from engine.values.errors import InvalidSelector, LimitReached
+from protocols.peer_socket import PeerSocket
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import InvalidHeader
@@ -24,47 +24,48 @@ from protocols.stomp.mapping.subscribe_options import (
 from protocols.stomp.mapping.transformations import form_asked
 from protocols.stomp.session.handshake import Terms
 from protocols.stomp.session.receipts import Receipts, receipt_frames
+from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.subscription import Subscription
 from protocols.stomp.session.unsettled import Unsettled
 
 
 class SubscribeCommand:
-    """terms, defaults: of the connection, once it is open.  needs_selector: a selector must not be blank."""
+    """terms, defaults: of the connection."""
 
     __slots__ = (
         "broker",
         "client",
-        "link",
-        "is_strict",
-        "needs_selector",
-        "naming",
-        "subscriptions",
-        "confirmations",
+        "socket",
+        "settings",
         "terms",
         "defaults",
+        "resolver",
+        "unsettled",
+        "subscriptions",
+        "receipts",
     )
 
     def __init__(
         self,
         broker: Broker,
         client: Client,
-        link: Link,
-        is_strict: bool,
-        needs_selector: bool,
-        naming: DestinationResolver,
-        subscriptions: Unsettled,
-        confirmations: Receipts,
+        socket: PeerSocket,
+        settings: SessionSettings,
+        terms: Terms,
+        resolver: DestinationResolver,
+        unsettled: Unsettled,
+        receipts: Receipts,
     ) -> None:
         self.broker = broker
         self.client = client
-        self.link = link
-        self.is_strict = is_strict
-        self.needs_selector = needs_selector
-        self.naming = naming
-        self.subscriptions = subscriptions
-        self.confirmations = confirmations
-        self.terms = Terms()
+        self.socket = socket
+        self.settings = settings
+        self.terms = terms
         self.defaults = ConnectionDefaults()
+        self.resolver = resolver
+        self.unsettled = unsettled
+        self.subscriptions = unsettled.subscriptions
+        self.receipts = receipts
 
     def subscribe(self, frame: Frame, out: list[bytes]) -> None:
         """Take a SUBSCRIBE; its RECEIPT comes before its first MESSAGE, in ``out`` if it can leave at once.
@@ -76,19 +77,22 @@ class SubscribeCommand:
         name = headers.get("destination")
         if name is None:
             raise InvalidHeader("SUBSCRIBE needs a header destination")
-        key = self.subscriptions.new_key(headers, name, version)
+        key = self._new_key(headers, name)
         ack = headers.get("ack", "auto")
         if ack not in ACK_MODES:
             raise InvalidHeader(f"ack is {ack[:80]!r}; allowed are {', '.join(ACK_MODES)}")
-        if self.needs_selector and "selector" in headers and not headers["selector"].strip():
+        if self.settings.dialect.needs_selector and "selector" in headers and not headers["selector"].strip():
             raise InvalidSelector("the header selector is blank; a SUBSCRIBE without a selector leaves it out")
         address = address_in(name, headers.get("subscription-type"))
         asked = subscribe_options(
-            headers, address.options, ACK_MODES[ack], key, address.is_topic(), self.defaults, self.is_strict
+            headers, address.options, ACK_MODES[ack], key, address.is_topic(), self.defaults, self.settings.is_strict
         )
         for warning in asked.warnings:
-            self.link.warn(warning)
-        source = self.naming.source(address)
+            self.socket.warn(warning)
+        known = len(self.resolver.aliases)
+        source = self.resolver.source(address)
+        if len(self.resolver.aliases) > known:
+            self.unsettled.look_at_each_message()
         is_mixed = not isinstance(source, Queue | Topic)
         consumer = self.broker.subscribe(self.client, source, asked.options)
         subscription = Subscription(
@@ -98,25 +102,25 @@ class SubscribeCommand:
             is_mixed,
             asked.options,
             version,
-            self.subscriptions.by_ack,
+            self.unsettled.by_ack,
             form_asked(headers),
         )
-        if self.naming.aliases:
+        if self.resolver.aliases:
             subscription.is_plain = False
         consumer.adapter = subscription
-        self.subscriptions.by_key[key] = subscription
-        confirmations = self.confirmations
+        self.subscriptions[key] = subscription
+        receipts = self.receipts
         if asked.options.is_durable:
-            confirmations.has_logged = True
+            receipts.has_logged = True
         receipt = frame.receipt
         if receipt is None:
             self.broker.start(consumer)
-        elif confirmations.is_settled(self.broker.store.confirmed_offset()):
+        elif receipts.is_settled(self.broker.store.confirmed_offset()):
             out.append(receipt_frames([receipt]))  # nothing that it would have to wait for
             self.broker.start(consumer)
         else:
-            confirmations.receipts.append(receipt)
-            confirmations.turn_held.append(consumer)
+            receipts.receipts.append(receipt)
+            receipts.turn_held.append(consumer)
 
     def unsubscribe(self, frame: Frame) -> None:
         """Take an UNSUBSCRIBE; one that names a durable subscription deletes it.
@@ -128,16 +132,16 @@ class SubscribeCommand:
         is_by_id = not durable and ("durable" in headers or "persistent" in headers) and is_rabbitmq_durable(headers)
         if is_by_id:
             durable = rabbitmq_name(headers, headers.get("id", ""))
-        subscription = self.subscriptions.take(headers, self.terms.version, durable)
+        subscription = self._take(headers, durable)
         if subscription is not None:
-            self.subscriptions.forget(list(subscription.consumer.ledger.values()))
+            self.unsettled.forget(list(subscription.consumer.ledger.values()))
             self.broker.unsubscribe(subscription.consumer, is_lost=False)
             if is_by_id:
                 durable = subscription.options.subscription  # of a queue it has none, and asks for nothing
         if durable:
             self._delete(durable)
         if frame.receipt is not None:
-            self.confirmations.receipts.append(frame.receipt)
+            self.receipts.receipts.append(frame.receipt)
 
     def _delete(self, name: str) -> None:
         """End a durable subscription.  In 1.0 its own name may stand for the client id, as with ActiveMQ."""
@@ -145,4 +149,46 @@ class SubscribeCommand:
         if self.terms.version == VERSION_1_0 and (client_id, name, True) not in self.broker.subscriptions.named:
             client_id = name
         self.broker.delete_subscription(self.client, client_id, name)
-        self.confirmations.has_logged = True
+        self.receipts.has_logged = True
+
+    def _new_key(self, headers: dict[str, str], destination: str) -> str:
+        """Return what a SUBSCRIBE is known by.  Raises: InvalidHeader, LimitReached."""
+        key = headers.get("id")
+        if key is None:
+            if self.terms.version != VERSION_1_0:
+                raise InvalidHeader("SUBSCRIBE needs a header id")
+            key = destination
+        if key in self.subscriptions:
+            raise InvalidHeader(f"subscription {key[:200]!r} is there already on this connection")
+        most = self.settings.subscription_count
+        if len(self.subscriptions) >= most:
+            raise LimitReached(f"{most} subscriptions are open on this connection, which is the limit")
+        return key
+
+    def _take(self, headers: dict[str, str], durable: str) -> Subscription | None:
+        """Return the subscription that an UNSUBSCRIBE ends; it is known no more.
+
+        durable: name of the durable subscription that it deletes, "" for none; None if that has no consumer here.
+        Raises: InvalidHeader.
+        """
+        known = self.subscriptions
+        key = headers.get("id")
+        if key is None and self.terms.version == VERSION_1_0:
+            key = self._key_of_destination(headers.get("destination"))
+        if key is None and durable:
+            key = next((one.key for one in known.values() if one.options.subscription == durable), None)
+            if key is None:
+                return None
+        if key is None:
+            raise InvalidHeader("UNSUBSCRIBE needs a header id")
+        subscription = known.pop(key, None)
+        if subscription is None and not durable:
+            raise InvalidHeader(f"UNSUBSCRIBE names {key[:200]!r}, which is not a subscription of this connection")
+        return subscription
+
+    def _key_of_destination(self, destination: str | None) -> str | None:
+        """1.0 names a subscription by its destination, even where it has an id."""
+        if destination is None or destination in self.subscriptions:
+            return destination
+        found = (one.key for one in self.subscriptions.values() if one.destination == destination)
+        return next(found, destination)

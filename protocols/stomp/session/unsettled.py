@@ -1,10 +1,9 @@
-"""The subscriptions of one connection, and which of their deliveries an ACK or NACK means."""
+"""What one connection has not settled, and which of it an ACK or NACK means."""
 
 from __future__ import annotations
 
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import Delivery
-from engine.values.errors import LimitReached
 from engine.values.message import NOT_LOGGED
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.escapes import unescape_known
@@ -15,59 +14,25 @@ from protocols.stomp.session.subscription import Subscription
 
 
 class Unsettled:
-    """by_key: under their id, in 1.0 also under their destination.
+    """subscriptions: of the connection, under their id, in 1.0 also under their destination.
 
     by_ack: what is not settled, by the ``ack`` header of 1.2, which is unique on the connection.  Earlier versions
     name a message-id, which is unique in a subscription only: ``Subscription.unsettled``.
     id_prefix, serial_prefix: of the message ids that this store gives.
     """
 
-    __slots__ = ("by_key", "by_ack", "most", "id_prefix", "serial_prefix")
+    __slots__ = ("subscriptions", "by_ack", "id_prefix", "serial_prefix")
 
-    def __init__(self, most: int, id_prefix: str, serial_prefix: str) -> None:
-        self.by_key: dict[str, Subscription] = {}
-        self.by_ack: dict[bytes, Delivery] = {}
-        self.most = most
+    def __init__(self, by_ack: dict[bytes, Delivery], id_prefix: str, serial_prefix: str) -> None:
+        self.subscriptions: dict[str, Subscription] = {}
+        self.by_ack = by_ack
         self.id_prefix = id_prefix
         self.serial_prefix = serial_prefix
 
-    def new_key(self, headers: dict[str, str], destination: str, version: int) -> str:
-        """Return what a SUBSCRIBE is known by.  Raises: InvalidHeader, LimitReached."""
-        key = headers.get("id")
-        if key is None:
-            if version != VERSION_1_0:
-                raise InvalidHeader("SUBSCRIBE needs a header id")
-            key = destination
-        if key in self.by_key:
-            raise InvalidHeader(f"subscription {key[:200]!r} is there already on this connection")
-        if len(self.by_key) >= self.most:
-            raise LimitReached(f"{self.most} subscriptions are open on this connection, which is the limit")
-        return key
-
     def look_at_each_message(self) -> None:
         """From now on a message may have to be written otherwise for this connection."""
-        for subscription in self.by_key.values():
+        for subscription in self.subscriptions.values():
             subscription.is_plain = False
-
-    def take(self, headers: dict[str, str], version: int, durable: str) -> Subscription | None:
-        """Return the subscription that an UNSUBSCRIBE ends; it is known no more.
-
-        durable: name of the durable subscription that it deletes, "" for none; None if that has no consumer here.
-        Raises: InvalidHeader.
-        """
-        key = headers.get("id")
-        if key is None and version == VERSION_1_0:
-            key = self._key_of_destination(headers.get("destination"))
-        if key is None and durable:
-            key = next((one.key for one in self.by_key.values() if one.options.subscription == durable), None)
-            if key is None:
-                return None
-        if key is None:
-            raise InvalidHeader("UNSUBSCRIBE needs a header id")
-        subscription = self.by_key.pop(key, None)
-        if subscription is None and not durable:
-            raise InvalidHeader(f"UNSUBSCRIBE names {key[:200]!r}, which is not a subscription of this connection")
-        return subscription
 
     def find(self, frame: Frame, version: int, is_exact: bool) -> Delivery | None:
         """Return what an ACK or NACK names; None if there is nothing to acknowledge (automatic mode).
@@ -113,7 +78,7 @@ class Unsettled:
                 return [one], False
         found: list[Delivery] = []
         has_automatic = False
-        for subscription in self.by_key.values():
+        for subscription in self.subscriptions.values():
             if named is not None and subscription.key not in names:
                 continue
             has_automatic = has_automatic or subscription.is_automatic
@@ -137,14 +102,8 @@ class Unsettled:
             subscription.unsettled.pop(delivery.key, None)
 
     def clear(self) -> None:
-        self.by_key.clear()
+        self.subscriptions.clear()
         self.by_ack.clear()
-
-    def _key_of_destination(self, destination: str | None) -> str | None:
-        """1.0 names a subscription by its destination, even where it has an id."""
-        if destination is None or destination in self.by_key:
-            return destination
-        return next((one.key for one in self.by_key.values() if one.destination == destination), destination)
 
     def _find_by_message_id(self, wanted: str, named: str | None) -> list[Delivery]:
         """In 1.2 stomp-php's generic dialect answers with the message-id."""

@@ -85,7 +85,7 @@ class Session(ProtocolConnection):
     """Answers each read with the same octets; ``finish`` ends it."""
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__()
+        super().__init__(connection, 1 << 20)
         self.connection = connection
         self.given_up: list[str] = []
         self.out = b""
@@ -105,11 +105,8 @@ class Session(ProtocolConnection):
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         self.check()
         out, self.out = self.out, b""
-        self.out_bytes = 0
+        self.outbox.size_bytes = 0
         return out
-
-    def unread_now(self) -> int:
-        return self.connection.unread_bytes()
 
     def give_up(self, error: EngineError) -> None:
         self.given_up.append(str(error))
@@ -142,6 +139,9 @@ class Session(ProtocolConnection):
 
     def is_blocked(self) -> bool:
         return self.is_waiting
+
+    def pause_reading(self) -> None:
+        raise AssertionError("nothing waits at a gate here")
 
     def input_ended(self) -> None:
         self.check()
@@ -562,7 +562,7 @@ class Crowd:
         """Have a session send so much in one turn."""
         session = self.host.sessions[number]
         session.out = b"x" * size_bytes
-        session.out_bytes = size_bytes
+        session.outbox.size_bytes = size_bytes
         self.connections[number].touch()
         self.engine_loop.end_turn()
 

@@ -10,16 +10,15 @@ from engine.values.errors import InvalidDestination
 from engine.values.wildcard import Wildcard
 from protocols.stomp.mapping.destination_header import address_in
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
-from protocols.stomp.session.unsettled import Unsettled
 from tests.support.engine_world import EngineWorld
 
 
-def naming(world: EngineWorld) -> DestinationResolver:
-    return DestinationResolver(world.broker, world.client(), Unsettled(10, "", ""))
+def resolver(world: EngineWorld) -> DestinationResolver:
+    return DestinationResolver(world.broker, world.client())
 
 
 def test_one_destination_and_several() -> None:
-    names = naming(EngineWorld())
+    names = resolver(EngineWorld())
     assert names.target(address_in("/queue/a")).uri() == "queue://a"
     several = names.target(address_in("/queue/a,/topic/b"))
     assert isinstance(several, Composite)
@@ -27,7 +26,7 @@ def test_one_destination_and_several() -> None:
 
 
 def test_wildcards_are_to_receive_from() -> None:
-    names = naming(EngineWorld())
+    names = resolver(EngineWorld())
     assert isinstance(names.source(address_in("/topic/a.>")), Wildcard)
     assert isinstance(names.source(address_in("/topic/a.>,/queue/b")), CompositeSource)
     with pytest.raises(InvalidDestination):
@@ -36,7 +35,7 @@ def test_wildcards_are_to_receive_from() -> None:
 
 def test_a_temporary_destination_is_made_once_for_each_connection() -> None:
     world = EngineWorld()
-    mine, other = naming(world), naming(world)
+    mine, other = resolver(world), resolver(world)
     made = mine.target(address_in("/temp-queue/a"))
     assert mine.source(address_in("/temp-queue/a")) is made
     assert mine.target(address_in("/temp-topic/a")) is not made
@@ -46,7 +45,7 @@ def test_a_temporary_destination_is_made_once_for_each_connection() -> None:
 
 def test_another_connection_s_temporary_destination_by_its_real_name() -> None:
     world = EngineWorld()
-    mine, other = naming(world), naming(world)
+    mine, other = resolver(world), resolver(world)
     made = mine.target(address_in("/temp-queue/a"))
     name = made.uri().removeprefix("temp-queue://")
     assert other.target(address_in(f"/remote-temp-queue/{name}")) is made
@@ -54,7 +53,7 @@ def test_another_connection_s_temporary_destination_by_its_real_name() -> None:
 
 def test_a_reply_to_is_written_as_others_can_use_it() -> None:
     world = EngineWorld()
-    names = naming(world)
+    names = resolver(world)
     made = names.target(address_in("/temp-queue/a"))
     name = made.uri().removeprefix("temp-queue://").replace(":", "\\c")
     block = b"x-reply-to:/temp-queue/a\nreply-to:/temp-queue/a\ncolour:red\n"

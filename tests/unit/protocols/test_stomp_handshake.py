@@ -7,7 +7,13 @@ import pytest
 from protocols.stomp.codec.frames import CONNECT, Frame, Head
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_1, VERSION_1_2
 from protocols.stomp.errors import InvalidHeader, UnsupportedVersion
-from protocols.stomp.session.handshake import connected_headers, negotiate
+from protocols.stomp.session.handshake import Terms, connected_headers, negotiate
+
+
+def negotiated(headers: dict[str, str]) -> Terms:
+    terms = Terms()
+    negotiate(headers, terms)
+    return terms
 
 
 @pytest.mark.parametrize(
@@ -25,13 +31,13 @@ from protocols.stomp.session.handshake import connected_headers, negotiate
 )
 def test_the_highest_common_version(accepted: str | None, version: int) -> None:
     headers = {} if accepted is None else {"accept-version": accepted}
-    assert negotiate(headers).version == version
+    assert negotiated(headers).version == version
 
 
 @pytest.mark.parametrize("accepted", ["2.0", "", "1", "1.2.1", "v1.2"])
 def test_no_common_version(accepted: str) -> None:
     with pytest.raises(UnsupportedVersion, match="supported are 1.0, 1.1, 1.2"):
-        negotiate({"accept-version": accepted})
+        negotiated({"accept-version": accepted})
 
 
 @pytest.mark.parametrize(
@@ -48,14 +54,14 @@ def test_no_common_version(accepted: str) -> None:
     ],
 )
 def test_heart_beats_are_what_the_client_can_and_wants(text: str | None, receive_ms: int, send_ms: int) -> None:
-    terms = negotiate({} if text is None else {"heart-beat": text})
+    terms = negotiated({} if text is None else {"heart-beat": text})
     assert (terms.receive_ms, terms.send_ms) == (receive_ms, send_ms)
 
 
 @pytest.mark.parametrize("text", ["", "10", "10,", ",10", "a,b", "-1,0", "1.5,0", "1,2,3", "2147483648,0", "٣,0"])
 def test_heart_beats_that_make_no_sense(text: str) -> None:
     with pytest.raises(InvalidHeader, match="heart-beat is"):
-        negotiate({"heart-beat": text})
+        negotiated({"heart-beat": text})
 
 
 def request(headers: dict[str, str] | None = None, receipt: bytes | None = None) -> Frame:
@@ -63,14 +69,14 @@ def request(headers: dict[str, str] | None = None, receipt: bytes | None = None)
 
 
 def test_credentials_and_client_id() -> None:
-    terms = negotiate({"login": "ann", "passcode": "a:b", "client-id": "c1"})
+    terms = negotiated({"login": "ann", "passcode": "a:b", "client-id": "c1"})
     assert (terms.login, terms.passcode, terms.client_id) == ("ann", "a:b", "c1")
-    terms = negotiate({})
+    terms = negotiated({})
     assert (terms.login, terms.passcode, terms.client_id) == ("", "", "")
 
 
 def test_connected_says_what_was_agreed() -> None:
-    terms = negotiate({"accept-version": "1.1", "heart-beat": "5000,6000"})
+    terms = negotiated({"accept-version": "1.1", "heart-beat": "5000,6000"})
     assert connected_headers(terms, "Penstock", "17", request()) == [
         ("version", "1.1"),
         ("session", "17"),
@@ -90,9 +96,9 @@ def test_connected_says_what_was_agreed() -> None:
 def test_connected_answers_request_id_and_receipt(
     headers: dict[str, str], receipt: bytes | None, response_id: str, receipt_id: str
 ) -> None:
-    found = dict(connected_headers(negotiate({}), "Penstock", "1", request(headers, receipt)))
+    found = dict(connected_headers(negotiated({}), "Penstock", "1", request(headers, receipt)))
     assert (found["response-id"], found["receipt-id"]) == (response_id, receipt_id)
 
 
 def test_the_session_is_called_by_its_client_id() -> None:
-    assert dict(connected_headers(negotiate({"client-id": "me"}), "Penstock", "1", request()))["session"] == "me"
+    assert dict(connected_headers(negotiated({"client-id": "me"}), "Penstock", "1", request()))["session"] == "me"

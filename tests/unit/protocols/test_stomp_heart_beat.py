@@ -11,12 +11,10 @@ from protocols.stomp.session.settings import SessionSettings
 
 
 def heartbeat(receive_ms: int = 0, send_ms: int = 0) -> HeartBeat:
-    made = HeartBeat(SessionSettings(frame_time_ms=400, connect_time_ms=600), 1_000)
     terms = Terms()
     terms.receive_ms = receive_ms
     terms.send_ms = send_ms
-    made.terms = terms
-    return made
+    return HeartBeat(SessionSettings(frame_time_ms=400, connect_time_ms=600), terms, 1_000)
 
 
 @pytest.mark.parametrize(("now_ms", "fault"), [(1_599, ""), (1_600, "no CONNECT within 600 ms")])
@@ -90,7 +88,7 @@ def test_before_connect_we_look_when_its_time_is_over(now_ms: int, interval_ms: 
 
 
 def test_before_connect_nobody_is_looked_at_more_than_once_a_second() -> None:
-    patient = HeartBeat(SessionSettings(connect_time_ms=60_000), 1_000)
+    patient = HeartBeat(SessionSettings(connect_time_ms=60_000), Terms(), 1_000)
     assert patient.interval_ms(is_open=False, now_ms=1_000) == 1_000
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.sources.composite import Composite
-from protocols.stomp.codec.frames import DISCONNECT, SEND, Frame, Head
+from protocols.stomp.codec.frames import SEND, Frame, Head
 from protocols.stomp.session.parked_frames import FRAME_OVERHEAD_BYTES, ParkedFrames
 from tests.support.engine_world import EngineWorld
 
@@ -24,16 +24,6 @@ def test_frames_come_back_in_order_and_leave_nothing_behind() -> None:
     assert parking.parked_bytes == 5 + 2 * FRAME_OVERHEAD_BYTES, "empty bodies take room too"
     assert parking.take_all() == [first, second]
     assert (parking.parked, parking.parked_bytes, parking.addresses) == ([], 0, set())
-
-
-def test_a_disconnect_that_waits_stops_everything_behind_it() -> None:
-    parking = ParkedFrames(100, 1_000)
-    last = frame(DISCONNECT)
-    parking.add_disconnect(last, 5_000)
-    assert parking.is_reading_paused and parking.is_disconnecting
-    assert (parking.is_late(4_999), parking.is_late(5_000)) == (False, True)
-    assert parking.take_all() == [last]
-    assert not parking.is_late(5_000), "it is being taken"
 
 
 def test_heads_receipts_and_what_is_held_besides_count() -> None:

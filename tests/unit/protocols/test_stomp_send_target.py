@@ -15,7 +15,6 @@ from protocols.stomp.codec.versions import VERSION_1_2
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SCHEDULED_KEPT, SendTarget, send_target
-from protocols.stomp.session.unsettled import Unsettled
 from tests.support.broker_view import BrokerView
 from tests.support.engine_world import EngineWorld
 
@@ -30,14 +29,14 @@ def head(headers: str) -> Head:
     return frame.head
 
 
-def naming(world: EngineWorld | None = None) -> DestinationResolver:
+def resolver(world: EngineWorld | None = None) -> DestinationResolver:
     world = world or EngineWorld()
-    return DestinationResolver(world.broker, world.client(), Unsettled(10, "", ""))
+    return DestinationResolver(world.broker, world.client())
 
 
 def sent(headers: str, *, default_persistent: bool = False) -> SendTarget:
     """Return what a SEND with these lines asks for."""
-    return send_target(head(headers), naming(), default_persistent)
+    return send_target(head(headers), resolver(), default_persistent)
 
 
 def test_the_defaults_of_a_send() -> None:
@@ -141,7 +140,7 @@ def test_a_send_that_is_wrong_makes_no_destination() -> None:
     for line in ("priority:x", "expires:x", "persistent:maybe", "amq-msg-type:map"):
         world = EngineWorld()
         with pytest.raises(InvalidOption):
-            send_target(head("destination:/queue/new\n" + line), naming(world), default_persistent=False)
+            send_target(head("destination:/queue/new\n" + line), resolver(world), default_persistent=False)
         assert world.queue_names() == [], line
 
 
@@ -155,7 +154,7 @@ def test_a_send_that_is_wrong_makes_no_destination() -> None:
     ],
 )
 def test_a_transformation_says_what_the_body_is(headers: str, is_text: bool) -> None:
-    target = send_target(head("destination:q\n" + headers), naming(), False, body=b'{"map":""}')
+    target = send_target(head("destination:q\n" + headers), resolver(), False, body=b'{"map":""}')
     assert bool(target.flags & TEXT) == is_text
     assert target.block.startswith(b"transformation:jms-") and target.block.count(b"\n") == 1
 
@@ -181,16 +180,16 @@ def test_a_later_delivery_is_part_of_the_target_and_not_of_what_is_delivered() -
 def test_rabbitmq_s_expiration_counts_from_now_and_is_not_kept_for_the_next_send() -> None:
     world = EngineWorld()
     one = head("destination:q\nexpiration:5000\n")
-    target = send_target(one, naming(world), default_persistent=False)
+    target = send_target(one, resolver(world), default_persistent=False)
     assert target.expires_ms == world.broker.wall_ms + 5_000
     assert one.mapped is None
-    both = send_target(head("destination:q\nexpiration:5000\nexpires:7\n"), naming(world), default_persistent=False)
+    both = send_target(head("destination:q\nexpiration:5000\nexpires:7\n"), resolver(world), default_persistent=False)
     assert both.expires_ms == 7
 
 
 def test_what_all_sends_with_a_head_have_in_common_is_kept() -> None:
     one = head("destination:q\n")
-    target = send_target(one, naming(), default_persistent=False)
+    target = send_target(one, resolver(), default_persistent=False)
     assert one.mapped is target
 
 
@@ -200,7 +199,7 @@ def test_messages_with_keys_are_flagged_for_the_index(line: str, is_keyed: bool)
 
 
 def test_heads_that_differ_in_their_times_share_the_rest_and_nothing_else() -> None:
-    shared = naming()
+    shared = resolver()
     due_ms = shared.broker.wall_ms + 1_000
     rests = (
         "",

@@ -430,4 +430,4 @@ def test_a_password_is_not_kept_once_it_has_been_checked() -> None:
     peer = StompGateway(settings=LOGIN).open()
     peer.send("CONNECT", accept_version="1.2", login="ann", passcode="secret")
     peer.answer_login(is_allowed=True)
-    assert (peer.session.terms.passcode, peer.session.connect_frame) == ("", None)
+    assert (peer.session.handshake.terms.passcode, peer.session.handshake.frame) == ("", None)

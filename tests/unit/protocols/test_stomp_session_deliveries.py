@@ -437,7 +437,7 @@ def test_only_what_several_receivers_share_is_kept_encoded(name: str, receivers:
         peer = gateway.connect()
         peer.subscribe(name)
     peer.publish(name, b"body")
-    (delivery,) = peer.session.unsettled.values()
+    (delivery,) = peer.session.by_ack.values()
     assert (delivery.message.wire is not None) == is_shared
     assert peer.bodies() == [b"body"]
 

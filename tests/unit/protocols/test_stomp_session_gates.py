@@ -222,7 +222,7 @@ def test_one_read_with_many_sends_is_taken_only_as_far_as_the_limit() -> None:
     peer = gateway.connect()
     send = b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:%d\n\n\0"
     peer.send_octets(b"".join(send % number for number in range(10)))
-    assert len(peer.session.parking.parked) == 3
+    assert len(peer.session.parked.parked) == 3
     heal(gateway)
     assert peer.receipts() == [str(number) for number in range(10)]
 
@@ -428,6 +428,19 @@ def test_who_said_disconnect_may_hang_up_while_it_waits() -> None:
     heal(gateway)
     assert peer.receipts() == ["1", "bye"]
     assert peer.is_closed
+
+
+def test_a_disconnect_that_waits_again_waits_no_longer() -> None:
+    gateway = failing(SessionSettings(disconnect_time_ms=3_000))
+    peer = gateway.connect()
+    persistent(peer, b"1", "1")
+    peer.send("DISCONNECT", receipt="bye")
+    gateway.advance(2_000)
+    peer.session.admit()  # another gate has opened; this one is still shut
+    gateway.advance(900)
+    assert peer.octets == b""
+    gateway.advance(200)
+    assert peer.error()["condition"] == "timed-out"
 
 
 @pytest.mark.parametrize("is_disconnect", [True, False])

@@ -55,9 +55,9 @@ from protocols.amqp.v1_0.wire.frames import (
 )
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 from protocols.amqp.v1_0.wire.scanner import Scanner
-from protocols.connection import Link as Socket
 from protocols.connection import ProtocolConnection
 from protocols.holding import holding_words
+from protocols.peer_socket import PeerSocket
 from protocols.peer_times import TICK_ENDING_MS
 
 DELIVERY_OVERHEAD_BYTES: Final = 64
@@ -75,7 +75,6 @@ class AmqpConnection(ProtocolConnection):
 
     __slots__ = (
         "broker",
-        "socket",
         "settings",
         "credentials",
         "decoder",
@@ -95,8 +94,6 @@ class AmqpConnection(ProtocolConnection):
         "name_bytes",
         "gathering",
         "out",
-        "out_limit",
-        "is_touched",
         "is_socket_full",
         "settling",
         "too_large",
@@ -109,11 +106,10 @@ class AmqpConnection(ProtocolConnection):
     )
 
     def __init__(
-        self, broker: Broker, socket: Socket, settings: AmqpSettings, credentials: Credentials, now_ms: int
+        self, broker: Broker, socket: PeerSocket, settings: AmqpSettings, credentials: Credentials, now_ms: int
     ) -> None:
-        super().__init__()
+        super().__init__(socket, settings.unread_output_bytes)
         self.broker = broker
-        self.socket = socket
         self.settings = settings
         self.credentials = credentials
         self.decoder = Decoder(settings.max_frame_size)
@@ -132,9 +128,7 @@ class AmqpConnection(ProtocolConnection):
         self.partial_bytes = 0
         self.name_bytes = 0
         self.gathering: dict[IncomingLink, int] = {}
-        self.out: list[bytes] = []
-        self.out_limit = settings.unread_output_bytes
-        self.is_touched = False
+        self.out = self.outbox.parts
         self.is_socket_full = False
         self.settling: list[Delivery] = []
         self.too_large: list[Delivery] = []
@@ -157,7 +151,6 @@ class AmqpConnection(ProtocolConnection):
         self._read_frames()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
-        self.is_touched = False
         out = self.out
         outcomes = b""
         if self.settling:
@@ -183,12 +176,9 @@ class AmqpConnection(ProtocolConnection):
             elif self.now_ms >= self.ending_deadline_ms:
                 out.append(self.late_words)
                 self.last_words = b""
-        if not out:
-            return b""
-        octets = b"".join(out)
-        out.clear()
-        self.out_bytes = 0
-        self.idle.sent_ms = self.now_ms
+        octets = self.outbox.take()
+        if octets:
+            self.idle.sent_ms = self.now_ms
         return octets
 
     def output_written(self, is_paused: bool) -> None:
@@ -236,6 +226,11 @@ class AmqpConnection(ProtocolConnection):
     def is_blocked(self) -> bool:
         return bool(self.parking.parked)
 
+    def pause_reading(self) -> None:
+        if not self.parking.is_reading_paused:
+            self.parking.is_reading_paused = True
+            self.socket.pause_reading()
+
     def input_ended(self) -> None:
         if self.state in (CHECKING, ENDING):
             return
@@ -276,9 +271,6 @@ class AmqpConnection(ProtocolConnection):
             if not self.socket.take_fault(fault):
                 raise
 
-    def unread_now(self) -> int:
-        return self.socket.unread_bytes()
-
     def holding(self) -> str:
         return holding_words(*self._held())
 
@@ -286,11 +278,13 @@ class AmqpConnection(ProtocolConnection):
         try:
             link = consumer.adapter
             assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
-            self.out_bytes += link.session.deliver(link, delivery) + DELIVERY_OVERHEAD_BYTES
-            if self.out_bytes > self.out_limit:
+            outbox = self.outbox
+            size_bytes = outbox.size_bytes + link.session.deliver(link, delivery) + DELIVERY_OVERHEAD_BYTES
+            outbox.size_bytes = size_bytes
+            if size_bytes > outbox.limit_bytes:
                 self.is_output_full = True
-            if not self.is_touched:
-                self.touch()
+            if not outbox.is_touched:
+                outbox.touch()
         except DATA_FAULTS as error:
             if not self.socket.take_fault(error):
                 raise
@@ -361,8 +355,8 @@ class AmqpConnection(ProtocolConnection):
     def send(self, octets: bytes) -> None:
         """Send a begin, attach, detach or end, or what belongs to a session or link whose own has not left."""
         self.confirmations.send(octets)
-        if not self.is_touched:
-            self.touch()
+        if not self.outbox.is_touched:
+            self.outbox.touch()
 
     def send_fitted(self, channel: int, frame: Composite) -> None:
         """Send one of these in a frame that the peer takes.  Raises: FrameSizeTooSmall."""
@@ -371,13 +365,11 @@ class AmqpConnection(ProtocolConnection):
     def send_at_once(self, octets: bytes) -> None:
         """Send a flow of what the peer knows already."""
         self.out.append(octets)
-        if not self.is_touched:
-            self.touch()
+        if not self.outbox.is_touched:
+            self.outbox.touch()
 
     def touch(self) -> None:
-        if not self.is_touched:
-            self.is_touched = True
-            self.socket.touch()
+        self.outbox.touch()
 
     def leave_to_others(self, delivery: Delivery) -> None:
         """Put back, for other consumers, what its link may not send; the engine is in the middle of handing it over."""
@@ -439,8 +431,8 @@ class AmqpConnection(ProtocolConnection):
         number = decoder.partial_number()
         if number != self.idle.partial_number:
             self.idle.frame_seen(number, self.now_ms)
-        if not self.is_touched:
-            self.touch()
+        if not self.outbox.is_touched:
+            self.outbox.touch()
         return is_session_over
 
     def _take_rare(self, frame: Composite, session: AmqpSession | None) -> None:
@@ -549,7 +541,7 @@ class AmqpConnection(ProtocolConnection):
                 broker.grant(consumer, consumer.window.room() + 1)
 
     def _apply_output(self) -> None:
-        if self.is_socket_full or self.out_bytes > self.out_limit:
+        if self.is_socket_full or self.outbox.size_bytes > self.outbox.limit_bytes:
             self.is_output_full = True
         elif self.is_output_full:
             self.broker.output_drained(self)

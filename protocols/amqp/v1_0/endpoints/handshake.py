@@ -21,7 +21,7 @@ from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, ProtocolHead
 from protocols.amqp.v1_0.wire.performatives import Close, Open
 from protocols.amqp.v1_0.wire.sasl_frames import SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse
 from protocols.amqp.v1_0.wire.values import Symbol, Value
-from protocols.connection import host_of
+from protocols.peer_socket import host_of
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.endpoints.connection import AmqpConnection

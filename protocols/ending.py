@@ -1,0 +1,35 @@
+"""How a connection comes to its end, in every protocol: what it is owed leaves first, but only up to a deadline."""
+
+from __future__ import annotations
+
+
+class Ending:
+    """last_words: what leaves behind all that is owed.  late_words: the same where that took until ``deadline_ms``.
+
+    deadline_ms: monotonic; 0 as long as nothing ends.
+    """
+
+    __slots__ = ("last_words", "late_words", "deadline_ms")
+
+    def __init__(self) -> None:
+        self.last_words = b""
+        self.late_words = b""
+        self.deadline_ms = 0
+
+    def begin(self, last_words: bytes, late_words: bytes, deadline_ms: int) -> None:
+        """End with ``last_words``, b"" for none; with ``late_words`` if what is owed takes longer."""
+        self.last_words = last_words
+        self.late_words = late_words
+        self.deadline_ms = deadline_ms
+
+    def take_words(self, now_ms: int, is_owed: bool) -> bytes:
+        """Return what may leave now, once.  is_owed: something is still to be confirmed."""
+        if is_owed and now_ms < self.deadline_ms:
+            return b""
+        words = self.late_words if is_owed else self.last_words
+        self.last_words = self.late_words = b""
+        return words
+
+    def is_over(self, now_ms: int, is_owed: bool) -> bool:
+        """Say whether nothing is left to wait for."""
+        return (not is_owed and not self.last_words) or 0 < self.deadline_ms <= now_ms

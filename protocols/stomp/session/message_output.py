@@ -1,0 +1,189 @@
+"""What the engine hands over to a STOMP connection, written as MESSAGE frames."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from engine.broker import Broker
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import Delivery
+from engine.values.errors import DATA_FAULTS
+from engine.values.message import STOMP as STOMP_ENCODING
+from engine.values.message import Message
+from protocols.connection import ProtocolConnection
+from protocols.converter import Converter
+from protocols.peer_socket import PeerSocket
+from protocols.stomp.codec.escapes import escape
+from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2
+from protocols.stomp.mapping.destination_resolver import DestinationResolver
+from protocols.stomp.mapping.message_octets import message_parts, shared_octets
+from protocols.stomp.mapping.reply_to import with_own_reply_to
+from protocols.stomp.mapping.transformations import transformed
+from protocols.stomp.session.subscription import Subscription
+
+DELIVERY_OVERHEAD_BYTES: Final = 256  # of the headers that the gateway writes, rounded up
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageOutput(ProtocolConnection):
+    """by_ack: what is not settled, by the ``ack`` header of 1.2; next_ack: the next such header.
+
+    version: of the connection, once it is open.  id_prefix, serial_prefix: of message ids, as the version writes them.
+    resolver: knows the names that the client has given.  converter: of messages that came in by another protocol.
+    """
+
+    __slots__ = (
+        "broker",
+        "version",
+        "by_ack",
+        "next_ack",
+        "id_prefix",
+        "serial_prefix",
+        "resolver",
+        "converter",
+    )
+
+    def __init__(self, broker: Broker, socket: PeerSocket, limit_bytes: int, converter: Converter | None) -> None:
+        super().__init__(socket, limit_bytes)
+        self.broker = broker
+        self.version = VERSION_1_0
+        self.by_ack: dict[bytes, Delivery] = {}
+        self.next_ack = 1
+        self.id_prefix = b""
+        self.serial_prefix = b""
+        self.resolver = DestinationResolver(broker, self)
+        self.converter = converter
+
+    def speak(self, version: int) -> None:
+        """From now on frames are of ``version``."""
+        self.version = version
+        id_prefix, serial_prefix = self.broker.id_prefixes()
+        self.id_prefix = escape(id_prefix, version)
+        self.serial_prefix = escape(serial_prefix, version)
+
+    def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
+        try:
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            message = delivery.message
+            if not subscription.is_plain:
+                message = self._written_for(subscription, message)
+            outbox = self.outbox
+            out = outbox.parts
+            if self.version == VERSION_1_2:
+                number = self.next_ack
+                self.next_ack = number + 1
+                key = b"%d" % number
+                self.by_ack[key] = delivery
+                if delivery.is_redelivered:
+                    count = delivery.failed_attempts + 1
+                    head = subscription.prefix
+                    out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\nack:%b\n" % (head, count, key))
+                else:
+                    out.append(b"%back:%b\n" % (subscription.first_prefix, key))
+                delivery.key = key
+                if message.wire is not None:
+                    out.append(message.wire)
+                elif message.encoding == STOMP_ENCODING and message.holders <= 1:
+                    out += message_parts(message, VERSION_1_2, self.id_prefix, self.serial_prefix)
+                else:
+                    self._append_message(message)
+            else:
+                key = self.broker.message_id(message).encode()
+                subscription.unsettled[key] = delivery
+                if delivery.is_redelivered:
+                    count = delivery.failed_attempts + 1
+                    out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, count))
+                else:
+                    out.append(subscription.first_prefix)
+                delivery.key = key
+                if message.encoding == STOMP_ENCODING and message.holders <= 1:
+                    out += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
+                else:
+                    self._append_message(message)
+            size_bytes = outbox.size_bytes + message.size + DELIVERY_OVERHEAD_BYTES
+            outbox.size_bytes = size_bytes
+            if size_bytes > outbox.limit_bytes:
+                self.is_output_full = True
+            if not outbox.is_touched:
+                outbox.touch()
+        except DATA_FAULTS as error:
+            if not self.socket.take_fault(error):
+                raise
+
+    def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
+        try:
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            if not subscription.is_plain:
+                message = self._written_for(subscription, message)
+            outbox = self.outbox
+            out = outbox.parts
+            if is_redelivered:
+                out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\n" % (subscription.prefix, delivery_count))
+            else:
+                out.append(subscription.first_prefix)
+            if message.wire is not None and self.version == VERSION_1_2:
+                out.append(message.wire)
+            else:
+                self._append_message(message)
+            outbox.size_bytes += message.size + DELIVERY_OVERHEAD_BYTES
+            if outbox.size_bytes > outbox.limit_bytes:
+                self.is_output_full = True
+            if not outbox.is_touched:
+                outbox.touch()
+        except DATA_FAULTS as error:
+            if not self.socket.take_fault(error):
+                raise
+
+    def browse_ended(self, consumer: Consumer) -> None:
+        try:
+            subscription = consumer.adapter
+            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
+            self.outbox.parts.append(subscription.end_of_browsing())
+            self.outbox.touch()
+        except DATA_FAULTS as fault:
+            if not self.socket.take_fault(fault):
+                raise
+
+    # -- the steps
+
+    def _append_message(self, message: Message) -> None:
+        message = self._stomp_form(message)
+        if message.holders > 1:
+            self.outbox.parts.append(shared_octets(message, self.version, self.id_prefix, self.serial_prefix))
+        else:
+            self.outbox.parts += message_parts(message, self.version, self.id_prefix, self.serial_prefix)
+
+    def _written_for(self, subscription: Subscription, message: Message) -> Message:
+        """Return a message as a subscription gets it whose messages do not all leave as they are."""
+        aliases = self.resolver.aliases
+        if subscription.is_mixed:
+            subscription.turn_to(message.destination_id, self.broker.destinations, aliases)
+        if not aliases and not subscription.form:
+            return message
+        written = self._stomp_form(message)
+        try:
+            if subscription.form:
+                written = transformed(written, message, subscription.form, self.converter)
+            return with_own_reply_to(written, aliases) if aliases else written
+        except DATA_FAULTS as error:
+            self._tell_unconverted(message, error)
+            return written
+
+    def _stomp_form(self, message: Message) -> Message:
+        if message.encoding == STOMP_ENCODING:
+            return message
+        converter = self.converter
+        assert converter is not None, "a gateway that takes other protocols has a converter"
+        try:
+            return converter.stomp_form(message)
+        except DATA_FAULTS as error:
+            self._tell_unconverted(message, error)
+            return converter.raw_form(message)
+
+    def _tell_unconverted(self, message: Message, error: Exception) -> None:
+        name = self.broker.message_id(message)
+        self.socket.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")
