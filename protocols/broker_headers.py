@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.features.scheduler.ticket import JOB_ID
+
 TRANSFORMATION_ERROR: Final = "transformation-error"
 
 # Headers of a MESSAGE that say something of this delivery.
@@ -63,6 +65,7 @@ _BROKER_ANNOTATIONS: Final = frozenset(
         JMS_DESTINATION,
         JMS_REPLY_TO,
         INGRESS_TIME,
+        ANNOTATION_PREFIX + JOB_ID,
         *(ANNOTATION_PREFIX + name for name in BROKER_HEADERS),
     )
 )

@@ -6,8 +6,10 @@ from typing import Final
 
 from engine.features.scheduler.plan import Plan, ScheduleLimits
 from engine.features.scheduler.plan_headers import PROPERTIES, plan_of
+from engine.features.scheduler.ticket import JOB_ID
 
 _LINES: Final = tuple(f"{name}:".encode() for name in PROPERTIES)
+_JOB_ID_LINE: Final = f"{JOB_ID}:".encode()
 
 
 def plan_in(headers: dict[str, str], limits: ScheduleLimits, now_ms: int) -> Plan | None:
@@ -18,4 +20,13 @@ def plan_in(headers: dict[str, str], limits: ScheduleLimits, now_ms: int) -> Pla
 
 def without_schedule(block: bytes) -> bytes:
     """Return header lines without those: what is delivered is not to be scheduled by whoever sends it on."""
-    return b"".join([line for line in block.splitlines(keepends=True) if not line.startswith(_LINES)])
+    return _without(block, _LINES)
+
+
+def without_job_id(block: bytes) -> bytes:
+    """Return header lines without what names a schedule."""
+    return _without(block, (_JOB_ID_LINE,))
+
+
+def _without(block: bytes, beginnings: tuple[bytes, ...]) -> bytes:
+    return b"".join([line for line in block.splitlines(keepends=True) if not line.startswith(beginnings)])

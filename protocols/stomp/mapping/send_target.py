@@ -6,9 +6,11 @@ from typing import Final
 
 from crc32c import crc32c
 
+from engine.features.broker_questions import is_management
 from engine.features.scheduler.delayed_send import Delayed, delayed
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.plan_headers import PROPERTIES
+from engine.features.scheduler.ticket import JOB_ID
 from engine.sources.composite import Composite, Destination, Target
 from engine.values.annotations import annotation
 from engine.values.errors import InvalidOption
@@ -20,7 +22,7 @@ from protocols.stomp.mapping.destination_header import address_in
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.dialects import PENSTOCK, Dialect
 from protocols.stomp.mapping.header_values import boolean, clamped, number
-from protocols.stomp.mapping.schedule_headers import plan_in, without_schedule
+from protocols.stomp.mapping.schedule_headers import plan_in, without_job_id, without_schedule
 from protocols.stomp.mapping.transformations import BYTES_TRANSFORMATION, looks_at_body, transformation_error
 
 EXPIRATION_MOST_MS: Final = 2**53
@@ -164,6 +166,8 @@ def _asked_for(
     if "expiration" in headers and not expires_ms:
         lives_ms = number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
         expires_ms = later_ms(resolver.broker.wall_ms, lives_ms)
+    if JOB_ID in headers and not any(is_management(part.name) for part in address.parts):
+        block = without_job_id(block)  # which schedule has delivered a message says only the gateway
     # Made last: nothing else can be wrong.
     destination = resolver.target(address)
     reply_to = headers.get("reply-to")

@@ -238,6 +238,24 @@ def test_the_first_message_for_an_owner_says_so_where_the_address_asks_for_it() 
     assert selection_of(world).originals == {}
 
 
+def test_the_name_of_the_mark_is_the_operator_s_and_senders_may_use_it_as_in_artemis() -> None:
+    world = EngineWorld(address("q", queue__group_first_key="first", **DELAYS))
+    queue = world.broker.destinations.queue("q")
+    one = world.client("one")
+    world.consumer(one, prefetch=2)
+    for number in range(2):
+        message = world.message(queue, b"%d" % number, headers="first:mine")
+        message.group_hash = 7
+        world.broker.send(queue, message)
+    world.turn()
+    first, second = [one.message for one in one.handed]
+    assert first.annotations == b"first:true\n", (
+        "in STOMP the first of a name counts, and the gateway's own comes first"
+    )
+    assert second.annotations == b""
+    assert first.headers == second.headers
+
+
 def test_buckets_share_owners() -> None:
     world = EngineWorld(address("q", queue__group_buckets=1))
     one, two = two_consumers(world)

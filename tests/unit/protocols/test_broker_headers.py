@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.fate.retry import Retry
+from engine.features.scheduler.ticket import JOB_ID
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire import sections as at
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
@@ -72,6 +74,87 @@ def test_other_annotations_pass() -> None:
 def test_why_a_map_could_not_be_converted_reaches_amqp() -> None:
     found = to_amqp(b"{", transformation="jms-map-json")
     assert "transformation-error" in found[at.APPLICATION_PROPERTIES]
+
+
+# -- which schedule delivered it
+
+
+def test_an_amqp_property_names_no_schedule_to_stomp_clients() -> None:
+    received = to_stomp(message((at.VALUE, "x"), application={JOB_ID: "forged", "colour": "red"}))
+    assert JOB_ID not in received.headers
+    assert received["colour"] == "red"
+
+
+@pytest.mark.parametrize("more", [{}, {"AMQ_SCHEDULER_ACTION": "REMOVE"}, {"reply-to": "/temp-queue/mine"}])
+def test_a_send_names_no_schedule(more: dict[str, str]) -> None:
+    gateway = AmqpGateway()
+    sender = gateway.connect()
+    sender.send("SEND", b"x", destination="/queue/q", **{"colour": "red", JOB_ID: "forged", "colours": "2", **more})
+    sender.subscribe("/queue/q", ack="auto")
+    (received,) = sender.messages()
+    assert JOB_ID not in received.headers
+    assert (received["colour"], received["colours"]) == ("red", "2")
+
+
+def test_a_send_names_no_schedule_to_amqp_clients() -> None:
+    found = to_amqp(b"x", **{JOB_ID: "forged", f"JMS_AMQP_MA_x-opt-{JOB_ID}": "forged", "colour": "red"})
+    assert found[at.APPLICATION_PROPERTIES] == {"colour": "red"}
+    assert Symbol(f"x-opt-{JOB_ID}") not in found[at.MESSAGE_ANNOTATIONS]
+
+
+def test_what_asks_for_the_schedule_names_one() -> None:
+    gateway = AmqpGateway()
+    sender = gateway.connect()
+    sender.send("SEND", b"x", destination="/queue/q", AMQ_SCHEDULED_DELAY="1000")
+    (schedule,) = gateway.broker.scheduler.pending
+    job_id = gateway.broker.scheduler.job_id(schedule.place)
+    asked = {"AMQ_SCHEDULER_ACTION": "REMOVE", JOB_ID: job_id}
+    sender.send("SEND", b"", destination="/topic/ActiveMQ.Scheduler.Management", **asked)
+    assert len(gateway.broker.scheduler.pending) == 0
+
+
+# -- what AMQP clients say to each other: as in Artemis it is theirs, and the gateway's own is written over it
+
+
+FORGED = "x-opt-original-destination"
+
+
+def dead_letter(annotations: dict[str, Any]) -> dict[int, Any]:
+    """Send one message by AMQP that a receiver rejects; return what the next one finds among the dead letters."""
+    gateway = AmqpGateway()
+    sender = gateway.amqp_session()
+    sender.attach_sender("q")
+    sender.transfer(message((at.VALUE, "x"), annotations=annotations))
+    receiver = gateway.amqp_session()
+    receiver.attach_receiver("q", credit=1)
+    (transfer,) = receiver.transfers()
+    receiver.send(Disposition(True, transfer.delivery_id or 0, None, True, Rejected()))
+    return from_queue(gateway, "ActiveMQ.DLQ")
+
+
+def test_what_an_amqp_sender_says_in_its_annotations_reaches_amqp_receivers() -> None:
+    gateway = AmqpGateway()
+    sender = gateway.amqp_session()
+    sender.attach_sender("q")
+    sender.transfer(message((at.VALUE, "x"), annotations={FORGED: "/queue/other"}))
+    assert from_queue(gateway, "q")[at.MESSAGE_ANNOTATIONS] == {Symbol(FORGED): "/queue/other"}
+
+
+def test_a_retry_goes_by_what_the_gateway_wrote() -> None:
+    gateway = AmqpGateway()
+    sender = gateway.amqp_session()
+    sender.attach_sender("ActiveMQ.DLQ")
+    sender.transfer(message((at.VALUE, "x"), annotations={FORGED: "/queue/other"}))
+    run = Retry(gateway.broker, gateway.broker.destinations.queue("ActiveMQ.DLQ"), "", 0, 0)
+    gateway.settle()
+    gateway.advance(1_000)
+    assert (run.moved_count, run.skipped_count) == (0, 1)
+
+
+def test_what_the_gateway_says_is_written_over_it() -> None:
+    found = dead_letter({FORGED: "/queue/forged", "x-opt-dlqCause": "forged"})
+    assert found[at.MESSAGE_ANNOTATIONS][Symbol(FORGED)] == "/queue/q"
+    assert found[at.MESSAGE_ANNOTATIONS][Symbol("x-opt-dlqCause")] != "forged"
 
 
 # -- who sent it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from engine.features.scheduler.ticket import JOB_ID
 from protocols.amqp.v1_0.wire.values import Value
 from protocols.broker_headers import BROKER_HEADERS
 
@@ -22,6 +23,7 @@ PREFIXES: Final = {0: "/queue/", 1: "/topic/", 2: "/remote-temp-queue/", 3: "/re
 
 # Headers of STOMP that say something of the message itself, or of its delivery; all others are application properties.
 MEANT: Final = BROKER_HEADERS | {
+    JOB_ID,
     "correlation-id",
     "reply-to",
     "type",
