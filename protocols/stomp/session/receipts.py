@@ -1,12 +1,12 @@
-"""Confirmations that a connection is owed, in order: RECEIPT, and an ERROR that must not overtake them."""
+"""What a STOMP connection confirms, in order: RECEIPT, and an ERROR that must not overtake one."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
+from protocols.owed_confirmations import Held, OwedConfirmations
 from protocols.stomp.codec.frames import Frame
 
 _RECEIPT: Final = b"RECEIPT\nreceipt-id:"
@@ -14,34 +14,36 @@ _RECEIPT_END: Final = b"\n\n\0\n"
 _NEXT_RECEIPT: Final = _RECEIPT_END + _RECEIPT
 
 
-class Owed:
-    """Octets that may leave once the log is durable up to ``offset``; then ``held`` consumers may get messages."""
+class HeldConsumer(Held):
+    """A consumer whose SUBSCRIBE is confirmed before its first MESSAGE."""
 
-    __slots__ = ("offset", "octets", "held")
+    __slots__ = ("broker", "consumer")
 
-    def __init__(self, offset: int, octets: bytes, held: list[Consumer]) -> None:
-        self.offset = offset
-        self.octets = octets
-        self.held = held
+    def __init__(self, broker: Broker, consumer: Consumer) -> None:
+        self.broker = broker
+        self.consumer = consumer
+
+    def release(self) -> None:
+        self.broker.start(self.consumer)
 
 
-class Receipts:
-    """Collected during a turn, stamped at its end, let go in order as the durable offset moves.
+class Receipts(OwedConfirmations):
+    """A receipt also stands for the earlier frames of its connection, so none overtakes another.
 
-    A receipt also stands for the earlier frames of its connection, so none overtakes another.
     receipts: of this turn, as they stood on the wire; the hot path appends to it, and all are written at once.
-    earlier: octets that come before them.  last_offset: what the latest logged operation of this connection waits for.
+    earlier: octets that come before them.  turn_held: consumers that wait for one of them.
+    last_offset: what the latest logged operation of this connection waits for.
     has_unlogged: an ACK that asked for no receipt may have been put off; the next receipt stands for it too.
     """
 
-    __slots__ = ("broker", "receipts", "earlier", "turn_held", "owed", "last_offset", "has_logged", "has_unlogged")
+    __slots__ = ("broker", "receipts", "earlier", "turn_held", "last_offset", "has_logged", "has_unlogged")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, out: list[bytes]) -> None:
+        super().__init__(out)
         self.broker = broker
         self.receipts: list[bytes] = []
         self.earlier = b""
-        self.turn_held: list[Consumer] = []
-        self.owed: deque[Owed] = deque()
+        self.turn_held: list[Held] = []
         self.last_offset = 0
         self.has_logged = False
         self.has_unlogged = False
@@ -56,6 +58,15 @@ class Receipts:
         if frame.receipt is not None:
             self.receipts.append(frame.receipt)
 
+    def start_after(self, receipt: bytes, consumer: Consumer) -> None:
+        """Start ``consumer`` once the receipt of its SUBSCRIBE has left; that is now where nothing comes before it."""
+        if self.is_settled(self.broker.store.confirmed_offset()):
+            self.out.append(receipt_frames([receipt]))
+            self.broker.start(consumer)
+        else:
+            self.receipts.append(receipt)
+            self.turn_held.append(HeldConsumer(self.broker, consumer))
+
     def is_idle(self) -> bool:
         """Say whether nothing is left to be confirmed."""
         return not self.receipts and not self.earlier and not self.owed
@@ -66,36 +77,24 @@ class Receipts:
             return False
         return self.is_idle() and self.last_offset <= confirmed_offset
 
-    def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
-        """Stamp what this turn collected; return what may leave now."""
+    def end_turn(self, offset: int, confirmed_offset: int) -> None:
+        """Stamp what this turn collected; what may leave now goes to ``out``."""
         if self.has_logged:
             self.has_logged = False
             self.last_offset = offset
         if not self.receipts and not self.earlier:
-            return b""
+            return
         if self.has_unlogged:
             self.has_unlogged = False
             self.last_offset = self.broker.flush_settlements()
         octets = self._turn_octets()
         self.receipts.clear()
         self.earlier = b""
-        held = self.turn_held
-        self.turn_held = []  # also if empty: what is owed keeps the old one, and it must not grow
-        if self.owed or self.last_offset > confirmed_offset:
-            self.owed.append(Owed(self.last_offset, octets, held))
-            return b""
-        for consumer in held:
-            self.broker.start(consumer)
-        return octets
-
-    def release(self, offset: int, out: list[bytes]) -> None:
-        """Move to ``out`` what waited for ``offset`` or less."""
-        owed = self.owed
-        while owed and owed[0].offset <= offset:
-            one = owed.popleft()
-            out.append(one.octets)
-            for consumer in one.held:
-                self.broker.start(consumer)
+        held: list[Held] | None = None
+        if self.turn_held:
+            held = self.turn_held
+            self.turn_held = []
+        self.owe(self.last_offset, octets, held, confirmed_offset)
 
     def _turn_octets(self) -> bytes:
         if not self.receipts:

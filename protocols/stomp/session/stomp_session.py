@@ -80,7 +80,7 @@ class StompSession(MessageOutput):
         self.settings = settings
         self.decoder = Decoder(settings.frame_limits.before_login(), dialect.is_lenient)
         self.state = CONNECTING
-        self.receipts = Receipts(broker)
+        self.receipts = Receipts(broker, self.outbox.parts)
         self.unsettled = Unsettled(self.by_ack, *broker.id_prefixes())
         self.transactions = Transactions(self, settings.transaction_limits)
         self.parked = ParkedFrames(settings.block_park_bytes, settings.block_park_max_bytes)
@@ -110,9 +110,7 @@ class StompSession(MessageOutput):
         outbox = self.outbox
         receipts = self.receipts
         if receipts.has_logged or receipts.receipts or receipts.earlier:
-            confirmed = receipts.end_turn(offset, confirmed_offset)
-            if confirmed:
-                outbox.parts.append(confirmed)
+            receipts.end_turn(offset, confirmed_offset)
         if receipts.owed:
             self.broker.store_events.await_confirmation(self)
         if self.state >= LEAVING:
@@ -216,9 +214,9 @@ class StompSession(MessageOutput):
 
     def release_confirmations(self, offset: int) -> bool:
         try:
-            self.receipts.release(offset, self.outbox.parts)
+            is_owed = self.receipts.release(offset)
             self.outbox.touch()
-            return bool(self.receipts.owed)
+            return is_owed
         except DATA_FAULTS as fault:
             if not self.socket.take_fault(fault):
                 raise
@@ -330,7 +328,7 @@ class StompSession(MessageOutput):
         if command == frames.NACK:
             self.ack.take(frame)
         elif command == frames.SUBSCRIBE:
-            self.subscribe.subscribe(frame, self.outbox.parts)
+            self.subscribe.subscribe(frame)
         elif command == frames.UNSUBSCRIBE:
             self.subscribe.unsubscribe(frame)
         elif command == frames.BEGIN:

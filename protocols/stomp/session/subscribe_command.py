@@ -23,7 +23,7 @@ from protocols.stomp.mapping.subscribe_options import (
 )
 from protocols.stomp.mapping.transformations import form_asked
 from protocols.stomp.session.handshake import Terms
-from protocols.stomp.session.receipts import Receipts, receipt_frames
+from protocols.stomp.session.receipts import Receipts
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.subscription import Subscription
 from protocols.stomp.session.unsettled import Unsettled
@@ -67,8 +67,8 @@ class SubscribeCommand:
         self.subscriptions = unsettled.subscriptions
         self.receipts = receipts
 
-    def subscribe(self, frame: Frame, out: list[bytes]) -> None:
-        """Take a SUBSCRIBE; its RECEIPT comes before its first MESSAGE, in ``out`` if it can leave at once.
+    def subscribe(self, frame: Frame) -> None:
+        """Take a SUBSCRIBE; its RECEIPT comes before its first MESSAGE.
 
         Raises: InvalidHeader, EngineError.
         """
@@ -109,18 +109,12 @@ class SubscribeCommand:
             subscription.is_plain = False
         consumer.adapter = subscription
         self.subscriptions[key] = subscription
-        receipts = self.receipts
         if asked.options.is_durable:
-            receipts.has_logged = True
-        receipt = frame.receipt
-        if receipt is None:
-            self.broker.start(consumer)
-        elif receipts.is_settled(self.broker.store.confirmed_offset()):
-            out.append(receipt_frames([receipt]))  # nothing that it would have to wait for
+            self.receipts.has_logged = True
+        if frame.receipt is None:
             self.broker.start(consumer)
         else:
-            receipts.receipts.append(receipt)
-            receipts.turn_held.append(consumer)
+            self.receipts.start_after(frame.receipt, consumer)
 
     def unsubscribe(self, frame: Frame) -> None:
         """Take an UNSUBSCRIBE; one that names a durable subscription deletes it.

@@ -13,15 +13,9 @@ Where nothing is left to be made durable an answer waits for nothing.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
-
 from engine.broker import Broker
 from engine.values.message import PERSISTENT, Message
-
-if TYPE_CHECKING:
-    from protocols.amqp.v1_0.endpoints.link import Link
-    from protocols.amqp.v1_0.endpoints.session import AmqpSession
+from protocols.owed_confirmations import Held, OwedConfirmations
 
 
 def waits(message: Message) -> bool:
@@ -33,37 +27,33 @@ def waits(message: Message) -> bool:
     return message.flags & PERSISTENT != 0 or message.log_offset >= 0
 
 
-class Owed:
-    """Octets that may leave once the log is durable up to ``offset``; behind an answer ``held`` may send then.
+class Answered(Held):
+    """A session or link.  is_behind: our begin or attach has not left yet, and it sends nothing before."""
 
-    held: None where it is no answer.
+    __slots__ = ("is_behind",)
+
+    def __init__(self) -> None:
+        self.is_behind = False
+
+    def release(self) -> None:
+        self.is_behind = False
+
+
+class Confirmations(OwedConfirmations):
+    """Collected during a turn, stamped at its end.
+
+    behind: what of this turn waits; held: who may send once it has left.
+    is_answering: an answer is in ``behind``.  answer_offset: what the last answer waits for.
     """
 
-    __slots__ = ("offset", "octets", "held")
-
-    def __init__(self, offset: int, octets: bytes, held: list[AmqpSession | Link] | None) -> None:
-        self.offset = offset
-        self.octets = octets
-        self.held = held
-
-
-class Confirmations:
-    """Collected during a turn, stamped at its end, let go in order as the confirmed offset moves.
-
-    out: what the connection sends in this turn.  behind: what of this turn waits; held: who may send once it has left.
-    is_answering: an answer is in ``behind``.  answers_count: of those owed; answer_offset: what the last waits for.
-    """
-
-    __slots__ = ("broker", "out", "behind", "held", "owed", "is_answering", "answers_count", "answer_offset")
+    __slots__ = ("broker", "behind", "held", "is_answering", "answer_offset")
 
     def __init__(self, broker: Broker, out: list[bytes]) -> None:
+        super().__init__(out)
         self.broker = broker
-        self.out = out
         self.behind: list[bytes] = []
-        self.held: list[AmqpSession | Link] = []
-        self.owed: deque[Owed] = deque()
+        self.held: list[Held] = []
         self.is_answering = False
-        self.answers_count = 0
         self.answer_offset = 0
 
     def stand_for_all(self) -> None:
@@ -73,13 +63,13 @@ class Confirmations:
 
     def is_barred(self) -> bool:
         """Say whether an answer waits, which no begin, attach, detach or end may overtake."""
-        return self.is_answering or self.answers_count > 0
+        return self.is_answering or self.barrier_count > 0
 
     def send(self, octets: bytes) -> None:
         """Send what must not overtake an answer."""
         (self.behind if self.is_barred() else self.out).append(octets)
 
-    def hold(self, one: AmqpSession | Link) -> None:
+    def hold(self, one: Answered) -> None:
         """Have ``one``, whose begin or attach is sent now, wait until that has left."""
         if self.is_barred():
             one.is_behind = True
@@ -90,36 +80,24 @@ class Confirmations:
 
         outcomes: of the sessions that go on.
         """
-        owed = self.owed
         if outcomes:
-            if not owed and offset <= confirmed_offset:
-                self.out.append(outcomes)
-            else:
-                owed.append(Owed(offset, outcomes, None))
+            self.owe(offset, outcomes, None, confirmed_offset)
         if self.is_answering or self.behind:
             if self.is_answering:
                 self.answer_offset = offset
-            owed.append(Owed(self.answer_offset, b"".join(self.behind), self.held))
+            octets = b"".join(self.behind)
+            held = self.held
             self.is_answering = False
-            self.answers_count += 1
             self.behind.clear()
             self.held = []
-            self.release(confirmed_offset)
+            self.owe(self.answer_offset, octets, held, confirmed_offset)
 
     def release(self, offset: int) -> bool:
-        """Let go what waited for ``offset`` or less; return whether anything still waits."""
-        owed = self.owed
-        while owed and owed[0].offset <= offset:
-            one = owed.popleft()
-            self.out.append(one.octets)
-            if one.held is not None:
-                self.answers_count -= 1
-                for held in one.held:
-                    held.release()
+        is_owed = super().release(offset)
         if self.behind and not self.is_barred():
             self.out += self.behind
             self.behind.clear()
             for held in self.held:
                 held.release()
             self.held.clear()
-        return bool(owed)
+        return is_owed

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.values.errors import PenstockError
+from protocols.amqp.v1_0.endpoints.confirmations import Answered
 from protocols.amqp.v1_0.wire.errors import NotAllowed, error_of
 from protocols.amqp.v1_0.wire.performatives import Detach, Flow, Transfer
 
@@ -19,30 +20,26 @@ MASK: Final = 0xFFFFFFFF
 LINK_OVERHEAD_BYTES: Final = 1024  # of a link's objects, rounded up
 
 
-class Link:
+class Link(Answered):
     """handle: ours; peer_handle: what the peer calls it.
 
-    is_detaching: we have said detach, and drop what comes until the peer has.  is_behind: our attach has not left yet.
+    is_detaching: we have said detach, and drop what comes until the peer has.
     """
 
-    __slots__ = ("session", "name", "handle", "peer_handle", "is_detaching", "is_behind", "delivery_count")
+    __slots__ = ("session", "name", "handle", "peer_handle", "is_detaching", "delivery_count")
 
     def __init__(self, session: AmqpSession, name: str, handle: int, peer_handle: int) -> None:
+        super().__init__()
         self.session = session
         self.name = name
         self.handle = handle
         self.peer_handle = peer_handle
         self.is_detaching = False
-        self.is_behind = False
         self.delivery_count = 0
 
     def name_bytes(self) -> int:
         """Return what the name takes, and a little for the link itself."""
         return LINK_OVERHEAD_BYTES + len(self.name)
-
-    def release(self) -> None:
-        """Our attach has left."""
-        self.is_behind = False
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Take one transfer frame."""

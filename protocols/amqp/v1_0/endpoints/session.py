@@ -10,6 +10,7 @@ from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.errors import EngineError, PenstockError
 from engine.values.message import AMQP_1_0, INGRESS
 from protocols.amqp.v1_0.endpoints.attach import attach
+from protocols.amqp.v1_0.endpoints.confirmations import Answered
 from protocols.amqp.v1_0.endpoints.incoming_link import IncomingLink
 from protocols.amqp.v1_0.endpoints.link import MASK, Link
 from protocols.amqp.v1_0.endpoints.outgoing_link import Outgoing, OutgoingLink
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 OUTGOING_WINDOW: Final = 0x7FFFFFFF  # a constant: what limits us is the peer's incoming window
 
 
-class AmqpSession:
+class AmqpSession(Answered):
     """channel: ours.  links: by the peer's handles.  handles: ours in use.
 
     next_outgoing_id, remote_window: frames that we send; next_incoming_id, incoming_window: frames that we take.
@@ -49,7 +50,6 @@ class AmqpSession:
     waiting: deliveries that have begun and the remote window holds back, in order.  is_shut: it does, or takes nothing;
     the consumers of this session get nothing more until it opens.
     is_ending: we have said end, and drop what comes until the peer has.
-    is_behind: our begin has not left yet.
     """
 
     __slots__ = (
@@ -75,10 +75,10 @@ class AmqpSession:
         "is_shut",
         "draining",
         "is_ending",
-        "is_behind",
     )
 
     def __init__(self, connection: AmqpConnection, channel: int, peer_channel: int, begin: Begin) -> None:
+        super().__init__()
         self.connection = connection
         self.channel = channel
         self.peer_channel = peer_channel
@@ -101,11 +101,6 @@ class AmqpSession:
         self.is_shut = self.remote_window == 0
         self.draining: list[OutgoingLink] = []
         self.is_ending = False
-        self.is_behind = False
-
-    def release(self) -> None:
-        """Our begin has left."""
-        self.is_behind = False
 
     def begin_answer(self) -> Begin:
         return Begin(
