@@ -189,7 +189,8 @@ class BrokerView(FeatureView):
         self.broker.holdings.count_unread(client, unread_bytes)
 
     def held_by_connections(self) -> int:
-        return self.broker.holdings.used_bytes
+        """Return the octets that all connections hold, as the operator is told."""
+        return self.broker.holdings.stats(()).used_bytes
 
     def ended_for_memory(self) -> int:
         """Return how many connections were ended because all held too much."""

@@ -118,6 +118,15 @@ class Inode:
         after.sync()
         return after
 
+    def copy(self) -> Inode:
+        """Return a file of its own that has the same past."""
+        after = Inode()
+        after.octets, after.durable = bytearray(self.octets), bytearray(self.durable)
+        after.dirty = set(self.dirty)
+        after.has_lost, after.is_loss_secret = self.has_lost, self.is_loss_secret
+        after.ordered = list(self.ordered)
+        return after
+
     def _after(self, octets: bytearray) -> Inode:
         after = Inode()
         after.octets = bytearray(octets)

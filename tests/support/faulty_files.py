@@ -70,6 +70,10 @@ class _Change:
     old_name: str = ""
     number: int = 0
 
+    def of(self, inode: Inode) -> _Change:
+        """Return the same change with another file."""
+        return _Change(self.name, inode, self.old_name, self.number)
+
 
 class FaultyFile(File):
     def __init__(self, files: FaultyFiles, path: str, inode: Inode, is_writable: bool) -> None:
@@ -165,6 +169,8 @@ class FaultyFiles(Files):
 
     without: faults of disk_faults.py that this disk does not have.
     """
+
+    file_class: type[FaultyFile] = FaultyFile
 
     def __init__(self, seed: int = 0, crash_at: int = 0, without: frozenset[str] = frozenset()) -> None:
         self.without = without
@@ -419,7 +425,7 @@ class FaultyFiles(Files):
         self.enter("create", path)
         inode = Inode()
         self._change(path, inode)
-        return FaultyFile(self, path, inode, True)
+        return self.file_class(self, path, inode, True)
 
     def open(self, path: str) -> File:
         return self._open("open", path, True)
@@ -432,7 +438,7 @@ class FaultyFiles(Files):
         inode = self._find(path)
         if inode is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return FaultyFile(self, path, inode, is_writable)
+        return self.file_class(self, path, inode, is_writable)
 
     def lock(self, path: str) -> File | None:
         self.enter("lock", path)
@@ -443,7 +449,7 @@ class FaultyFiles(Files):
             inode = Inode()
             self._change(path, inode)
         self.locks.add(path)
-        file = FaultyFile(self, path, inode, True)
+        file = self.file_class(self, path, inode, True)
         file.lock_path = path
         return file
 

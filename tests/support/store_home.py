@@ -75,8 +75,9 @@ class Home(ABC):
 class FileHome(Home):
     """A store on a disk in memory; ``is_skipping`` counts for the next opening."""
 
-    def __init__(self, settings: StoreSettings | None = None, seed: int = 1) -> None:
-        self.files = FaultyFiles(seed)
+    def __init__(self, settings: StoreSettings | None = None, seed: int = 1, files: FaultyFiles | None = None) -> None:
+        """files: a disk on which a store may have been left."""
+        self.files = files or FaultyFiles(seed)
         self.settings = settings or StoreSettings(segment_bytes=8192)
         self.is_skipping = False
         HOMES.append(self)

@@ -14,7 +14,7 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from tests.support.faulty_files import Crashed
+from tests.support.crash_points import StoppableFiles, disks_left_by
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, FileHome, lane
 
@@ -151,22 +151,14 @@ def test_a_file_that_was_left_over_is_no_part_of_the_log(tmp_path: Path, back: i
 
 @pytest.mark.parametrize("kind", ["crash", "killed"])
 def test_a_crash_at_any_operation_leaves_all_of_it(kind: str) -> None:
-    for number in range(1, 400, 3):
-        home = FileHome(THINNING)
-        queue = filled(home)
-        home.files.crash_at = home.files.operations + number
-        try:
-            home.pass_by(8_000)
-        except Crashed:
-            pass
-        else:
-            assert number > 100
-            return
-        home.files = getattr(home.files, kind)()
-        assert verify(home.files, "data").findings == []
-        home.begin()
-        check(home, queue)
-    pytest.fail("it never came to its end")
+    files = StoppableFiles(1)
+    home = FileHome(THINNING, files=files)
+    queue = filled(home)
+    left = disks_left_by(files, lambda: home.pass_by(8_000), is_power_cut=kind == "crash")
+    assert len(files.stopped) > 100
+    for disk in left:
+        assert verify(disk, "data").findings == []
+        check(FileHome(THINNING, files=disk), queue)
 
 
 def test_runs_are_cut() -> None:

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from tests.support.crash_points import StoppableFiles, disks_left_by
 from tests.support.disk_faults import REORDERED_WRITES, TORN_SECTOR
 from tests.support.disk_inode import SECTOR_BYTES
 from tests.support.faulty_files import Crashed, FaultyFiles
@@ -173,3 +174,31 @@ def test_locks() -> None:
     lock.close()
     assert files.lock("data/lock") is not None
     assert files.crash().lock("data/lock") is not None
+
+
+def work(files: FaultyFiles) -> None:
+    file = files.create("data/file")
+    file.pwrite(b"x" * 10_000, 96)
+    file.fdatasync()
+    files.sync_directory("data")
+    file.pwrite(b"y" * 9_000, 5_000)
+    files.rename("data/file", "data/other")
+    files.create("data/file").pwrite(b"z" * 600, 0)
+    file.truncate(7_000)
+
+
+@pytest.mark.parametrize("is_power_cut", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_kept_of_one_run_is_what_a_stop_at_each_operation_leaves(seed: int, is_power_cut: bool) -> None:
+    files = StoppableFiles(seed)
+    files.make_directory("data")
+    left = [disk.contents() for disk in disks_left_by(files, lambda: work(files), is_power_cut)]
+    assert len(files.stopped) == 9
+    for number in range(1, 10):
+        stopped = StoppableFiles(seed)
+        stopped.make_directory("data")
+        stopped.crash_at = stopped.operations + number
+        with pytest.raises(Crashed):
+            work(stopped)
+        after = stopped.crash() if is_power_cut else stopped.killed()
+        assert {path: bytes(after.octets(path)) for path in after.paths()} in left

@@ -15,7 +15,8 @@ from engine.store.format.file_heads import unpack_checkpoint
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt, StoreError, StoreLocked
-from tests.support.faulty_files import Crashed, FaultyFiles
+from tests.support.crash_points import StoppableFiles, disks_left_by
+from tests.support.faulty_files import FaultyFiles
 from tests.support.files_wrapper import FilesWrapper
 from tests.support.many_segments import bodies, check_many, many_segments, report, settle
 from tests.support.store_home import FileHome, lane
@@ -334,30 +335,24 @@ def test_no_offset_is_used_twice_although_what_was_written_is_lost() -> None:
 
 @pytest.mark.parametrize("seed", range(7, 13))
 def test_a_start_may_be_stopped_anywhere_and_the_power_cut_after_the_next(seed: int) -> None:
-    stopped_at = 0
-    while True:
-        home = FileHome(seed=seed)
-        queue = home.store.open_destination(QUEUE, "orders")
-        home.send(queue, 20, 200)
-        home.flush()
-        home.send(queue, 60, 200)  # over two segments, not synced
-        home.store.write()
-        home.files = home.files.crash()
-        stopped_at += 1
-        home.files.crash_at = stopped_at
-        try:
-            home.begin()
-        except Crashed:
-            home.kill()
-        else:
-            break
+    home = FileHome(files=StoppableFiles(seed))
+    queue = home.store.open_destination(QUEUE, "orders")
+    home.send(queue, 20, 200)
+    home.flush()
+    home.send(queue, 60, 200)  # over two segments, not synced
+    home.store.write()
+    files = home.files = home.files.crash()
+    assert isinstance(files, StoppableFiles)
+    left = disks_left_by(files, home.begin, is_power_cut=False)
+    assert len(files.stopped) > 50
+    for disk in left:
+        home = FileHome(files=disk)
         tail = lane(home.store.recovered(), "orders").tail
         home.send(queue, 3, 200)
         home.flush()
         home.restart()
         assert lane(home.store.recovered(), "orders").tail == tail + 3
         assert len(bodies(home, queue, 0, tail + 3)) == tail + 3
-    assert stopped_at > 50
 
 
 def test_a_message_larger_than_a_segment_has_one_of_its_own() -> None:

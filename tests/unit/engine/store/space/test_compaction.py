@@ -28,7 +28,8 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
-from tests.support.faulty_files import Crashed
+from tests.support.crash_points import StoppableFiles, disks_left_by
+from tests.support.faulty_files import FaultyFiles
 from tests.support.store_copy import copy_to
 from tests.support.store_home import THINNING, UNLIMITED, FileHome, lane
 
@@ -43,6 +44,7 @@ def home_with(
     min_age_ms: int = 0,
     bytes_per_second: int = 1 << 30,
     index_slots: int = 0,
+    files: FaultyFiles | None = None,
 ) -> FileHome:
     return FileHome(
         replace(
@@ -53,7 +55,8 @@ def home_with(
             compaction_min_age_ms=min_age_ms,
             compaction_bytes_per_second=bytes_per_second,
             index_slots=index_slots,
-        )
+        ),
+        files=files,
     )
 
 
@@ -84,18 +87,18 @@ def pass_by(home: FileHome, milliseconds: int = 4 * INTERVAL_MS) -> None:
     home.pass_by(milliseconds)
 
 
-def loaded(home: FileHome) -> list[Segment]:
-    names = [path.rpartition("/")[2] for path in home.files.paths(".log")]
-    return [load_segment(home.files, "data/commitlog", name)[0] for name in names]
+def loaded(files: FaultyFiles) -> list[Segment]:
+    names = [path.rpartition("/")[2] for path in files.paths(".log")]
+    return [load_segment(files, "data/commitlog", name)[0] for name in names]
 
 
-def sparse(home: FileHome) -> list[bool]:
-    return [segment.is_sparse for segment in loaded(home)]
+def sparse(files: FaultyFiles) -> list[bool]:
+    return [segment.is_sparse for segment in loaded(files)]
 
 
-def delete_queues(home: FileHome) -> None:
-    for path in home.files.paths(".cq"):
-        home.files.unlink(path)
+def delete_queues(files: FaultyFiles) -> None:
+    for path in files.paths(".cq"):
+        files.unlink(path)
 
 
 def test_one_live_message_keeps_itself_and_little_else() -> None:
@@ -104,7 +107,7 @@ def test_one_live_message_keeps_itself_and_little_else() -> None:
     before = {path: len(home.files.octets(path)) for path in home.files.paths(".log")}
     (alive,) = home.page(queue, 4, 5, 1).messages
     pass_by(home)
-    assert sparse(home) == [True, True, False]  # that of the message, the empty ones in one, and the last
+    assert sparse(home.files) == [True, True, False]  # that of the message, the empty ones in one, and the last
     for path in home.files.paths(".log")[:-1]:
         assert len(home.files.octets(path)) < before[path]
     (again,) = home.page(queue, 4, 5, 1).messages
@@ -114,7 +117,7 @@ def test_one_live_message_keeps_itself_and_little_else() -> None:
     assert page.next_offset == 300
     home.stop()
     assert verify(home.files, "data").findings == []
-    delete_queues(home)
+    delete_queues(home.files)
     home.begin()
     found = lane(home.store.recovered(), "orders")
     assert (found.tail, found.cursor, found.settled) == (300, 5, [(6, 294)])
@@ -144,13 +147,13 @@ def test_a_sparse_segment_is_thinned_again() -> None:
     settle(home, queue, 60, 240, size)
     home.flush()
     pass_by(home)
-    first, second = loaded(home)[:2]
+    first, second = loaded(home.files)[:2]
     assert (first.message_count, second.message_count) == (1, 10)
     before = len(home.files.octets(second.path()))
     settle(home, queue, 50, 9, size)
     home.flush()
     pass_by(home)
-    assert loaded(home)[1].message_count == 1
+    assert loaded(home.files)[1].message_count == 1
     assert len(home.files.octets(second.path())) < before
     assert [each.queue_offset for each in home.page(queue, 4, 0, 300).messages if each.queue_offset < 200] == [0, 59]
     home.stop()
@@ -161,22 +164,22 @@ def test_what_retention_would_keep_stays_whole() -> None:
     home = home_with(octets=1 << 50, time_ms=HOUR_MS)
     filled(home)
     pass_by(home)
-    assert True not in sparse(home)
+    assert True not in sparse(home.files)
     pass_by(home, HOUR_MS // 36)
-    assert True not in sparse(home)
+    assert True not in sparse(home.files)
     home.pass_time(HOUR_MS)
     pass_by(home)
-    assert True in sparse(home)
+    assert True in sparse(home.files)
 
 
 def test_young_segments_stay_whole() -> None:
     home = home_with(min_age_ms=HOUR_MS)
     filled(home)
     pass_by(home)
-    assert True not in sparse(home)
+    assert True not in sparse(home.files)
     home.pass_time(HOUR_MS)
     pass_by(home)
-    assert True in sparse(home)
+    assert True in sparse(home.files)
 
 
 def test_a_segment_with_much_that_is_live_stays_whole() -> None:
@@ -187,21 +190,21 @@ def test_a_segment_with_much_that_is_live_stays_whole() -> None:
         settle(home, queue, entry, 1, size)
     home.flush()
     pass_by(home)
-    assert True not in sparse(home)
+    assert True not in sparse(home.files)
 
 
 def test_zero_percent_thins_nothing() -> None:
     home = home_with(percent=0)
     filled(home)
     pass_by(home)
-    assert True not in sparse(home)
+    assert True not in sparse(home.files)
 
 
 def test_it_reads_so_many_octets_a_second() -> None:
     home = home_with(bytes_per_second=8192)
     filled(home)
     pass_by(home, INTERVAL_MS + 2_500)
-    assert 1 <= sum(sparse(home)) <= 3
+    assert 1 <= sum(sparse(home.files)) <= 3
 
 
 def test_settlements_and_attempts_of_what_is_left_stay_and_others_go(tmp_path: Path) -> None:
@@ -277,8 +280,8 @@ def test_an_export_reads_what_is_left(tmp_path: Path) -> None:
     reader = copy_to(tmp_path / "before", home.files)
     planned = make_plan(reader, parse("orders"))
     pass_by(home, 8 * INTERVAL_MS)
-    assert sparse(home)[:4] == [True, True, True, True]
-    assert len(sparse(home)) < len(reader.segments)
+    assert sparse(home.files)[:4] == [True, True, True, True]
+    assert len(sparse(home.files)) < len(reader.segments)
     later = make_plan(copy_to(tmp_path / "after", home.files), parse("orders"), verify=True)
     log = tmp_path / "after" / "data" / "commitlog"  # while an export is under way
     for path in log.iterdir():
@@ -337,7 +340,7 @@ def test_a_transaction_of_which_something_is_left(tmp_path: Path) -> None:
     reader = copy_to(tmp_path, home.files)
     first = [record.type for record in reader.scan(0, reader.segments[1].base)]
     assert first == [layout.SNAPSHOT, layout.DESTINATION, layout.MESSAGE, layout.COMMIT]
-    delete_queues(home)
+    delete_queues(home.files)
     home.begin()
     assert home.page(queue, 4, 4, 1).messages[0].body.startswith(b"4 ")
 
@@ -364,7 +367,7 @@ def test_a_subscription_keeps_what_it_has_not_settled() -> None:
     assert home.page(topic, 4, 0, 300).messages[0].queue_offset == 150
     home.stop()
     assert verify(home.files, "data").findings == []
-    delete_queues(home)
+    delete_queues(home.files)
     home.begin()
     assert home.store.live_bytes(topic) == size
 
@@ -394,7 +397,7 @@ def test_what_was_asked_for_before_is_read_from_either_file() -> None:
     home.store.request(queue, 4, 0, 300, UNLIMITED)
     pages = home.workers.jobs.popleft()
     pass_by(home)
-    assert True in sparse(home)
+    assert True in sparse(home.files)
     pages[0].run()
     pages[0].finish()
     home.workers.run_all(READ_LANE)
@@ -404,26 +407,19 @@ def test_what_was_asked_for_before_is_read_from_either_file() -> None:
 
 @pytest.mark.parametrize("how", ["power", "kill"])
 def test_a_stop_between_any_two_operations_loses_nothing(how: str) -> None:
-    home = home_with()
+    files = StoppableFiles(1)
+    home = home_with(files=files)
     queue, size = filled(home)
     (alive,) = home.page(queue, 4, 5, 1).messages
-    begin = home.files.operations
-    pass_by(home)
-    operations = home.files.operations - begin
-    assert operations > 50
+    left = disks_left_by(files, lambda: pass_by(home), is_power_cut=how == "power")
+    assert len(files.stopped) > 50
     seen = set()
-    for crash_at in range(1, operations + 1):
-        home = home_with()
-        queue, size = filled(home)
-        home.page(queue, 4, 5, 1)
-        home.files.crash_at = home.files.operations + crash_at
-        with pytest.raises(Crashed):
-            pass_by(home)
-        seen.add(sum(sparse_after(home, how)))
-        assert verify(home.files, "data").findings == []
-        if crash_at % 3 == 0:
-            delete_queues(home)
-        home.begin()
+    for number, disk in enumerate(left):
+        seen.add(sum(sparse(disk)))
+        assert verify(disk, "data").findings == []
+        if number % 3 == 0:
+            delete_queues(disk)
+        home = home_with(files=disk)
         assert home.files.paths(".sparse") == []
         found = lane(home.store.recovered(), "orders")
         assert (found.tail, found.cursor, found.settled) == (300, 5, [(6, 294)])
@@ -431,13 +427,8 @@ def test_a_stop_between_any_two_operations_loses_nothing(how: str) -> None:
         assert (again.body, again.log_offset) == (alive.body, alive.log_offset)
         assert home.store.state_of(queue).live_bytes == size
         pass_by(home)
-        assert sparse(home)[:2] == [True, True]
+        assert sparse(disk)[:2] == [True, True]
     assert {0, 1, 2} <= seen
-
-
-def sparse_after(home: FileHome, how: str) -> list[bool]:
-    home.files = home.files.crash() if how == "power" else home.files.killed()
-    return sparse(home)
 
 
 @pytest.mark.parametrize("operation", ["create", "pwrite", "fsync", "rename", "sync_directory"])
@@ -456,7 +447,7 @@ def test_a_disk_that_refuses_leaves_the_segment_and_is_asked_again(operation: st
     assert home.page(queue, 4, 5, 1).messages[0].queue_offset == 5
     pass_by(home)
     assert home.store.retention_reason() == ""
-    assert sparse(home)[:2] == [True, True]
+    assert sparse(home.files)[:2] == [True, True]
     assert home.files.paths(".sparse") == []
 
 
@@ -468,8 +459,8 @@ def test_a_damaged_record_that_has_to_stay_keeps_the_segment_as_it_is() -> None:
     path = home.files.paths(".log")[0]
     home.files.octets(path)[layout.SEGMENT_HEADER_BYTES + alive.log_offset + 90] ^= 1
     pass_by(home)
-    assert sparse(home)[0] is False
-    assert True in sparse(home)
+    assert sparse(home.files)[0] is False
+    assert True in sparse(home.files)
 
 
 def test_nothing_goes_whose_settlement_is_not_durable() -> None:
@@ -480,10 +471,10 @@ def test_nothing_goes_whose_settlement_is_not_durable() -> None:
     settle(home, queue, 6, 294, size)
     home.store.write()
     pass_by(home)
-    assert True not in sparse(home)
+    assert True not in sparse(home.files)
     home.flush()
     pass_by(home)
-    assert True in sparse(home)
+    assert True in sparse(home.files)
 
 
 @pytest.mark.damages_store("an octet of a table is flipped")
@@ -514,8 +505,8 @@ def test_zeros_where_records_were_keep_the_segment_as_it_is() -> None:
     position = layout.SEGMENT_HEADER_BYTES + alive.log_offset
     octets[position:] = bytes(len(octets) - position)
     pass_by(home)
-    assert sparse(home)[0] is False
-    assert True in sparse(home)
+    assert sparse(home.files)[0] is False
+    assert True in sparse(home.files)
 
 
 @pytest.mark.damages_store("a live message is taken out")
@@ -523,7 +514,7 @@ def test_a_sparse_segment_that_lacks_a_live_message_is_a_finding() -> None:
     home = home_with(percent=0)
     queue, _ = filled(home)
     home.stop()
-    segment = loaded(home)[0]
+    segment = loaded(home.files)[0]
     choice = Choice({}, {})
     choice.lanes[(queue << layout.LANE_SHIFT) | 4] = Kept(0, 300, ((1 << 300) - 1) & ~(1 << 5))
     thinning = Thinning(home.files, [segment], [segment.limit()], choice, 1 << 30, first_sequence(home, 1))
