@@ -199,7 +199,7 @@ class AmqpPeer(SocketPeer):
     def is_parked(self, parked: Parked) -> bool:
         if parked.name:
             return any(one.name == parked.name for one in self.connection.transactions.waiting)
-        return any(one.message.body == parked.body for one in self.connection.parking.parked)
+        return any(one.message.body == parked.body for one in self.connection.blocked.waiting)
 
     def new_subscriber(self, kind: int, name: str, ack_mode: int, prefetch: int) -> Subscriber:
         return self.oracle.subscribe(kind, name, INDIVIDUAL, prefetch, is_credited=True)

@@ -111,7 +111,7 @@ class StompPeer(SocketPeer):
     def is_parked(self, parked: Parked) -> bool:
         if parked.name:
             return any(transaction.name == parked.name for transaction in self.session.transactions.committing.values())
-        return any(frame.body == parked.body for frame in self.session.parked.parked)
+        return any(one.frame.body == parked.body for one in self.session.blocked.waiting)
 
     def _subscribe(self, subscription: PeerSubscription) -> None:
         view = subscription.subscriber.view

@@ -1,19 +1,20 @@
-"""SEND, and COMMIT with what its transaction sends: into the engine, or parked at a gate that is shut."""
+"""SEND, and COMMIT with what its transaction sends: into the engine, or to wait at a gate that is shut."""
 
 from __future__ import annotations
 
 from engine.broker import Broker
-from engine.sources.composite import Destination, held_part
+from engine.ports.client import Client
+from engine.sources.composite import Destination
 from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
-from protocols.connection import ProtocolConnection
+from protocols.blocked_sends import BlockedSends, addresses_of
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.errors import ParkedTooMuch
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SendTarget, send_target
-from protocols.stomp.session.parked_frames import ParkedFrames
+from protocols.stomp.session.blocked_frames import BlockedFrame, frame_bytes
 from protocols.stomp.session.receipts import Receipts
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.transactions import Transactions
@@ -26,7 +27,7 @@ class SendCommand:
         "client",
         "settings",
         "resolver",
-        "parked",
+        "blocked",
         "transactions",
         "unsettled",
         "receipts",
@@ -35,10 +36,10 @@ class SendCommand:
     def __init__(
         self,
         broker: Broker,
-        client: ProtocolConnection,
+        client: Client,
         settings: SessionSettings,
         resolver: DestinationResolver,
-        parked: ParkedFrames,
+        blocked: BlockedSends[BlockedFrame],
         transactions: Transactions,
         unsettled: Unsettled,
         receipts: Receipts,
@@ -47,7 +48,7 @@ class SendCommand:
         self.client = client
         self.settings = settings
         self.resolver = resolver
-        self.parked = parked
+        self.blocked = blocked
         self.transactions = transactions
         self.unsettled = unsettled
         self.receipts = receipts
@@ -76,17 +77,17 @@ class SendCommand:
         destination = target.destination
         if target.transaction is not None:
             self.broker.send_in(self.transactions.named(target.transaction), destination, message)
-        elif self.parked.parked and self.parked.holds(destination):
-            self._park(frame.kept(), destination, gates.OPEN)
+        elif self.blocked.addresses and self.blocked.holds(destination):
+            self._park_send(frame, destination, gates.OPEN)
             return
         else:
             paced = target.paced
             if paced is not None and self.broker.flow.rate_refusal(self.client, paced) != gates.OPEN:
-                self._park(frame.kept(), paced, gates.RATE)
+                self._park_send(frame, paced, gates.RATE)
                 return
             gate = self.broker.send(destination, message)
             if gate != gates.OPEN:
-                self._park(frame.kept(), destination, gate)
+                self._park_send(frame, destination, gate)
                 return
             if target.is_persistent:
                 self.receipts.has_logged = True
@@ -97,7 +98,7 @@ class SendCommand:
     def commit(self, frame: Frame) -> None:
         """Take a COMMIT.  Raises: InvalidHeader, EngineError, ParkedTooMuch."""
         transaction = self.transactions.take(frame)
-        addresses = self.parked.addresses
+        addresses = self.blocked.addresses
         try:
             gate, destination = self.broker.commit_refusal(transaction)
         except EngineError:
@@ -110,8 +111,11 @@ class SendCommand:
                     break
         if destination is not None:
             self.transactions.committing[frame] = transaction
-            self._park(frame, destination, gate)
-            self.parked.addresses.update(sent_to.uri() for sent_to, _ in transaction.sends)
+            addresses_sent_to = [sent_to.uri() for sent_to, _ in transaction.sends]
+            size_bytes = frame_bytes(frame) + transaction.size_bytes
+            self._park(
+                BlockedFrame(frame, addresses_of(destination) + addresses_sent_to, size_bytes), destination, gate
+            )
             return
         self.unsettled.forget(transaction.held())
         self.broker.commit(transaction)
@@ -127,19 +131,14 @@ class SendCommand:
             self.unsettled.look_at_each_message()
         return target
 
-    def _park(self, frame: Frame, destination: Destination, gate: int) -> None:
-        """Let a frame wait for its gate, and stop reading a connection that sends on regardless."""
-        parked = self.parked
-        committing = self.transactions.committing.get(frame)
-        parked.add(frame, destination, 0 if committing is None else committing.size_bytes)
-        self.client.is_holding = True
-        if gate != gates.OPEN:
-            self.broker.flow.park(self.client, gate, held_part(destination))
-        if self.unsettled.subscriptions:
-            if parked.parked_bytes > parked.park_max_bytes:
-                raise ParkedTooMuch(
-                    f"{parked.parked_bytes} octets of messages wait for {destination.uri()}, which takes nothing now; "
-                    f"the limit for a connection that also receives is {parked.park_max_bytes}"
-                )
-        elif parked.parked_bytes >= parked.park_bytes:
-            self.client.pause_reading()
+    def _park_send(self, frame: Frame, destination: Destination, gate: int) -> None:
+        self._park(BlockedFrame(frame.kept(), addresses_of(destination), frame_bytes(frame)), destination, gate)
+
+    def _park(self, one: BlockedFrame, destination: Destination, gate: int) -> None:
+        """Let a frame wait for its gate.  Raises: ParkedTooMuch."""
+        blocked = self.blocked
+        if not blocked.park(one, destination, gate):
+            raise ParkedTooMuch(
+                f"{blocked.size_bytes + one.size_bytes} octets of messages wait for {destination.uri()}, which takes "
+                f"nothing now; the limit for a connection that also receives is {blocked.limit.most_bytes}"
+            )

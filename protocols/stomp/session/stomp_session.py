@@ -7,7 +7,9 @@ from mypy_extensions import mypyc_attr
 from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
+from engine.limits.blocked_producer import BlockLimit
 from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
+from protocols.blocked_sends import BlockedSends
 from protocols.ending import Ending
 from protocols.holding import holding_words
 from protocols.peer_socket import PeerSocket, host_of
@@ -19,12 +21,11 @@ from protocols.stomp.codec.frames import Frame
 from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import InvalidHeader, LoginRefused, TimedOut, UnexpectedFrame
 from protocols.stomp.mapping.error_frame import error_frame
-from protocols.stomp.mapping.send_target import SendTarget
 from protocols.stomp.session.ack_command import AckCommand
+from protocols.stomp.session.blocked_frames import BlockedFrame
 from protocols.stomp.session.handshake import Handshake
 from protocols.stomp.session.heart_beat import HeartBeat
 from protocols.stomp.session.message_output import MessageOutput
-from protocols.stomp.session.parked_frames import ParkedFrames
 from protocols.stomp.session.receipts import Receipts
 from protocols.stomp.session.send_command import SendCommand
 from protocols.stomp.session.settings import SessionSettings
@@ -55,7 +56,10 @@ from protocols.stomp.session.unsettled import Unsettled
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StompSession(MessageOutput):
-    """state: see states.py; the ways a frame takes are objects of their own."""
+    """state: see states.py.  subscribe, send, ack: the ways that frames take.
+
+    disconnect_by_ms: until then a DISCONNECT may wait behind frames at a gate.
+    """
 
     __slots__ = (
         "settings",
@@ -64,13 +68,14 @@ class StompSession(MessageOutput):
         "receipts",
         "unsettled",
         "transactions",
-        "parked",
+        "blocked",
         "subscribe",
         "send",
         "ack",
         "handshake",
         "heart_beat",
         "ending",
+        "disconnect_by_ms",
         "now_ms",
     )
 
@@ -83,17 +88,19 @@ class StompSession(MessageOutput):
         self.receipts = Receipts(broker, self.outbox.parts)
         self.unsettled = Unsettled(self.by_ack, *broker.id_prefixes())
         self.transactions = Transactions(self, settings.transaction_limits)
-        self.parked = ParkedFrames(settings.block_park_bytes, settings.block_park_max_bytes)
+        limit = BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
+        self.blocked: BlockedSends[BlockedFrame] = BlockedSends(broker, self, limit)
         self.handshake = Handshake(socket, settings)
         self.subscribe = SubscribeCommand(
             broker, self, socket, settings, self.handshake.terms, self.resolver, self.unsettled, self.receipts
         )
         self.send = SendCommand(
-            broker, self, settings, self.resolver, self.parked, self.transactions, self.unsettled, self.receipts
+            broker, self, settings, self.resolver, self.blocked, self.transactions, self.unsettled, self.receipts
         )
         self.ack = AckCommand(broker, self.unsettled, self.transactions, self.receipts, dialect)
         self.heart_beat = HeartBeat(settings, self.handshake.terms, now_ms)
         self.ending = Ending()
+        self.disconnect_by_ms = 0
         self.now_ms = now_ms
         broker.connect(self)
 
@@ -159,9 +166,9 @@ class StompSession(MessageOutput):
         if state >= LEAVING:
             self.outbox.touch()
             return TICK_ENDING_MS
-        if state == DISCONNECTING and now_ms >= self.parked.deadline_ms:
-            addresses = ", ".join(sorted(self.parked.addresses))
-            self._fail(self._too_late(f"frames that wait for {addresses}"), self.parked.parked[-1])
+        if state == DISCONNECTING and now_ms >= self.disconnect_by_ms:
+            addresses = ", ".join(sorted(self.blocked.addresses))
+            self._fail(self._too_late(f"frames that wait for {addresses}"), self.blocked.waiting[-1].frame)
             return TICK_ENDING_MS
         heart_beat = self.heart_beat
         is_read = state < PAUSED and not self.is_output_full
@@ -177,7 +184,7 @@ class StompSession(MessageOutput):
 
     def is_blocked(self) -> bool:
         # Who said DISCONNECT has left in order, and need not stay until the gate opens.
-        return bool(self.parked.parked) and self.state != DISCONNECTING
+        return bool(self.blocked.waiting) and self.state != DISCONNECTING
 
     def input_ended(self) -> None:
         before = self.state
@@ -224,22 +231,22 @@ class StompSession(MessageOutput):
 
     def admit(self) -> None:
         try:
-            self._take_parked(self.parked.take_all())
+            self._take_blocked(self.blocked.take_all())
         except DATA_FAULTS as error:
             if not self.socket.take_fault(error):
                 raise
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
         try:
-            parked = self.parked.parked
-            frame = next((one for one in parked if _waits_for(one, uri)), parked[0] if parked else None)
-            self._refuse(error, frame)
-            if self.state >= LEAVING or frame is None:
+            waiting = self.blocked.waiting
+            late = next((one for one in waiting if uri in one.addresses), waiting[0] if waiting else None)
+            self._refuse(error, None if late is None else late.frame)
+            if self.state >= LEAVING or late is None:
                 return
-            transaction = self.transactions.committing.pop(frame, None)
+            transaction = self.transactions.committing.pop(late.frame, None)
             if transaction is not None:
                 self.broker.abort(transaction)
-            self._take_parked([one for one in self.parked.take_all() if one is not frame])
+            self._take_blocked([one for one in self.blocked.take_all() if one is not late])
         except DATA_FAULTS as fault:
             if not self.socket.take_fault(fault):
                 raise
@@ -303,12 +310,13 @@ class StompSession(MessageOutput):
         if not self.outbox.is_touched:
             self.outbox.touch()
 
-    def _take_parked(self, parked: list[Frame]) -> None:
-        """Try again what was parked, in order; what must still wait is parked again."""
+    def _take_blocked(self, waiting: list[BlockedFrame]) -> None:
+        """Try again what waited, in order; what must still wait is parked again."""
         self.broker.sender = self.client_number  # a timer may have begun this turn
-        for frame in parked:
+        for one in waiting:
             if self.state >= LEAVING:
                 break
+            frame = one.frame
             try:
                 if frame.command == frames.SEND:
                     self.send.take(frame)
@@ -316,7 +324,7 @@ class StompSession(MessageOutput):
                     self._take_rare(frame)
             except PenstockError as error:
                 self._refuse(error, frame)
-        if self.state == PAUSED and self.parked.parked_bytes < self.parked.park_bytes:
+        if self.state == PAUSED and self.blocked.is_low():
             self._move(RESUME)
             self.heart_beat.reading_resumed(self.now_ms)
             self.socket.resume_reading()
@@ -376,12 +384,11 @@ class StompSession(MessageOutput):
         self.broker.advisories.connected(self)
 
     def _disconnect(self, frame: Frame) -> None:
-        if self.parked.parked:
+        if self.blocked.waiting:
             if self.state == OPEN:
                 self._move(WAIT)
-                self.parked.deadline_ms = self.now_ms + self.settings.disconnect_time_ms
-            self.parked.add_last(frame)
-            self.is_holding = True
+                self.disconnect_by_ms = self.now_ms + self.settings.disconnect_time_ms
+            self.blocked.add(BlockedFrame(frame, [], 0))
             return
         self.receipts.confirm(frame)
         self._move(LEAVE)
@@ -395,7 +402,7 @@ class StompSession(MessageOutput):
 
     def _held(self) -> tuple[int, int, int]:
         """Return the octets of frames under way, of transactions, and of frames that wait at a gate."""
-        return self.decoder.buffered_bytes(), self.transactions.size_bytes(), self.parked.parked_bytes
+        return self.decoder.buffered_bytes(), self.transactions.size_bytes(), self.blocked.size_bytes
 
     def _count_held(self) -> None:
         held_bytes = sum(self._held())
@@ -437,14 +444,9 @@ class StompSession(MessageOutput):
     def _let_go(self, is_lost: bool) -> None:
         """Abort what is open and give back what is held."""
         self.transactions.abort_all(self.broker)
-        dropped = len(self.parked.take_all())
+        dropped = len(self.blocked.take_all())
         if dropped:
             self.socket.frames_dropped(dropped)
         self.broker.disconnect(self, is_lost)
         self.unsettled.clear()
         self.decoder.drop()
-
-
-def _waits_for(frame: Frame, uri: str) -> bool:
-    target = frame.head.mapped
-    return isinstance(target, SendTarget) and target.destination.uri() == uri

@@ -50,7 +50,7 @@ def amqp(gateway: StompGateway, link: FakeLink) -> ProtocolConnection:
 
 def late_in_amqp(session: ProtocolConnection) -> None:
     assert isinstance(session, AmqpConnection)
-    session.parking.parked = [None]  # type: ignore[list-item]
+    session.blocked.waiting = [None]  # type: ignore[list-item]
     session.waited_too_long("queue://q", ERROR)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
-from protocols.stomp.session.parked_frames import FRAME_OVERHEAD_BYTES
+from protocols.stomp.session.blocked_frames import FRAME_OVERHEAD_BYTES
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.stomp_gateway import Peer, StompGateway
 
@@ -222,7 +222,7 @@ def test_one_read_with_many_sends_is_taken_only_as_far_as_the_limit() -> None:
     peer = gateway.connect()
     send = b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:%d\n\n\0"
     peer.send_octets(b"".join(send % number for number in range(10)))
-    assert len(peer.session.parked.parked) == 3
+    assert len(peer.session.blocked.waiting) == 3
     heal(gateway)
     assert peer.receipts() == [str(number) for number in range(10)]
 

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.sources.composite import Destination, held_part, reached
+from engine.limits.blocked_producer import BlockLimit
+from engine.sources.composite import Destination
 from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import Message
 from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
 
 if TYPE_CHECKING:
     from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
     from protocols.amqp.v1_0.endpoints.incoming_link import IncomingLink
 
-PARKED_OVERHEAD_BYTES: Final = 512
+TRANSFER_OVERHEAD_BYTES: Final = 512  # of a message's objects, rounded up
 
 
-class Parked:
+class BlockedTransfer(BlockedSend):
     __slots__ = ("link", "delivery_id", "is_settled", "destination", "message")
 
     def __init__(
         self, link: IncomingLink, delivery_id: int, is_settled: bool, destination: Destination, message: Message
     ) -> None:
+        super().__init__(addresses_of(destination), message.size + TRANSFER_OVERHEAD_BYTES)
         self.link = link
         self.delivery_id = delivery_id
         self.is_settled = is_settled
@@ -38,79 +41,50 @@ class Parked:
         self.link.reject(self.delivery_id, self.is_settled, error)
 
 
-class Parking:
-    """parked: in the order they came.  addresses: what they wait for, so that none overtakes another."""
+class BlockedTransfers(BlockedSends[BlockedTransfer]):
+    """is_reading_paused: so much waits that the connection is not read."""
 
-    __slots__ = ("connection", "parked", "parked_bytes", "addresses", "is_reading_paused")
+    __slots__ = ("is_reading_paused",)
 
     def __init__(self, connection: AmqpConnection) -> None:
-        self.connection = connection
-        self.parked: list[Parked] = []
-        self.parked_bytes = 0
-        self.addresses: set[str] = set()
+        settings = connection.settings
+        super().__init__(
+            connection.broker, connection, BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
+        )
         self.is_reading_paused = False
-
-    def holds(self, destination: Destination) -> bool:
-        """Say whether messages to ``destination`` wait, behind which others must."""
-        return bool(self.addresses) and any(target.uri() in self.addresses for target in reached(destination))
-
-    def take_all(self) -> list[Parked]:
-        """Return all in order; those that must still wait are parked again by the caller."""
-        parked = self.parked
-        self.parked = []
-        self.parked_bytes = 0
-        self.addresses = set()
-        return parked
 
     def forget(self, link: IncomingLink) -> int:
         """Drop what waits of a link that has gone; return how many that were."""
-        if not self.parked:
+        if not self.waiting:
             return 0
-        parked = self.take_all()
-        for one in parked:
+        waiting = self.take_all()
+        for one in waiting:
             if one.link is not link:
-                self._add(one)
-        return len(parked) - len(self.parked)
+                self.add(one)
+        return len(waiting) - len(self.waiting)
 
-    def park(
-        self,
-        link: IncomingLink,
-        delivery_id: int,
-        is_settled: bool,
-        destination: Destination,
-        message: Message,
-        gate: int,
-    ) -> None:
+    def park_transfer(self, one: BlockedTransfer, gate: int) -> None:
         """Keep a message until its gate opens.  Raises: ParkedTooMuch beyond the limit."""
-        connection = self.connection
-        settings = connection.settings
-        if self.parked_bytes + message.size > settings.block_park_max_bytes and self.parked:
+        if not self.park(one, one.destination, gate):
             raise ParkedTooMuch(
-                f"{self.parked_bytes} octets wait to be sent to {destination.uri()}; "
-                f"the limit is {settings.block_park_max_bytes}"
+                f"{self.size_bytes} octets wait to be sent to {one.destination.uri()}; "
+                f"the limit is {self.limit.most_bytes}"
             )
-        self._add(Parked(link, delivery_id, is_settled, destination, message))
-        if gate != gates.OPEN:
-            connection.broker.flow.park(connection, gate, held_part(destination))
-        # A connection that also receives is read on: its dispositions stand behind its transfers in one stream.
-        if self.parked_bytes >= settings.block_park_bytes and not connection.consumers and not self.is_reading_paused:
-            self.is_reading_paused = True
-            connection.socket.pause_reading()
 
     def admit(self) -> None:
         """A gate has opened: send what waits, as far as it goes."""
-        parked = self.take_all()
-        for one in parked:
+        waiting = self.take_all()
+        for one in waiting:
             one.link.is_held = False
-        for one in parked:
+        for one in waiting:
             self._send_again(one)
-        for one in parked:
+        for one in waiting:
             if not one.link.is_held:
                 one.link.grant()
 
     def may_read_again(self) -> bool:
         """Say, once, that so little waits now that the connection is read again."""
-        if not self.is_reading_paused or self.parked_bytes >= self.connection.settings.block_park_bytes:
+        if not self.is_reading_paused or not self.is_low():
             return False
         self.is_reading_paused = False
         return True
@@ -119,35 +93,31 @@ class Parking:
         """Reject what has waited for room in the destination ``uri``."""
         released: dict[IncomingLink, None] = {}
         for one in self.take_all():
-            if all(target.uri() != uri for target in reached(one.destination)):
-                self._add(one)
+            if uri not in one.addresses:
+                self.add(one)
                 continue
             released[one.link] = None
             one.refuse(error)
         for link in released:
-            if not any(one.link is link for one in self.parked):
+            if not any(one.link is link for one in self.waiting):
                 link.is_held = False
                 link.grant()
 
     # -- the steps
 
-    def _send_again(self, one: Parked) -> None:
+    def _send_again(self, one: BlockedTransfer) -> None:
         link = one.link
         if link.is_held or self.holds(one.destination):
-            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gates.OPEN)
+            link.is_held = True
+            self.park_transfer(one, gates.OPEN)
             return
         try:
-            gate = self.connection.broker.send(one.destination, one.message)
+            gate = self.broker.send(one.destination, one.message)
         except EngineError as error:  # the address fails what it has no room for
             one.refuse(error)
             return
         if gate != gates.OPEN:
-            link.park(one.delivery_id, one.is_settled, one.destination, one.message, gate)
+            link.is_held = True
+            self.park_transfer(one, gate)
         elif not one.is_settled:
             link.confirm(one.delivery_id, one.message)
-
-    def _add(self, one: Parked) -> None:
-        self.parked.append(one)
-        self.connection.is_holding = True
-        self.parked_bytes += one.message.size + PARKED_OVERHEAD_BYTES
-        self.addresses.update(target.uri() for target in reached(one.destination))

@@ -11,7 +11,7 @@ from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
 from engine.values.message import Message
 from protocols.amqp.sasl import Credentials
-from protocols.amqp.v1_0.endpoints.blocked_transfers import Parking
+from protocols.amqp.v1_0.endpoints.blocked_transfers import BlockedTransfers
 from protocols.amqp.v1_0.endpoints.confirmations import Confirmations
 from protocols.amqp.v1_0.endpoints.handshake import (
     AWAITING_HEADER,
@@ -88,7 +88,7 @@ class AmqpConnection(ProtocolConnection):
         "peer_frame_size",
         "peer_channel_max",
         "transactions",
-        "parking",
+        "blocked",
         "short_links",
         "partial_bytes",
         "name_bytes",
@@ -123,7 +123,7 @@ class AmqpConnection(ProtocolConnection):
         self.peer_frame_size = FRAME_SIZE_LEAST
         self.peer_channel_max = CHANNEL_MAX
         self.transactions = Transactions(self)
-        self.parking = Parking(self)
+        self.blocked = BlockedTransfers(self)
         self.short_links: dict[IncomingLink, None] = {}
         self.partial_bytes = 0
         self.name_bytes = 0
@@ -208,7 +208,7 @@ class AmqpConnection(ProtocolConnection):
             return TICK_ENDING_MS
         idle = self.idle
         is_open = self.state == OPEN
-        is_read_paused = self.parking.is_reading_paused or self.is_socket_full
+        is_read_paused = self.blocked.is_reading_paused or self.is_socket_full
         fault = idle.fault(now_ms, is_open, is_read_paused)
         if fault:
             self._fail(TimedOut(fault))
@@ -224,11 +224,11 @@ class AmqpConnection(ProtocolConnection):
         return idle.interval_ms(is_open, now_ms)
 
     def is_blocked(self) -> bool:
-        return bool(self.parking.parked)
+        return bool(self.blocked.waiting)
 
     def pause_reading(self) -> None:
-        if not self.parking.is_reading_paused:
-            self.parking.is_reading_paused = True
+        if not self.blocked.is_reading_paused:
+            self.blocked.is_reading_paused = True
             self.socket.pause_reading()
 
     def input_ended(self) -> None:
@@ -257,7 +257,7 @@ class AmqpConnection(ProtocolConnection):
 
     def _held(self) -> tuple[int, int, int, int]:
         """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""
-        return self.partial_bytes, self.transactions.size_bytes(), self.parking.parked_bytes, self.name_bytes
+        return self.partial_bytes, self.transactions.size_bytes(), self.blocked.size_bytes, self.name_bytes
 
     # -- the engine's side
 
@@ -311,14 +311,14 @@ class AmqpConnection(ProtocolConnection):
 
     def _admit(self) -> None:
         self.broker.sender = self.client_number
-        self.parking.admit()
+        self.blocked.admit()
         short_links = self.short_links
         self.short_links = {}
         for link in short_links:
             link.is_short = False
             link.grant()
         self.transactions.admit()
-        if self.parking.may_read_again():
+        if self.blocked.may_read_again():
             self.idle.reading_resumed(self.now_ms)
             self.socket.resume_reading()
             self._read_frames()
@@ -326,7 +326,7 @@ class AmqpConnection(ProtocolConnection):
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
         try:
-            self.parking.waited_too_long(uri, error)
+            self.blocked.waited_too_long(uri, error)
             self.transactions.waited_too_long(uri, error)
         except DATA_FAULTS as fault:
             if not self.socket.take_fault(fault):
@@ -397,10 +397,10 @@ class AmqpConnection(ProtocolConnection):
         is_session_over = False
         decoder = self.decoder
         channels = self.channels
-        parking = self.parking
+        blocked = self.blocked
         session: AmqpSession | None = None
         try:
-            while not parking.is_reading_paused and (self.state == OPEN or self.state not in (ENDING, CHECKING)):
+            while not blocked.is_reading_paused and (self.state == OPEN or self.state not in (ENDING, CHECKING)):
                 frame = decoder.next_frame()
                 if frame is None:
                     break
@@ -571,7 +571,7 @@ class AmqpConnection(ProtocolConnection):
 
     def _let_go(self, is_lost: bool) -> None:
         self.transactions.close_all()
-        dropped = len(self.parking.take_all())
+        dropped = len(self.blocked.take_all())
         if dropped:
             self.socket.frames_dropped(dropped)
         for session in self.channels.values():

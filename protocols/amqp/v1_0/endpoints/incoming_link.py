@@ -21,6 +21,7 @@ from engine.values.errors import AddressFull, EngineError, PenstockError
 from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message
 from engine.values.wall_time import later_ms
 from protocols.amqp.v1_0.endpoints.attach_fields import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST
+from protocols.amqp.v1_0.endpoints.blocked_transfers import BlockedTransfer
 from protocols.amqp.v1_0.endpoints.confirmations import waits
 from protocols.amqp.v1_0.endpoints.link import MASK, Link
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS, target_of
@@ -174,7 +175,7 @@ class IncomingLink(Link):
         if state is not None and isinstance(state, TransactionalState):
             connection.transactions.send(self, delivery_id, is_settled, state, destination, message)
             return
-        if self.is_held or (connection.parking.addresses and connection.parking.holds(destination)):
+        if self.is_held or (connection.blocked.addresses and connection.blocked.holds(destination)):
             self.park(delivery_id, is_settled, destination, message, gates.OPEN)
             return
         try:
@@ -221,7 +222,8 @@ class IncomingLink(Link):
     def park(self, delivery_id: int, is_settled: bool, destination: Destination, message: Message, gate: int) -> None:
         """Keep a message that finds its gate shut; nothing more is granted on this link meanwhile."""
         self.is_held = True
-        self.session.connection.parking.park(self, delivery_id, is_settled, destination, message, gate)
+        blocked = BlockedTransfer(self, delivery_id, is_settled, destination, message)
+        self.session.connection.blocked.park_transfer(blocked, gate)
 
     def end(self) -> None:
         self.close(False, False)
@@ -229,7 +231,7 @@ class IncomingLink(Link):
     def close(self, is_lost: bool, is_closing: bool) -> None:
         self._take_partial()
         self.credit = 0
-        self.session.connection.parking.forget(self)
+        self.session.connection.blocked.forget(self)
         connection = self.session.connection
         connection.short_links.pop(self, None)
         if self.producer and self.destination is not None:

@@ -1,0 +1,80 @@
+"""What a connection has sent to addresses that take nothing now, in every protocol: it waits, in order."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from engine.broker import Broker
+from engine.limits.blocked_producer import PAUSE, REFUSE, BlockLimit
+from engine.sources.composite import Destination, held_part, reached
+from engine.values import gates
+from protocols.connection import ProtocolConnection
+
+
+class BlockedSend:
+    """addresses: what it waits for.  size_bytes: what it takes meanwhile."""
+
+    __slots__ = ("addresses", "size_bytes")
+
+    def __init__(self, addresses: list[str], size_bytes: int) -> None:
+        self.addresses = addresses
+        self.size_bytes = size_bytes
+
+
+Waiting = TypeVar("Waiting", bound=BlockedSend)
+
+
+class BlockedSends(Generic[Waiting]):
+    """waiting: in the order they came.  addresses: what they wait for, so that nothing overtakes them."""
+
+    __slots__ = ("broker", "connection", "limit", "waiting", "size_bytes", "addresses")
+
+    def __init__(self, broker: Broker, connection: ProtocolConnection, limit: BlockLimit) -> None:
+        self.broker = broker
+        self.connection = connection
+        self.limit = limit
+        self.waiting: list[Waiting] = []
+        self.size_bytes = 0
+        self.addresses: set[str] = set()
+
+    def holds(self, destination: Destination) -> bool:
+        """Say whether a message to ``destination`` would overtake one that waits."""
+        return bool(self.addresses) and any(address in self.addresses for address in addresses_of(destination))
+
+    def park(self, one: Waiting, destination: Destination, gate: int) -> bool:
+        """Let ``one`` wait at the gate of ``destination``; return False if that is too much.
+
+        gate: OPEN where it only waits behind others.
+        """
+        verdict = self.limit.verdict(self.connection, self.size_bytes, one.size_bytes)
+        if verdict == REFUSE:
+            return False
+        self.add(one)
+        if gate != gates.OPEN:
+            self.broker.flow.park(self.connection, gate, held_part(destination))
+        if verdict == PAUSE:
+            self.connection.pause_reading()
+        return True
+
+    def add(self, one: Waiting) -> None:
+        """Let ``one`` wait behind all others."""
+        self.waiting.append(one)
+        self.size_bytes += one.size_bytes
+        self.addresses.update(one.addresses)
+        self.connection.is_holding = True
+
+    def take_all(self) -> list[Waiting]:
+        """Return all in order; those that must still wait are parked again by the caller."""
+        waiting = self.waiting
+        self.waiting = []
+        self.size_bytes = 0
+        self.addresses = set()
+        return waiting
+
+    def is_low(self) -> bool:
+        """Say whether so little waits that a paused connection is read again."""
+        return self.size_bytes < self.limit.pause_bytes
+
+
+def addresses_of(destination: Destination) -> list[str]:
+    return [target.uri() for target in reached(destination)]

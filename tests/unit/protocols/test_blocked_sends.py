@@ -1,0 +1,84 @@
+"""What waits at a gate, in every protocol."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.limits.blocked_producer import BlockLimit
+from engine.sources.composite import Composite
+from engine.values import gates
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
+from protocols.stomp.codec.frames import SEND, Frame, Head
+from protocols.stomp.session.blocked_frames import FRAME_OVERHEAD_BYTES, frame_bytes
+from tests.support.stomp_gateway import Peer, StompGateway
+
+
+def blocked(peer: Peer, pause_bytes: int = 100, most_bytes: int = 1_000) -> BlockedSends[BlockedSend]:
+    return BlockedSends(peer.gateway.broker, peer.session, BlockLimit(pause_bytes, most_bytes))
+
+
+def test_what_waits_comes_back_in_order_and_leaves_nothing_behind() -> None:
+    peer = StompGateway().connect()
+    waiting = blocked(peer)
+    destinations = peer.gateway.broker.destinations
+    a, b, c = destinations.queue("a"), destinations.queue("b"), destinations.topic("c")
+    first, second = BlockedSend(addresses_of(a), 5), BlockedSend(addresses_of(Composite([b, a])), 7)
+    waiting.add(first)
+    waiting.add(second)
+    assert waiting.addresses == {"queue://a", "queue://b"}
+    assert [waiting.holds(one) for one in (a, b, c, Composite([c, a]))] == [True, True, False, True]
+    assert waiting.size_bytes == 12
+    assert peer.session.is_holding
+    assert waiting.take_all() == [first, second]
+    assert (waiting.waiting, waiting.size_bytes, waiting.addresses) == ([], 0, set())
+
+
+def test_one_that_only_waits_behind_others_waits_at_no_gate_of_its_own() -> None:
+    peer = StompGateway().connect()
+    waiting = blocked(peer)
+    queue = peer.gateway.broker.destinations.queue("a")
+    assert waiting.park(BlockedSend(addresses_of(queue), 5), queue, gates.OPEN)
+    assert peer.gateway.reason(peer) == ""
+    assert waiting.park(BlockedSend(addresses_of(queue), 5), queue, gates.STORE)
+    assert peer.gateway.reason(peer) == "store: queue://a"
+
+
+def test_one_that_is_too_much_does_not_wait() -> None:
+    peer = StompGateway().connect()
+    peer.subscribe("/queue/in")
+    waiting = blocked(peer)
+    queue = peer.gateway.broker.destinations.queue("a")
+    assert waiting.park(BlockedSend([], 600), queue, gates.STORE)
+    assert not waiting.park(BlockedSend([], 401), queue, gates.STORE)
+    assert waiting.size_bytes == 600
+    assert peer.link.is_reading
+
+
+@pytest.mark.parametrize(
+    ("has_consumers", "waiting", "more", "is_taken", "is_paused"),
+    [
+        (False, 0, 99, True, False),
+        (False, 0, 100, True, True),
+        (False, 99, 5_000, True, True),
+        (True, 0, 5_000, True, False),  # a single one could never be sent otherwise
+        (True, 1, 999, True, False),
+        (True, 1, 1_000, False, False),
+    ],
+)
+def test_who_is_paused_and_who_is_refused(
+    has_consumers: bool, waiting: int, more: int, is_taken: bool, is_paused: bool
+) -> None:
+    peer = StompGateway().connect()
+    if has_consumers:
+        peer.subscribe("/queue/in")
+    sends = blocked(peer)
+    queue = peer.gateway.broker.destinations.queue("a")
+    sends.add(BlockedSend([], waiting))
+    assert sends.park(BlockedSend([], more), queue, gates.STORE) == is_taken
+    assert peer.link.is_reading != is_paused
+    assert sends.is_low() == (sends.size_bytes < 100)
+
+
+def test_heads_and_receipts_of_frames_count() -> None:
+    one = Frame(SEND, Head(SEND, {"ab": "cd"}, -1, b"ab:cd\n"), b"r1", None, b"body")
+    assert frame_bytes(one) == FRAME_OVERHEAD_BYTES + 4 + 6 + 2 + 4
