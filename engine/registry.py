@@ -225,6 +225,7 @@ class Destinations:
         else:
             self.store.close_destination(number)
         if isinstance(destination, Queue):
+            self.shares.leave(len(destination.used_lanes))
             del self.queues_by_id[number]
             if destination.kind == QUEUE:
                 del self.queues[name]
@@ -250,6 +251,8 @@ class Destinations:
         feed = queue.feed
         assert feed is not None, "what is fed has a feed"
         del self.feeds[feed.number]
+        if queue.shares is not None:
+            queue.shares.leave(len(queue.used_lanes))
         readers = self.readers[feed.source_id]
         del readers[feed.number]
         if not readers:

@@ -2,8 +2,8 @@
 
 A few lanes keep as much as one lane ever does; with what is around their octets that is three eighths of the default
 budget.  From LANES_FREE on they share a quarter of the budget: what a lane may keep shrinks as there are more of them,
-and is set anew for all each time their number has doubled, so that neither a message nor a new queue costs more
-because there are many.
+and grows again as there are fewer.  It is reckoned anew each time their number has doubled or come down to a quarter;
+each lane that comes or goes then lets a few others have it, so that none costs more because there are many.
 """
 
 from __future__ import annotations
@@ -19,15 +19,29 @@ LANES_FREE: Final = 8
 SHARED_PART: Final = 4  # of the budget, one part of so many
 LEAST_BYTES: Final = 4 * 1024  # that a lane may keep, whatever their number
 LEAST_MESSAGES: Final = 8
+NO_SHARE: Final = 1 << 62
+TOLD_AT_ONCE: Final = 8  # lanes that hear of a new share as another one comes or goes
 
 
 class LaneShares:
     """lane_bytes, lane_messages: what each lane may keep at present; -1 while each may keep what it likes.
 
-    shared_count: how often that was set anew for all.
+    shared_count: how often that was reckoned anew.
+    _lanes: all, and of queues that have ended ``_ended_count`` more.  _untold: those of them that have not heard of it.
+    _least_count, _most_count: of lanes, between which it stays so.
     """
 
-    __slots__ = ("lane_bytes", "lane_messages", "shared_count", "_budget_bytes", "_lanes", "_next_count")
+    __slots__ = (
+        "lane_bytes",
+        "lane_messages",
+        "shared_count",
+        "_budget_bytes",
+        "_lanes",
+        "_untold",
+        "_ended_count",
+        "_least_count",
+        "_most_count",
+    )
 
     def __init__(self, budget_bytes: int) -> None:
         self.lane_bytes = -1
@@ -35,23 +49,49 @@ class LaneShares:
         self.shared_count = 0
         self._budget_bytes = budget_bytes
         self._lanes: list[Lane] = []
-        self._next_count = LANES_FREE
+        self._untold: list[Lane] = []
+        self._ended_count = 0
+        self._least_count = 0
+        self._most_count = LANES_FREE
 
     def join(self, lane: Lane) -> None:
         """Let one more lane share."""
         self._lanes.append(lane)
-        if len(self._lanes) >= self._next_count:
-            self._share_anew()
-        elif self.lane_bytes >= 0:
+        if self.lane_bytes >= 0:
             lane.set_share(self.lane_bytes, self.lane_messages)
+        if len(self._lanes) >= self._most_count:
+            self._reckon()
+        if self._untold:
+            self._tell_some()
 
-    def _share_anew(self) -> None:
+    def leave(self, count: int) -> None:
+        """So many lanes have ended, with their queue."""
+        self._ended_count += count
+        if len(self._lanes) - self._ended_count < self._least_count:
+            self._reckon()
+        if self._untold:
+            self._tell_some()
+
+    def _reckon(self) -> None:
         self._lanes = [lane for lane in self._lanes if not lane.queue.is_closed]
-        count = self._next_count = max(LANES_FREE, 2 * len(self._lanes))
-        if count == LANES_FREE:
+        self._ended_count = 0
+        most_count = max(LANES_FREE, 2 * len(self._lanes))
+        if most_count == self._most_count:
             return
-        self.lane_bytes = max(LEAST_BYTES, self._budget_bytes // SHARED_PART // count)
-        self.lane_messages = max(LEAST_MESSAGES, self.lane_bytes // MESSAGE_OVERHEAD_BYTES)
+        self._most_count = most_count
+        self._least_count = max(most_count // 4, LANES_FREE // 2) if most_count > LANES_FREE else 0
         self.shared_count += 1
-        for lane in self._lanes:
-            lane.set_share(self.lane_bytes, self.lane_messages)
+        if most_count == LANES_FREE:
+            self.lane_bytes = self.lane_messages = -1
+        else:
+            self.lane_bytes = max(LEAST_BYTES, self._budget_bytes // SHARED_PART // most_count)
+            self.lane_messages = max(LEAST_MESSAGES, self.lane_bytes // MESSAGE_OVERHEAD_BYTES)
+        self._untold = self._lanes[:]
+
+    def _tell_some(self) -> None:
+        for _ in range(min(TOLD_AT_ONCE, len(self._untold))):
+            lane = self._untold.pop()
+            if self.lane_bytes < 0:
+                lane.set_share(NO_SHARE, NO_SHARE)
+            else:
+                lane.set_share(self.lane_bytes, self.lane_messages)

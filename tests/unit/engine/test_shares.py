@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.backlog.lane import IDLE_LANE_BYTES, LANE_BYTES, LANE_MESSAGES, Lane
-from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART
+from engine.backlog.lane_shares import LANES_FREE, LEAST_BYTES, LEAST_MESSAGES, SHARED_PART, TOLD_AT_ONCE
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import INDIVIDUAL
 from tests.support.engine_world import MIB, EngineWorld, address
@@ -70,3 +70,35 @@ def test_lanes_of_queues_that_are_gone_count_no_more() -> None:
         queue.is_closed = True
     (last,) = world.queue("q999").used_lanes
     assert last.memory_bytes == LANE_BYTES
+
+
+def test_lanes_may_keep_more_again_once_there_are_fewer() -> None:
+    world = EngineWorld()
+    for number in range(1000):
+        world.send(b"x", to=f"q{number}")
+    small = lanes(world)[0].memory_bytes
+    sizes = []
+    for number in range(10, 1000):
+        world.delete(world.queue(f"q{number}"), is_forced=True)
+        sizes.append(max(lane.memory_bytes for lane in lanes(world)))
+    assert sizes[0] == small and sizes == sorted(sizes)
+    few = lanes(world)
+    assert len(few) == 10
+    assert {lane.memory_bytes for lane in few} == {256 * MIB // SHARED_PART // 28} and small < few[0].memory_bytes
+    for number in range(3, 10):
+        world.delete(world.queue(f"q{number}"), is_forced=True)
+    assert {(lane.memory_bytes, lane.memory_messages) for lane in lanes(world)} == {(LANE_BYTES, LANE_MESSAGES)}
+
+
+def test_one_that_comes_or_goes_tells_few_others() -> None:
+    world = EngineWorld()
+    queue = world.queue("q")
+    shares = world.shares()
+    made = [Lane(queue, 4) for _ in range(5_000)]
+    for number, lane in enumerate(made):
+        before = [one.memory_bytes for one in made[:number]]
+        shares.join(lane)
+        if number % 97 == 0 or number in (512, 1024, 2048, 4096):
+            told = sum(one.memory_bytes != was for one, was in zip(made[:number], before, strict=True))
+            assert told <= TOLD_AT_ONCE
+    assert len({lane.memory_bytes for lane in made}) == 1
