@@ -667,6 +667,8 @@ class Broker:
         """Put ``message`` where it was sent; whoever calls has asked for the gates."""
         if destination.intake is not None:
             destination.intake.stamp(message, self.wall_ms)
+        if self.subscriptions.joins and isinstance(destination, Topic):
+            self.subscriptions.join_now(destination)
         if destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent):
             self.store.append(message)
             if isinstance(destination, Queue):

@@ -27,9 +27,7 @@ def relocate(
     broker.begin_batch()
     record_id = 0 if delivery.consumer is None or not is_stored else broker.record_of(delivery.consumer)
     if moved is not None and target is not None:
-        if target.intake is not None:
-            target.intake.mark(moved)
-        broker.store.append(moved)
+        _append(broker, target, moved)
     if is_stored:
         attempts = min(delivery.failed_attempts, DELIVERY_COUNT_MAX)
         ranges = [Range(message.priority, message.queue_offset, 1, attempts, message.size, (message.size,))]
@@ -48,10 +46,16 @@ def relocate(
 
 def append_moved(broker: Broker, target: Queue | Topic, moved: Message) -> None:
     """Append ``moved`` to ``target``, where nothing of where it comes from is to be settled."""
+    _append(broker, target, moved)
+    _hand_on(broker, target, moved)
+
+
+def _append(broker: Broker, target: Queue | Topic, moved: Message) -> None:
     if target.intake is not None:
         target.intake.mark(moved)
+    if broker.subscriptions.joins and isinstance(target, Topic):
+        broker.subscriptions.join_now(target)
     broker.store.append(moved)
-    _hand_on(broker, target, moved)
 
 
 def _hand_on(broker: Broker, target: Queue | Topic, moved: Message) -> None:

@@ -136,6 +136,10 @@ class Topic:
             self.selectors.add(number, feed.selector)
         self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
 
+    def feeds(self, number: int) -> bool:
+        """Say whether the subscription of this number has what is published."""
+        return number in self.plain or number in self.selected or number in self.choosy
+
     def remove(self, number: int) -> None:
         """End a subscription; its counts stay with the topic."""
         self.plain.pop(number, None)

@@ -20,6 +20,7 @@ from engine.sources.feed import Feed
 from engine.sources.named_subscription import Subscription, from_description
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
+from engine.sources.topic_joins import Attaching, Detaching, Opening, TopicJoins
 from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.message import DEAD_LETTER, Message
@@ -49,15 +50,17 @@ class Attached:
 class Subscriptions(DestinationWatcher):
     """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory.
 
+    joins: of wildcards that have not come to all topics yet.
     unrouted: what has just been published and nobody takes, of topics that send it on.
     """
 
-    __slots__ = ("broker", "named", "wildcards", "unrouted", "_next_feed")
+    __slots__ = ("broker", "named", "wildcards", "joins", "unrouted", "_next_feed")
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.named: dict[tuple[str, str, bool], Subscription] = {}
         self.wildcards: dict[int, Attached] = {}
+        self.joins: list[TopicJoins] = []
         self.unrouted: list[tuple[Topic, Message]] = []
         self._next_feed = 1
         broker.destinations.watchers.append(self)
@@ -162,6 +165,12 @@ class Subscriptions(DestinationWatcher):
         if topic.account is not None and message.queue_offset >= 0:
             topic.account.see_durable(self.broker.store)
 
+    def join_now(self, topic: Topic) -> None:
+        """Something is about to be published to ``topic``, which wildcards that are under way may not have come to."""
+        for joins in self.joins:
+            if joins.wildcard.matches(topic.name):
+                joins.join_one(topic)
+
     def send_on(self) -> None:
         """Dead-letter what nobody took, in the batch of what was sent."""
         unrouted, self.unrouted = self.unrouted, []
@@ -221,7 +230,7 @@ class Subscriptions(DestinationWatcher):
             if wildcard_of is None or not subscription.is_durable or not destination.is_logged:
                 continue
             if wildcard_of.matches(destination.name):
-                queue = self._open_cursor(subscription, destination, None)
+                queue = self.open_cursor(subscription, destination, None)
                 self.broker.subscribing.join(subscription, queue)
 
     def destination_removed(self, destination: Queue | Topic) -> None:
@@ -247,7 +256,7 @@ class Subscriptions(DestinationWatcher):
         known = self._known(asked.key())
         quota = self.broker.quotas.durable_subscriptions
         if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
-            self.broker.quotas.require_topics(source, len(self.broker.destinations.matching(source)))
+            self._require_few(source)
         if known is not None:
             if not (known.is_shared and asked.is_shared and known.is_like(asked)):
                 known.require_owner(client.user)
@@ -286,6 +295,13 @@ class Subscriptions(DestinationWatcher):
             for queue in queues:
                 _feed_of(queue).shunned = client.client_number
         return queues
+
+    def _require_few(self, wildcard: Wildcard) -> None:
+        """Raises: LimitReached for a durable subscription that would begin with too many topics."""
+        destinations = self.broker.destinations
+        most = self.broker.quotas.wildcard_topics
+        if 0 <= most < len(destinations.topics):  # else there are too few to count
+            self.broker.quotas.require_topics(wildcard, len(destinations.matching(wildcard)))
 
     def _count(self, subscription: Subscription, holder: str) -> None:
         subscription.holder = holder
@@ -345,17 +361,14 @@ class Subscriptions(DestinationWatcher):
             self._attach(queue, source, False, client)
             self._look_back(queue, source, options)
         elif isinstance(source, Topic):
-            self._open_cursor(subscription, source, options)
+            self.open_cursor(subscription, source, options)
         else:
             carrier = destinations.store.open_destination(TOPIC, source.name)
             number = destinations.store.open_subscription(carrier, subscription.full_name(), subscription.description())
             subscription.carrier = self._cursor_queue(subscription, number, carrier, source.name)
-            for topic in destinations.matching(source):
-                assert isinstance(topic, Topic), "a wildcard of topics matches topics"
-                if topic.is_logged:
-                    self._open_cursor(subscription, topic, options)
+            self._begin(Opening(self, source, subscription, list(destinations.topics.values()), options))
 
-    def _open_cursor(self, subscription: Subscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
+    def open_cursor(self, subscription: Subscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
         """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
         store = self.broker.store
         starts = {} if options is None else self._starts(topic, options)
@@ -363,6 +376,8 @@ class Subscriptions(DestinationWatcher):
             topic.destination_id, subscription.full_name(), subscription.description(), starts or None
         )
         queue = self._cursor_queue(subscription, number, topic.destination_id, topic.name)
+        if subscription.carrier is not None:
+            _feed_of(queue).shunned = _feed_of(subscription.carrier).shunned
         subscription.queues[topic.destination_id] = queue
         topic.add(queue, True, False)
         self._take_up(queue, store.state_of(number))
@@ -410,11 +425,15 @@ class Subscriptions(DestinationWatcher):
         if isinstance(source, Topic):
             source.add(queue, True, is_plain)
             return
-        self.wildcards[_feed_of(queue).number] = Attached(source, queue, is_plain)
-        for topic in self.broker.destinations.matching(source):
-            assert isinstance(topic, Topic), "a wildcard of topics matches topics"
-            if self.broker.access.allows(client, "read", TOPIC, topic.name):
-                topic.add(queue, False, is_plain)
+        attached = Attached(source, queue, is_plain)
+        self.wildcards[_feed_of(queue).number] = attached
+        self._begin(Attaching(self, attached, list(self.broker.destinations.topics.values()), client))
+
+    def _begin(self, joins: TopicJoins) -> None:
+        """Do as much as this turn allows, and the rest in the next ones."""
+        self.joins.append(joins)
+        if not joins.go_on(self.broker.steps):
+            self.broker.steps.begin(joins)
 
     def _look_back(self, queue: Queue, source: Topic | Wildcard, options: SubscribeOptions) -> None:
         """Let a subscription in memory begin with its topic's recent messages, before those that come."""
@@ -483,12 +502,13 @@ class Subscriptions(DestinationWatcher):
         destinations = self.broker.destinations
         destinations.remove_feed(queue)
         attached = self.wildcards.pop(feed.number, None)
-        source = destinations.by_id.get(feed.source_id)
-        for topic in [source] if attached is None else destinations.matching(attached.wildcard):
-            if isinstance(topic, Topic):
-                topic.remove(feed.number)
-                if attached is None and not topic.is_logged and topic.kind == TOPIC and not topic.subscriptions:
-                    self.broker.advisories.retire(topic)
+        topic = destinations.by_id.get(feed.source_id)
+        if attached is not None:
+            self._begin(Detaching(self, attached, list(destinations.topics.values()), feed.number))
+        elif isinstance(topic, Topic):
+            topic.remove(feed.number)
+            if not topic.is_logged and topic.kind == TOPIC and not topic.subscriptions:
+                self.broker.advisories.retire(topic)
         if not queue.is_logged and not feed.is_browser and queue.name.startswith(OWN_PREFIX) and is_topic(queue.kind):
             self.broker.advisories.listeners -= 1
         self.broker.let_go(queue)
@@ -521,7 +541,7 @@ class Subscriptions(DestinationWatcher):
             if subscription.wildcard is not None:
                 for one in destinations.matching(subscription.wildcard):
                     if isinstance(one, Topic) and one.is_logged and one.destination_id not in subscription.queues:
-                        self._open_cursor(subscription, one, None)
+                        self.open_cursor(subscription, one, None)
 
     def _take_up(self, queue: Queue, state: DestinationState) -> None:
         for found in state.lanes:

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from engine.broker import Broker
+from engine.consumers.consumer import Consumer
+from engine.dispatch.selector_view import View
 from engine.features.scheduler.delayed_send import Delayed
 from engine.ports.client import Client
-from engine.sources.composite import Destination, Target
+from engine.sources.composite import Destination, Source, Target
 from engine.values.delivery import GONE, Delivery
 from engine.values.message import Message
+from engine.values.options import SubscribeOptions
 from engine.values.refusal import Refusal
 from tests.support.feature_world import ANSWERS, FeatureWorld, run_seed
 from tests.support.long_run import LongRun
@@ -121,6 +124,22 @@ class _Sleepy(Broker):
         return super().end_turn()
 
 
+class _NothingOwed(dict[int, View]):
+    def __setitem__(self, key: int, value: View) -> None:
+        pass
+
+
+class _Drowsy(Broker):
+    """Nobody else is woken for a message when the consumer that was to look at it closes or can take nothing."""
+
+    def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+        consumer = super().subscribe(client, source, options)
+        for queue in self.destinations.queues.values():
+            if queue.selection is not None:
+                queue.selection.turns.owed = _NothingOwed()
+        return consumer
+
+
 class _NeverLooks(Broker):
     """What has expired is found by consumers alone."""
 
@@ -150,6 +169,7 @@ class _HoldsAnswers(Broker):
     ("broker_class", "says"),
     [
         (_Sleepy, "waits beside consumer"),
+        (_Drowsy, "waits beside consumer"),
         (_NeverLooks, "is there after two scans"),
         (_Ahead, "it was to live until"),
         (_HoldsAnswers, "everything has come to its end, and yet"),

@@ -226,6 +226,38 @@ def _(count: int) -> Input:
     return in_a_turn(world, lambda: world.consumer(client, source, INDIVIDUAL, 1))
 
 
+@scenario("a wildcard of topics is subscribed to")
+def _(count: int) -> Input:
+    world, client = _topics(10 * count)
+    source = world.broker.destinations.source(TOPIC, "a.>")
+    return in_a_turn(world, lambda: world.consumer(client, source, AUTO))
+
+
+@scenario("a durable subscription to a wildcard of topics begins")
+def _(count: int) -> Input:
+    world, client = _topics(count)
+    source = world.broker.destinations.source(TOPIC, "a.>")
+    return in_a_turn(
+        world, lambda: world.consumer(client, source, INDIVIDUAL, 1, is_durable=True, subscription="wildcard")
+    )
+
+
+@scenario("a subscription to a wildcard of topics ends")
+def _(count: int) -> Input:
+    world, client = _topics(10 * count)
+    consumer = world.consumer(client, world.broker.destinations.source(TOPIC, "a.>"), AUTO)
+    world.turn()
+    world.advance(0)
+    return in_a_turn(world, lambda: world.broker.unsubscribe(consumer, is_lost=False))
+
+
+def _topics(count: int) -> tuple[EngineWorld, FakeClient]:
+    world = EngineWorld()
+    for number in range(count):
+        world.broker.destinations.topic(f"a.{number}")
+    return world, world.client("c", "c")
+
+
 @scenario("a queue is made that many wildcards match")
 def _(count: int) -> Input:
     world = EngineWorld()

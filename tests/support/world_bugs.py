@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
-from engine.dispatch.selector_view import View
 from engine.ports.client import Client
 from engine.ports.store import Store
 from engine.sources.composite import Source
@@ -148,28 +147,6 @@ class ExclusiveShared(Bug):
 
     def broker_class(self) -> type[Broker]:
         return self.GenerousBroker
-
-
-class NothingOwed(dict[int, View]):
-    """Forgets what it is told at once."""
-
-    def __setitem__(self, key: int, value: View) -> None:
-        pass
-
-
-class WakeForgotten(Bug):
-    """Nobody else is woken for a message when the consumer that was to look at it closes or can take nothing."""
-
-    class DrowsyBroker(Broker):
-        def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
-            consumer = super().subscribe(client, source, options)
-            for queue in [*self.destinations.queues.values(), *self.destinations.feeds.values()]:
-                if queue.selection is not None:
-                    queue.selection.turns.owed = NothingOwed()
-            return consumer
-
-    def broker_class(self) -> type[Broker]:
-        return self.DrowsyBroker
 
 
 class CreditGivenTwice(Bug):
