@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.store.format import layout
-from engine.store.read.reader import Record, StoreReader
+from engine.store.format.record import Record
+from engine.store.read.reader import StoreReader
 from engine.store.read.records import Records
 from engine.values.outcomes import CAUSE_NAMES, OUTCOME_NAMES
 from gateway.questions import WrongQuestion, number_in
@@ -44,7 +44,7 @@ def dump_page(reader: StoreReader, asked: Mapping[str, str]) -> dict[str, Any]:
         if len(records) >= limit or size >= PAGE_BYTES:
             return {"records": records, "next_from": record.offset, "until_offset": stop}
         records.append(describe(record))
-        size += len(record.data)
+        size += record.size
     return {"records": records, "next_from": 0, "until_offset": stop}
 
 
@@ -57,41 +57,36 @@ def describe(record: Record) -> dict[str, Any]:
         "sequence": record.sequence,
         "store_time_ms": record.store_time_ms,
         "flags": record.flags,
-        "size": len(record.data),
+        "size": record.size,
     }
-    payload = bytes(record.data[layout.RECORD_HEADER_BYTES :])
     if record.type == layout.MESSAGE:
-        annotations, headers, body, priority, _, _, _, _, expires_ms, queue_offset = layout.MESSAGE_FIXED.unpack_from(
-            payload
-        )
+        message = record.message()
         described |= {
             "encoding": record.encoding,
-            "priority": priority,
-            "queue_offset": queue_offset,
-            "expires_ms": expires_ms,
-            "annotation_bytes": annotations,
-            "header_bytes": headers,
-            "body_bytes": body,
+            "priority": message.priority,
+            "queue_offset": message.queue_offset,
+            "expires_ms": message.expires_ms,
+            "annotation_bytes": message.annotation_bytes,
+            "header_bytes": message.header_bytes,
+            "body_bytes": message.body_bytes,
         }
     elif record.type in (layout.SETTLEMENT, layout.ATTEMPTS):
-        _, consumer, outcome, cause, _, _, due_or_freed = layout.SETTLEMENT_FIXED.unpack_from(payload)
+        said = record.settlement()
         is_settlement = record.type == layout.SETTLEMENT
         described |= {
-            "consumer": consumer,
-            "cause": CAUSE_NAMES.get(cause, str(cause)),
-            "freed_bytes" if is_settlement else "due_ms": due_or_freed,
+            "consumer": said.consumer_id,
+            "cause": CAUSE_NAMES.get(said.cause, str(said.cause)),
+            "freed_bytes" if is_settlement else "due_ms": said.due_or_freed,
             "ranges": [
                 {"first": first, "count": count, "priority": priority, "delivery_count": attempts}
-                for first, count, priority, _, attempts in layout.RANGE.iter_unpack(
-                    payload[layout.SETTLEMENT_FIXED_BYTES :]
-                )
+                for priority, first, count, attempts in said.ranges
             ],
         }
         if is_settlement:
-            described["outcome"] = OUTCOME_NAMES.get(outcome, str(outcome))
+            described["outcome"] = OUTCOME_NAMES.get(said.outcome, str(said.outcome))
     elif record.type == layout.COMMIT:
-        first, count, _ = layout.COMMIT_FIXED.unpack(payload)
+        first, count = record.commit()
         described |= {"first_sequence": first, "count": count}
     else:
-        described["described"] = json.loads(payload)
+        described["described"] = record.described()
     return described

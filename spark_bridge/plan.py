@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from engine.store.format import layout
+from engine.store.format.record import Record
 from engine.store.read.catalog import Catalog, Skipped, read_catalog
 from engine.store.read.entry_files import lanes
-from engine.store.read.reader import DestinationInfo, Record, Segment, StoreReader, scan_piece
+from engine.store.read.reader import DestinationInfo, Segment, StoreReader, scan_piece
 from engine.values.destination import uri
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.columns import record_batch

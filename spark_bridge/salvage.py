@@ -6,19 +6,14 @@ numbers tell how many are missing in between.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
 
 from engine.store.format import layout
-from engine.store.read.reader import Record, Segment, StoreReader, open_segment, scan_piece
+from engine.store.format.record import Record
+from engine.store.format.record_cursor import find_whole
+from engine.store.read.reader import Segment, StoreReader, open_segment, scan_piece
 from engine.values.errors import StoreCorrupt
-
-LOOK_BYTES: Final = 4 << 20
-OFFSET_WORD: Final = 2  # of a record's header, in words of eight octets: its own log offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ def _first(reader: StoreReader, start: int) -> int:
 def _whole(segment: Segment, limit: int) -> Iterator[Record]:
     """Yield the whole records of one segment up to ``limit``."""
     offset = segment.base
-    while 0 <= offset < limit:
+    while offset < limit:
         try:
             for record in scan_piece(segment, offset, limit, verify=True):
                 yield record
@@ -98,28 +93,12 @@ def _is_sparse(segment: Segment) -> bool:
 
 
 def _next_whole(segment: Segment, start: int, limit: int) -> int:
-    """Return the offset of the first whole record from ``start`` on, -1 if there is none."""
+    """Return the offset of the first whole record from ``start`` on, ``limit`` if there is none."""
     file = open_segment(segment)
     try:
-        for first in range(start, limit, LOOK_BYTES):
-            position = layout.SEGMENT_HEADER_BYTES + first - segment.base
-            size = min(LOOK_BYTES, limit - first) + layout.RECORD_HEADER_BYTES
-            octets = os.pread(file.descriptor, size, position)
-            words = np.frombuffer(octets, dtype="<i8", count=len(octets) // 8)[OFFSET_WORD:]
-            places = first + 8 * np.arange(len(words), dtype=np.int64)
-            for found in places[words == places].tolist():
-                if found < limit and _is_whole(segment, found, limit):
-                    return int(found)
+        return find_whole(file, start, limit, segment.limit)
     finally:
         file.close()
-    return -1
-
-
-def _is_whole(segment: Segment, offset: int, limit: int) -> bool:
-    try:
-        return next(scan_piece(segment, offset, limit, verify=True), None) is not None
-    except StoreCorrupt:
-        return False
 
 
 def _stretch(reader: StoreReader, start: int, stop: int, records: int) -> Stretch:

@@ -24,6 +24,8 @@ WORKER_MODULES: Final = (
     "engine/store/format/__init__.py",
     "engine/store/format/file_heads.py",
     "engine/store/format/layout.py",
+    "engine/store/format/record.py",
+    "engine/store/format/record_cursor.py",
     "engine/store/format/sparse_runs.py",
     "engine/store/plain_words.py",
     "engine/store/read/__init__.py",

@@ -11,7 +11,8 @@ from engine.ports.workers import READ_LANE, Workers
 from engine.store.disk.disk_health import Health
 from engine.store.disk.files import File, Files, describe
 from engine.store.format import layout
-from engine.store.index.key_index import KeyIndex, KeyIndexFiles
+from engine.store.index.index_directory import IndexDirectory
+from engine.store.index.key_index import KeyIndex
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import CommitLog
 from engine.store.log.group_commit import GroupCommit
@@ -222,7 +223,7 @@ class FileStore(Store):
         )
         self._index: KeyIndex | None = None
         if settings.index_slots:
-            index = KeyIndexFiles(
+            index = IndexDirectory(
                 files, self._directory, self._store_id, settings.index_slots, settings.index_entries, keys
             )
             self._index = KeyIndex(index, log, self._workers, timers, clock, settings.index_interval_ms)

@@ -24,7 +24,6 @@ MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 PACK_HEAD: Final = layout.MESSAGE_HEAD.pack
 PACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.pack
-PACK_ENTRY: Final = layout.ENTRY.pack
 SETTLEMENT: Final = layout.SETTLEMENT
 SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
@@ -201,19 +200,7 @@ class CommitLog:
             crc = crc32c(annotations, crc)
         crc = crc32c(body, crc32c(headers, crc))
         self._parts += (PACK_SIZE_AND_CRC(size, crc), head, annotations, headers, body, PADDING[size & 7])
-        lane.entries += PACK_ENTRY(
-            offset,
-            size,
-            flags & 255,
-            message.priority,
-            MESSAGE,
-            0,
-            message.tag_hash,
-            message.group_hash,
-            message.expires_ms,
-            time_ms,
-        )
-        lane.tail = queue_offset + 1
+        lane.add(offset, size, flags, MESSAGE, message.tag_hash, message.group_hash, message.expires_ms, time_ms)
         lane.live_bytes += message.size
         if flags & self.noted_flags:
             self.noted.append(offset)
@@ -237,11 +224,7 @@ class CommitLog:
             record_type, flags, destination_id, offset, self.sequence, self.store_time_ms, payload
         )
         self._parts += (record, PADDING[size & 7])
-        system = self.state.system
-        system.entries += PACK_ENTRY(
-            offset, size, flags & 255, 0, record_type, 0, destination_id, 0, 0, self.store_time_ms
-        )
-        system.tail += 1
+        self.state.system.add(offset, size, flags, record_type, destination_id, 0, 0, self.store_time_ms)
         self.sequence += 1
         self.end = offset + room
 
@@ -284,11 +267,7 @@ class CommitLog:
             0,
         )
         self._parts += (PACK_SIZE_AND_CRC(SETTLEMENT_BYTES, crc32c(rest)), rest)
-        system = self.state.system
-        system.entries += PACK_ENTRY(
-            offset, SETTLEMENT_BYTES, flags & 255, 0, SETTLEMENT, 0, destination_id, 0, 0, time_ms
-        )
-        system.tail += 1
+        self.state.system.add(offset, SETTLEMENT_BYTES, flags, SETTLEMENT, destination_id, 0, 0, time_ms)
         self.sequence += 1
         self.end = offset + SETTLEMENT_BYTES
 

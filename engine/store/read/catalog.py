@@ -6,19 +6,16 @@ The system queue lists those below the checkpoint's consume-queue offset, the lo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from engine.store.format import layout
+from engine.store.format.record import Record
 from engine.store.read.entry_files import entry_files
 from engine.store.read.reader import (
     DestinationInfo,
     OpenSegment,
-    Record,
     Segment,
     StoreReader,
     open_segment,
@@ -80,12 +77,12 @@ def read_catalog(reader: StoreReader, stop: int | None = None, skipped: Skipped 
     snapshot = next(reader.scan(first.base, min(first.limit, stop), verify=False), None)
     if snapshot is None or snapshot.type != layout.SNAPSHOT:
         raise StoreCorrupt(f"{first.path}, position {layout.SEGMENT_HEADER_BYTES}: the segment's snapshot is not there")
-    _take_snapshot(catalog, _payload(bytes(snapshot.data), snapshot.offset))
+    _take_snapshot(catalog, snapshot.described())
     for record_type, payload in _listed(reader, first.base, start, None):
         _take(catalog, record_type, payload)
     for record in reader.scan(start, stop, verify=False):
         if record.type in KINDS:
-            _take(catalog, record.type, _payload(bytes(record.data), record.offset))
+            _take(catalog, record.type, record.described())
     return catalog
 
 
@@ -100,7 +97,7 @@ def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
             snapshot = next(scan_piece(segment, segment.base, min(segment.limit, stop), verify=True), None)
             if snapshot is None or snapshot.type != layout.SNAPSHOT:
                 raise StoreCorrupt(f"{segment.path.name} does not open with a snapshot")
-            _take_snapshot(catalog if first < 0 else later, _payload(bytes(snapshot.data), snapshot.offset))
+            _take_snapshot(catalog if first < 0 else later, snapshot.described())
         except StoreCorrupt:
             skipped.ranges.append((segment.base, segment.base + layout.ALIGNMENT))
             continue
@@ -110,7 +107,7 @@ def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
         _take(catalog, record_type, payload)
     for record in skipped.tail:
         if record.type in KINDS:
-            _take(catalog, record.type, _payload(bytes(record.data), record.offset))
+            _take(catalog, record.type, record.described())
     for info in later.destinations.values():
         catalog.destinations.setdefault(info.destination_id, info)
     return catalog
@@ -163,13 +160,13 @@ def _listed(
                 file = open_segment(segment)
             if offset < segment.base:
                 continue  # in a file that is missing
-            octets = file.pread(size, offset)
-            if len(octets) < size or crc32c(octets[8:]) != int.from_bytes(octets[4:8], "little"):
+            record = file.record(offset)
+            if record is None:
                 if skipped is None:
                     raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} is damaged")
                 skipped.ranges.append((offset, offset + size))
                 continue
-            yield record_type, _payload(octets, offset)
+            yield record_type, record.described()
     finally:
         if file is not None:
             file.close()
@@ -188,10 +185,3 @@ def _entries(reader: StoreReader, start: int, stop: int) -> Iterator[tuple[int, 
                     if start <= entry[0] < stop:
                         yield entry[0], entry[1], entry[4]
                     at = marks.find(1, at + 1)
-
-
-def _payload(octets: bytes, offset: int) -> dict[str, Any]:
-    payload = json.loads(octets[layout.RECORD_HEADER_BYTES :])
-    if not isinstance(payload, dict):
-        raise StoreCorrupt(f"record at log offset {offset} holds no JSON object")
-    return payload

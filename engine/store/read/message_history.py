@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from engine.features.scheduler.ticket import JOB_ID
 from engine.store.format import layout
+from engine.store.format.record import Record, Settlement
 from engine.store.read.catalog import read_catalog
 from engine.store.read.entry_files import entry_files
-from engine.store.read.reader import Record, Segment, StoreReader, scan_piece
+from engine.store.read.reader import Segment, StoreReader, scan_piece
 from engine.store.read.records import Records, UnknownMessage, offset_of
 from engine.values.annotations import annotation
 from engine.values.destination import QUEUE, uri
@@ -98,32 +99,30 @@ def biography(reader: StoreReader, message_id: str) -> Biography:
 
 def _biography(reader: StoreReader, records: Records, message_id: str, offset: int) -> Biography:
     message = records.message(offset)
-    fixed = layout.MESSAGE_FIXED.unpack_from(message.data, layout.RECORD_HEADER_BYTES)
-    annotation_bytes, header_bytes, body_bytes, priority, expires_ms, queue_offset = (*fixed[:4], fixed[8], fixed[9])
+    parts = message.message()
     owners = _owners(reader, message.destination_id)
     destination = owners[message.destination_id]
     events = [Event(SENT, message.store_time_ms, offset, destination)]
     consumers: dict[int, dict[str, str]] = {}
     for record in _records_about(reader, records, offset, owners):
         if record.type == layout.CONSUMER:
-            described = _payload(record)
+            described = record.described()
             consumers[int(described.get("id", 0))] = _texts(described)
             continue
-        event = _event(reader, record, (priority, queue_offset), message_id, owners, consumers)
+        event = _event(reader, record, (parts.priority, parts.queue_offset), message_id, owners, consumers)
         if event is not None:
             events.append(event)
-    annotations = bytes(message.data[layout.MESSAGE_HEAD_BYTES : layout.MESSAGE_HEAD_BYTES + annotation_bytes])
     return Biography(
         f"ID:{reader.store_id}-{offset}",
         destination,
         bool(message.flags & PERSISTENT),
         bool(message.flags & DEAD_LETTER),
         bool(message.flags & SCHEDULED),
-        priority,
-        queue_offset,
-        expires_ms,
-        annotation_bytes + header_bytes + body_bytes,
-        _lines(annotations),
+        parts.priority,
+        parts.queue_offset,
+        parts.expires_ms,
+        parts.size(),
+        _lines(parts.annotations()),
         events,
         reader.end().time_ms,
     )
@@ -194,33 +193,33 @@ def _event(
     consumers: dict[int, dict[str, str]],
 ) -> Event | None:
     """Return what the record says of the entry (priority, queue offset), None if it is about others."""
-    fixed = layout.SETTLEMENT_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
-    _, consumer_id, outcome, cause, _, _, due_or_freed = fixed
-    attempts = _attempts_of(record, entry)
+    said = record.settlement()
+    attempts = _attempts_of(said, entry)
     if attempts is None:
         return None
     is_settlement = record.type == layout.SETTLEMENT
-    is_moving = cause == CAUSE_FIRED or (is_settlement and (outcome in _MOVING or cause == CAUSE_RETRIED))
+    is_moving = said.cause == CAUSE_FIRED or (
+        is_settlement and (said.outcome in _MOVING or said.cause == CAUSE_RETRIED)
+    )
     return Event(
         SETTLED if is_settlement else FAILED,
         record.store_time_ms,
         record.offset,
         owners[record.destination_id],
-        OUTCOME_NAMES.get(outcome, str(outcome)) if is_settlement else "",
-        CAUSE_NAMES.get(cause, str(cause)),
+        OUTCOME_NAMES.get(said.outcome, str(said.outcome)) if is_settlement else "",
+        CAUSE_NAMES.get(said.cause, str(said.cause)),
         attempts,
-        0 if is_settlement else due_or_freed,
-        consumers.get(consumer_id, {}),
+        0 if is_settlement else said.due_or_freed,
+        consumers.get(said.consumer_id, {}),
         _moved_to(reader, record, message_id) if is_moving else "",
     )
 
 
-def _attempts_of(record: Record, entry: tuple[int, int]) -> int | None:
+def _attempts_of(said: Settlement, entry: tuple[int, int]) -> int | None:
     """Return the delivery count that the record gives the entry, None if it is about others."""
-    head = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
-    for first, count, priority, _, attempts in layout.RANGE.iter_unpack(record.data[head:]):
+    for priority, first, count, attempts in said.ranges:
         if priority == entry[0] and first <= entry[1] < first + count:
-            return int(attempts)
+            return attempts
     return None
 
 
@@ -231,8 +230,7 @@ def _moved_to(reader: StoreReader, settlement: Record, message_id: str) -> str:
     moved = ""
     for record in scan_piece(segment, segment.base, settlement.offset):
         if record.type == layout.MESSAGE and record.flags & IN_TRANSACTION:
-            size = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)[0]
-            added = bytes(record.data[layout.MESSAGE_HEAD_BYTES : layout.MESSAGE_HEAD_BYTES + size])
+            added = record.message().annotations()
             if any(origin in added for origin in origins):
                 moved = f"ID:{reader.store_id}-{record.offset}"
     return moved
@@ -244,11 +242,6 @@ def _lines(octets: bytes) -> list[tuple[str, str]]:
         name, _, value = line.partition(":")
         lines.append((name, value))
     return lines
-
-
-def _payload(record: Record) -> dict[str, Any]:
-    found = record.described()
-    return found if isinstance(found, dict) else {}
 
 
 def _texts(described: dict[str, Any]) -> dict[str, str]:

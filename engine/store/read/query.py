@@ -16,10 +16,11 @@ from typing import Final
 
 from engine.store.disk.directory_lock import is_held
 from engine.store.format import layout
+from engine.store.format.record import Record
 from engine.store.index.index_file import IndexFile, list_index
 from engine.store.read.catalog import read_catalog
 from engine.store.read.entry_files import entry_files, lanes
-from engine.store.read.reader import DestinationInfo, Record, StoreReader
+from engine.store.read.reader import DestinationInfo, StoreReader
 from engine.store.read.records import Records, UnknownMessage, offset_of
 from engine.values.destination import uri
 from engine.values.message import DEAD_LETTER, PERSISTENT, TEXT, sent_priority
@@ -57,7 +58,7 @@ class Bounds:
         """Say whether a message is within."""
         if not (self.from_ms <= record.store_time_ms <= self.to_ms and record.offset < self.before):
             return False
-        return self.from_entry <= _queue_offset(record) <= self.to_entry
+        return self.from_entry <= record.message().queue_offset <= self.to_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +196,10 @@ class StoreQuery:
 
     def _take_last_snapshot(self) -> None:
         """Take over what the last snapshot lists: one read, where a catalog takes a scan."""
-        end = self._reader.end().offset
-        for segment in reversed(self._reader.segments):
-            if segment.is_continuation or not self._reader.first_offset <= segment.base < min(segment.limit, end):
-                continue
-            record = self._records.at(segment.base)
-            if record is not None and record.type == layout.SNAPSHOT:
-                for each in record.described()["destinations"]:
-                    self._known[each["id"]] = DestinationInfo(each["id"], each["kind"], each["name"])
-            return
+        snapshot = self._records.last_snapshot(self._reader.end().offset)
+        if snapshot is not None:
+            for each in snapshot.described()["destinations"]:
+                self._known[each["id"]] = DestinationInfo(each["id"], each["kind"], each["name"])
 
     def _take_catalog(self) -> None:
         if not self._has_catalog:
@@ -235,33 +231,28 @@ class StoreQuery:
         return record if record is not None and record.type == layout.MESSAGE else None
 
     def _keys_of(self, record: Record) -> list[str]:
-        annotations, headers = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)[:2]
-        at = layout.MESSAGE_HEAD_BYTES + annotations
-        return self._keys.of(record.encoding, bytes(record.data[at : at + headers]))
+        return self._keys.of(record.encoding, record.message().headers())
 
     def _found(self, record: Record) -> FoundMessage:
-        fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
-        annotations, headers, body, priority, _, _, _, _, expires_ms, queue_offset = fixed
-        at_headers = layout.MESSAGE_HEAD_BYTES + annotations
-        at_body = at_headers + headers
-        data = record.data
+        message = record.message()
+        headers = message.headers()
         return FoundMessage(
             f"ID:{self._reader.store_id}-{record.offset}",
             self._name(record.destination_id),
-            priority,
-            queue_offset,
+            message.priority,
+            message.queue_offset,
             record.offset,
             record.store_time_ms,
-            expires_ms,
+            message.expires_ms,
             record.encoding,
             bool(record.flags & PERSISTENT),
             bool(record.flags & DEAD_LETTER),
             bool(record.flags & TEXT),
-            self._keys.of(record.encoding, bytes(data[at_headers:at_body])),
-            bytes(data[layout.MESSAGE_HEAD_BYTES : at_headers]),
-            bytes(data[at_headers:at_body]),
-            bytes(data[at_body : at_body + body]),
-            sent_priority(record.flags, priority),
+            self._keys.of(record.encoding, headers),
+            message.annotations(),
+            headers,
+            message.body(),
+            sent_priority(record.flags, message.priority),
         )
 
     def _page(self, records: Iterator[Record], bounds: Bounds) -> Page:
@@ -365,10 +356,6 @@ class StoreQuery:
 
 class UnknownDestination(UnknownMessage):
     """Nothing in the store was ever sent there."""
-
-
-def _queue_offset(record: Record) -> int:
-    return int(layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)[9])
 
 
 def _first_at(descriptor: int, low: int, high: int, at: int, wanted: int) -> int:

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from crc32c import crc32c
-
 from engine.store.disk.directory_lock import is_held
 from engine.store.format import layout
 from engine.store.format.file_heads import (
@@ -32,6 +30,8 @@ from engine.store.format.file_heads import (
     unpack_segment_header,
     unpack_sparse_head,
 )
+from engine.store.format.record import Record
+from engine.store.format.record_cursor import NO_CHECKSUMS, LogOctets, RecordCursor, record_at
 from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
 from engine.store.read.entry_files import are_complete
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
@@ -39,7 +39,6 @@ from engine.values.message import IN_TRANSACTION
 
 CHECKPOINT_TRIES: Final = 20
 CHECKPOINT_WAIT_S: Final = 0.005
-CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class DestinationInfo:
-    """``kind`` is engine.values.destination.QUEUE or TOPIC."""
+    """``kind`` is engine.destination.QUEUE or TOPIC."""
 
     destination_id: int
     kind: int
@@ -76,24 +75,17 @@ class End:
     is_published: bool
 
 
-class OpenSegment:
+class OpenSegment(LogOctets):
     """The file of a segment, to be closed; ``runs``: where its records stand if it is sparse."""
 
-    __slots__ = ("segment", "descriptor", "runs")
+    __slots__ = ("segment", "descriptor")
 
     def __init__(self, segment: Segment, descriptor: int, runs: Runs | None) -> None:
+        super().__init__(runs)
         self.segment = segment
         self.descriptor = descriptor
-        self.runs = runs
-
-    def position(self, offset: int) -> int:
-        """Return where a log offset stands in the file, NOT_THERE if its record was taken out."""
-        if self.runs is not None:
-            return self.runs.position(offset)
-        return layout.SEGMENT_HEADER_BYTES + offset - self.segment.base
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Return ``size`` octets of the log from ``offset`` on; fewer where the file, or what is left there, ends."""
         if self.runs is None:
             return os.pread(self.descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
         position = self.runs.position(offset)
@@ -101,57 +93,13 @@ class OpenSegment:
             return b""
         return os.pread(self.descriptor, min(size, self.runs.end_of(offset) - offset), position)
 
+    def record(self, offset: int) -> Record | None:
+        """Return the whole record that begins at a log offset, None if none does."""
+        return record_at(self, offset, self.segment.limit)
+
     def close(self) -> None:
         """Let go of the file."""
         os.close(self.descriptor)
-
-
-class Record:
-    """One record; ``data`` is all of it, header included, without padding.
-
-    is_followed: the record after it in the log is the next one here too; not in a sparse segment.
-    """
-
-    __slots__ = (
-        "offset",
-        "type",
-        "encoding",
-        "flags",
-        "destination_id",
-        "sequence",
-        "store_time_ms",
-        "data",
-        "is_followed",
-    )
-
-    def __init__(
-        self,
-        offset: int,
-        record_type: int,
-        encoding: int,
-        flags: int,
-        destination_id: int,
-        sequence: int,
-        store_time_ms: int,
-        data: memoryview,
-    ) -> None:
-        self.offset = offset
-        self.type = record_type
-        self.encoding = encoding
-        self.flags = flags
-        self.destination_id = destination_id
-        self.sequence = sequence
-        self.store_time_ms = store_time_ms
-        self.data = data
-        self.is_followed = True
-
-    def described(self) -> Any:
-        """Return the JSON that the record holds: one of a snapshot, a destination, a subscription or a consumer."""
-        return json.loads(bytes(self.data[layout.RECORD_HEADER_BYTES :]))
-
-    def end(self) -> int:
-        """Return the offset at which the next record starts, unless the segment ends here."""
-        return self.offset + layout.padded(len(self.data))
 
 
 class StoreReader:
@@ -371,66 +319,19 @@ def scan_piece(segment: Segment, start: int, stop: int, *, verify: bool = False)
 def _scan_segment(
     segment: Segment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
 ) -> Iterator[Record]:
-    """Yield the records of one file from ``start`` up to ``limit``; each record of a sparse one by itself.
+    """Yield the records of one file from ``start`` up to ``limit``; those of a sparse one were never torn.
 
     start: begins a record, or lies where records were taken out.
     """
     file = open_segment(segment)
     try:
-        runs = file.runs
-        if runs is None:
-            yield from _scan_run(file, start, limit, wanted, verify, is_tail)
-            return
-        offset = runs.next_from(start)
-        while NOT_THERE < offset < limit:
-            end = runs.end_of(offset)
-            # Nothing here was ever torn: it was whole on the disk before it got its name.
-            for record in _scan_run(file, offset, min(end, limit), wanted, verify, False):
-                record.is_followed = False
-                yield record
-            offset = runs.next_from(end)
+        cursor = RecordCursor(file, start, limit, segment.limit, verify_from=wanted if verify else NO_CHECKSUMS)
+        while cursor.advance():
+            yield cursor.record()
+        if cursor.flaw and not (is_tail and file.runs is None):
+            raise StoreCorrupt(f"{segment.path.name}, log offset {cursor.offset}: {cursor.flaw}")
     finally:
         file.close()
-
-
-def _scan_run(file: OpenSegment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool) -> Iterator[Record]:
-    """Yield the records that follow each other from ``start``, which begins one, up to ``limit``."""
-    segment = file.segment
-    unpack = layout.RECORD_HEADER.unpack_from
-    chunk = memoryview(b"")
-    chunk_offset = offset = start
-    while offset < limit:
-        at = offset - chunk_offset
-        if at + layout.RECORD_HEADER_BYTES > len(chunk):
-            chunk, chunk_offset, at = _read(file, offset, CHUNK_BYTES), offset, 0
-            if len(chunk) < layout.RECORD_HEADER_BYTES:
-                return  # the file was cut to what it holds
-        size, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = unpack(chunk, at)
-        if size == 0:
-            return
-        flaw = ""
-        if own != offset:
-            flaw = f"names log offset {own}"
-        elif size < layout.RECORD_HEADER_BYTES or offset + size > segment.limit:
-            flaw = f"gives a size of {size} octets, {segment.limit - offset} are left in its segment"
-        else:
-            if at + size > len(chunk):
-                chunk, chunk_offset, at = _read(file, offset, max(CHUNK_BYTES, size)), offset, 0
-            data = chunk[at : at + size]
-            if len(data) < size:
-                flaw = f"is cut after {len(data)} of {size} octets"
-            elif verify and offset >= wanted and crc32c(data[8:]) != crc:
-                flaw = "fails its checksum"
-        if flaw:
-            if is_tail:
-                return
-            raise StoreCorrupt(f"{segment.path.name}: record at log offset {offset} {flaw}")
-        yield Record(offset, kind, encoding, flags, destination_id, sequence, time_ms, data)
-        offset += layout.padded(size)
-
-
-def _read(file: OpenSegment, offset: int, size: int) -> memoryview:
-    return memoryview(file.pread(min(size, file.segment.limit - offset), offset))
 
 
 def open_segment(segment: Segment) -> OpenSegment:

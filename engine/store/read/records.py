@@ -5,13 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from crc32c import crc32c
-
 from engine.store.format import layout
-from engine.store.read.reader import OpenSegment, Record, StoreReader, open_segment
+from engine.store.format.record import Record
+from engine.store.read.reader import OpenSegment, StoreReader, open_segment
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
-
-FIRST_READ_BYTES: Final = 4096  # of a record, before its size is known
 
 
 class UnknownMessage(StoreError):
@@ -92,18 +89,22 @@ class Records:
                 file = self._files[place] = open_segment(segment)
             except RangeGone:  # retention was faster
                 return None
-        octets = file.pread(FIRST_READ_BYTES, offset)
-        if len(octets) < layout.RECORD_HEADER_BYTES:
-            return None
-        size, crc, kind, encoding, flags, number, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
-        if own != offset or not layout.RECORD_HEADER_BYTES <= size <= segment.limit - offset:
-            return None
-        if size > len(octets):
-            octets += file.pread(size - len(octets), offset + len(octets))
-        data = memoryview(octets)[:size]
-        if crc32c(data[8:]) != crc:
-            return None
-        return Record(offset, kind, encoding, flags, number, sequence, time_ms, data)
+        return file.record(offset)
+
+    def last_snapshot(self, most: int) -> Record | None:
+        """Return the last whole snapshot that stands at ``most`` or below, None if there is none.
+
+        most: the offset to which consume queues are complete, for whoever goes on with their entries.
+        """
+        reader = self._reader
+        end = reader.end().offset
+        for segment in reversed(reader.segments):
+            if segment.is_continuation or not reader.first_offset <= segment.base < min(segment.limit, end):
+                continue
+            record = self.at(segment.base) if segment.base <= most else None
+            if record is not None and record.type == layout.SNAPSHOT:
+                return record
+        return None
 
     def is_damaged(self, offset: int) -> bool:
         """Return whether a record that something names, and that cannot be read, should be there."""
@@ -116,7 +117,6 @@ class Records:
 
     def _names_itself(self, offset: int) -> bool:
         """Return whether the octets at an offset look like the header of a record, whatever follows."""
-        place = bisect_right(self._bases, offset) - 1
-        file = self._files.get(place)
+        file = self._files.get(bisect_right(self._bases, offset) - 1)
         octets = b"" if file is None else file.pread(layout.RECORD_HEADER_BYTES, offset)
         return len(octets) == layout.RECORD_HEADER_BYTES and layout.RECORD_HEADER.unpack(octets)[6] == offset

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from engine.features.scheduler.lanes import REPEATING_LANE
 from engine.store.format import layout
+from engine.store.format.record import Record
 from engine.store.read.catalog import read_catalog
 from engine.store.read.entry_files import entry_files
-from engine.store.read.reader import Record, StoreReader
+from engine.store.read.reader import StoreReader
 from engine.store.read.records import Records
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
@@ -117,17 +118,10 @@ class _Look:
         reader = self._reader
         end = reader.end().offset
         start = reader.first_offset
-        for segment in reversed(reader.segments):
-            if segment.is_continuation or not start <= segment.base < min(segment.limit, end):
-                continue
-            if segment.base > reader.entries_offset:
-                continue  # the consume queues lack what stands before it
-            with Records(reader) as records:
-                record = records.at(segment.base)
-            if record is not None and record.type == layout.SNAPSHOT:
-                self._state = load_snapshot(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
-                start = record.end()
-                break
+        with Records(reader) as records:
+            snapshot = records.last_snapshot(reader.entries_offset)
+        if snapshot is not None:
+            self._state, start = load_snapshot(snapshot.payload()), snapshot.end()
         self._number = self._state.number_of(QUEUE, SCHEDULE_QUEUE)
         for record in reader.scan(start, end, verify=False):
             self._apply(record)
@@ -141,16 +135,16 @@ class _Look:
         if record.destination_id != self._number or not self._number:
             return
         if record.type == layout.MESSAGE:
-            fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
-            lane, target, due_ms, entry = fixed[3], fixed[6], fixed[8], fixed[9]
-            self._recent.append((lane, entry, record.offset, len(record.data), due_ms, target))
+            message = record.message()
+            lane, target, due_ms = message.priority, message.tag_hash, message.expires_ms
+            self._recent.append((lane, message.queue_offset, record.offset, record.size, due_ms, target))
         elif record.type in (layout.SETTLEMENT, layout.ATTEMPTS):
-            _, _, _, cause, _, _, due_ms = layout.SETTLEMENT_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
-            at = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
-            for first, count, priority, _, fired in layout.RANGE.iter_unpack(record.data[at:]):
+            said = record.settlement()
+            for priority, first, count, fired in said.ranges:
                 progress = self._state.open_lane(self._number, priority)
                 if record.type == layout.SETTLEMENT:
                     progress.settle(first, count)
                 else:
                     time_ms = record.store_time_ms
-                    progress.fail(first, count, Attempts(fired, due_ms, time_ms, time_ms, cause, 0))
+                    attempts = Attempts(fired, said.due_or_freed, time_ms, time_ms, said.cause, 0)
+                    progress.fail(first, count, attempts)

@@ -13,11 +13,12 @@ from typing import Final
 from engine.ports.workers import FILE_LANE, READ_LANE, Job, Workers
 from engine.store.disk.files import describe
 from engine.store.format import layout
+from engine.store.format.record import Record
 from engine.store.index.key_index import KeyIndex
 from engine.store.log.open_files import ForgetJob, OpenFiles
 from engine.store.queues.consume_queue import ConsumeQueueFiles
-from engine.store.read.reader import Record, Segment, StoreReader, scan_piece
-from engine.store.state.log_state import EntryBlock
+from engine.store.read.reader import Segment, StoreReader, scan_piece
+from engine.store.state.log_state import EntryBlock, Lane
 from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import RangeGone, StoreError
 
@@ -101,7 +102,7 @@ class SegmentJob(Job):
         "_system_entry",
         "_sequence",
         "_blocks",
-        "_open_blocks",
+        "_lanes",
         "_record_count",
         "_paths",
         "_reason",
@@ -126,7 +127,7 @@ class SegmentJob(Job):
         self._system_entry = system_entry
         self._sequence = 0
         self._blocks: list[EntryBlock] = []
-        self._open_blocks: dict[tuple[int, int], EntryBlock] = {}
+        self._lanes: dict[tuple[int, int], Lane] = {}
         self._record_count = 0
         self._paths: list[str] = []
         self._reason = ""
@@ -166,34 +167,23 @@ class SegmentJob(Job):
             self._system_entry = UNKNOWN  # records between were taken out: how many of them were listed, nobody knows
         self._sequence = record.sequence + 1
         if record.type == layout.MESSAGE:
-            fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
-            _, _, _, priority, _, _, tag, group, expires_ms, queue_offset = fixed
-            self._add(record, record.destination_id, priority, queue_offset, priority, tag, group, expires_ms)
+            message = record.message()
+            lane = self._lane(record.destination_id, message.priority, message.queue_offset)
+            self._add(lane, record, message.tag_hash, message.group_hash, message.expires_ms)
             return
         if record.type == layout.SNAPSHOT:
-            self._system_entry = load_snapshot(bytes(record.data[layout.RECORD_HEADER_BYTES :])).system.tail
+            self._system_entry = load_snapshot(record.payload()).system.tail
         if self._system_entry != UNKNOWN:
-            self._add(record, layout.SYSTEM_QUEUE, 0, self._system_entry, 0, record.destination_id, 0, 0)
+            self._add(self._lane(layout.SYSTEM_QUEUE, 0, self._system_entry), record, record.destination_id, 0, 0)
             self._system_entry += 1
 
-    def _add(
-        self,
-        record: Record,
-        destination_id: int,
-        lane: int,
-        entry: int,
-        priority: int,
-        tag: int,
-        group: int,
-        expires_ms: int,
-    ) -> None:
-        block = self._open_blocks.get((destination_id, lane))
-        if block is None or block.end() != entry:
-            block = EntryBlock(destination_id, lane, entry, bytearray())
-            self._open_blocks[destination_id, lane] = block
-            self._blocks.append(block)
-        size = len(record.data)
-        flags = record.flags & 255
-        block.octets += layout.ENTRY.pack(
-            record.offset, size, flags, priority, record.type, 0, tag, group, expires_ms, record.store_time_ms
-        )
+    def _lane(self, destination_id: int, priority: int, entry: int) -> Lane:
+        """Return the lane that a record's entry is the next of; where entries lack, another block begins."""
+        lane = self._lanes.get((destination_id, priority))
+        if lane is None or lane.tail != entry:
+            lane = self._lanes[destination_id, priority] = Lane(destination_id, priority, False, entry, 0)
+            self._blocks.append(EntryBlock(destination_id, priority, entry, lane.entries))
+        return lane
+
+    def _add(self, lane: Lane, record: Record, tag: int, group: int, expires_ms: int) -> None:
+        lane.add(record.offset, record.size, record.flags, record.type, tag, group, expires_ms, record.store_time_ms)

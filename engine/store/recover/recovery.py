@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from crc32c import crc32c
-
 from engine.store.disk.files import Files, read_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
@@ -29,6 +27,7 @@ from engine.store.log.segment import (
     load_segment,
     segment_name,
 )
+from engine.store.log.segment_octets import snapshot_record
 from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.recover.roll_forward import Replay
 from engine.store.state.closed_segment import Closing
@@ -37,7 +36,6 @@ from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import StoreCorrupt
 
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
-RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
 
 
 @dataclass(slots=True)
@@ -273,21 +271,13 @@ class Recovery:
         file.sync()
 
     def _load_snapshot(self, segment: Segment) -> tuple[StoreState, int]:
-        file = self._files.open_to_read(segment.path())
+        reason = "a damaged snapshot"
+        record = snapshot_record(self._files, segment)
         try:
-            head = read_fully(file, RECORD_HEADER_BYTES, HEADER_BYTES)
-            reason = "no snapshot"
-            if len(head) == RECORD_HEADER_BYTES:
-                size, crc, record_type, _, _, _, offset, sequence, _ = layout.RECORD_HEADER.unpack(head)
-                if record_type == layout.SNAPSHOT and offset == segment.base and size <= segment.capacity:
-                    octets = read_fully(file, size, HEADER_BYTES)
-                    if len(octets) == size and crc32c(octets[8:]) == crc:
-                        return load_snapshot(octets[RECORD_HEADER_BYTES:]), sequence
-                    reason = "a damaged snapshot"
+            if record is not None:
+                return load_snapshot(record.payload()), record.sequence
         except (KeyError, TypeError, ValueError) as error:
             reason = f"a snapshot that cannot be read: {error!r}"
-        finally:
-            file.close()
         if segment.base >= self._durable and self._is_first_used(segment):
             return StoreState(), 1  # torn before anything became durable; the replay cuts it
         raise StoreCorrupt(f"{segment.path()}, position {HEADER_BYTES}: the segment begins with {reason}")

@@ -6,38 +6,33 @@ Below it, it is corruption, and that is an error unless skipping was asked for.
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import Final
 
-from crc32c import crc32c
-
-from engine.store.disk.files import File, Files, read_fully
+from engine.store.disk.files import Files
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
-from engine.store.format.sparse_runs import NOT_THERE, Runs
+from engine.store.format.record import Record
+from engine.store.format.record_cursor import RecordCursor, find_whole, record_at
 from engine.store.log.recovery_report import LogRange, RecoveryReport
-from engine.store.log.segment import Segment, read_runs, records_limit
+from engine.store.log.segment import Segment, records_limit
+from engine.store.log.segment_octets import SegmentOctets, open_octets
 from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.state.closed_segment import Closing
-from engine.store.state.log_state import RECOVERED, Lane, StoreState, compact_json
+from engine.store.state.log_state import RECOVERED, Lane, StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt
 from engine.values.message import IN_TRANSACTION
 from engine.values.stored import Range
 
-READ_BYTES: Final = 4 << 20
 ENTRIES_IN_MEMORY_BYTES: Final = 16 << 20  # a rebuild brings entries beyond these to the disk on its way
 
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
-RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 LANE_SHIFT: Final = layout.LANE_SHIFT
-PACK_ENTRY: Final = layout.ENTRY.pack
-UNPACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.unpack_from
-UNPACK_REST: Final = layout.RECORD_REST.unpack_from
+METADATA: Final = (layout.DESTINATION, layout.CONSUMER, layout.SUBSCRIPTION, layout.CLOSE)
 UNPACK_FIXED: Final = layout.MESSAGE_FIXED.unpack_from
 
 
@@ -52,23 +47,6 @@ class InvalidRecord(Exception):
         self.offset = offset
         self.reason = reason
         self.is_whole = is_whole
-
-
-class Pending:
-    """A record of a transaction whose commit record has not been read yet."""
-
-    __slots__ = ("record_type", "destination_id", "offset", "size", "flags", "time_ms", "payload")
-
-    def __init__(
-        self, record_type: int, destination_id: int, offset: int, size: int, flags: int, time_ms: int, payload: bytes
-    ) -> None:
-        self.record_type = record_type
-        self.destination_id = destination_id
-        self.offset = offset
-        self.size = size
-        self.flags = flags
-        self.time_ms = time_ms
-        self.payload = payload  # of a message only its fixed part
 
 
 class Replay:
@@ -96,7 +74,7 @@ class Replay:
         "_pending",
         "_has_skipped",
         "_has_gaps",
-        "_runs",
+        "_octets",
         "_is_sequence_open",
         "_closing_bytes",
         "_split",
@@ -128,11 +106,11 @@ class Replay:
         self._is_durable_known = checkpoint is not None
         self._is_skipping = is_skipping
         self._report = report
-        self._pending: list[Pending] = []
+        self._pending: list[Record] = []  # of a transaction whose commit record has not come yet
         # A segment may be missing already.
         self._has_skipped = bool(report.skipped)  # queue offsets may jump, records may name what is lost
         self._has_gaps = False  # the same in a sparse segment, and until the next snapshot
-        self._runs: Runs | None = None  # of the segment that is replayed, if it is sparse
+        self._octets: SegmentOctets | None = None  # of the segment that is replayed
         self._is_sequence_open = self._has_skipped  # the next record may have any higher sequence
         self._closing_bytes = 0
         self._split: tuple[int, int] | None = None  # what the commit record says that is in the next segment
@@ -143,11 +121,11 @@ class Replay:
         for place in range(start, len(self._segments)):
             segment = self._segments[place]
             self.last_place = place
-            file = self._files.open_to_read(segment.path())
+            octets = self._octets = open_octets(self._files, segment)
             try:
-                invalid = self._replay_segment(file, place, place == start, place == last)
+                invalid = self._replay_segment(octets, place, place == start, place == last)
             finally:
-                file.close()
+                octets.file.close()
             if invalid is not None:
                 self.end = invalid.offset
                 self._report.cut = LogRange(
@@ -165,26 +143,28 @@ class Replay:
                 raise self._corrupt(segment, InvalidRecord(self.end, reason))
             self._skip(segment, self.end, self._durable, reason)
 
-    def _replay_segment(self, file: File, place: int, is_first: bool, is_last: bool) -> InvalidRecord | None:
+    def _replay_segment(self, octets: SegmentOctets, place: int, is_first: bool, is_last: bool) -> InvalidRecord | None:
         """Replay one segment; return where the log has to be cut, None if it goes on."""
         segment = self._segments[place]
         upper = records_limit(self._segments, place)
         offset = self.end = segment.base
-        self._runs = read_runs(file, segment.path()) if segment.is_sparse else None
         while True:
             try:
-                if self._runs is not None:
-                    self._walk_runs(file, segment, self._runs, offset, upper, is_first)
-                    return None
-                self._walk(file, segment, offset, upper, is_first)
-                if self._pending and self._is_skipping and not is_last and self._is_split(place + 1):
+                self._walk(octets, segment, offset, upper, is_first)
+                is_sparse = octets.runs is not None
+                if self._pending and self._is_skipping and not (is_last or is_sparse) and self._is_split(place + 1):
                     pending, self._pending = self._pending, []
                     self._apply_records(pending)
                 if self._pending:
-                    raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record")
+                    raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", is_sparse)
+                if is_sparse:
+                    self._is_sequence_open = False
+                    self.sequence = segment.next_sequence
+                    self.end = upper
+                    return None
                 if self.end < self._durable <= upper:
                     raise InvalidRecord(self.end, f"no record, but the log was durable up to {self._durable}")
-                if is_last and not self._is_durable_known and self._find_record(file, segment, self.end, upper) < upper:
+                if is_last and not self._is_durable_known and find_whole(octets, self.end, upper, upper) < upper:
                     raise InvalidRecord(self.end, "there is no record here, though whole ones follow")
                 return None
             except InvalidRecord as invalid:
@@ -193,12 +173,12 @@ class Replay:
                     invalid.offset = self._pending[0].offset
                     self.sequence -= len(self._pending)
                     self._pending.clear()
-                if not invalid.is_whole and self._may_cut(file, place, upper, invalid.offset):
+                if not invalid.is_whole and self._may_cut(octets, place, upper, invalid.offset):
                     return invalid
                 if not self._is_skipping:
                     raise self._corrupt(segment, invalid) from None
                 self.end = invalid.offset
-                offset = self._find_record(file, segment, invalid.offset + layout.ALIGNMENT, upper)
+                offset = find_whole(octets, invalid.offset + layout.ALIGNMENT, upper, upper)
                 self._skip(segment, invalid.offset, offset, invalid.reason)
                 if offset == upper:
                     return invalid if is_last else None
@@ -211,31 +191,30 @@ class Replay:
         """
         segment = self._segments[place]
         upper = records_limit(self._segments, place)
-        file = self._files.open_to_read(segment.path())
+        octets = open_octets(self._files, segment)
         try:
-            size, _ = UNPACK_SIZE_AND_CRC(read_fully(file, RECORD_HEADER_BYTES, HEADER_BYTES).ljust(8, b"\0"))
-            offset = segment.base + layout.padded(size)
-            if segment.is_sparse or not size or not self._is_record(file, segment, offset, upper):
+            if octets.runs is not None:
                 return False
-            octets = read_fully(file, RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size, segment.position(offset))
+            snapshot = record_at(octets, segment.base, upper)
+            record = None if snapshot is None else record_at(octets, snapshot.end(), upper)
         finally:
-            file.close()
-        if octets[8] != layout.COMMIT or len(octets) < RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size:
+            octets.file.close()
+        if record is None or record.type != layout.COMMIT:
             return False
-        first, count, _ = layout.COMMIT_FIXED.unpack_from(octets, RECORD_HEADER_BYTES)
+        first, count = record.commit()
         if (first, count) != (self.sequence - len(self._pending), len(self._pending)):
             return False
         self._split = (first, count)
         return True
 
-    def _may_cut(self, file: File, place: int, upper: int, offset: int) -> bool:
+    def _may_cut(self, octets: SegmentOctets, place: int, upper: int, offset: int) -> bool:
         """Return whether nothing that was ever confirmed stands at ``offset`` or above."""
         if self._segments[place].is_sparse:
             return False  # it was whole on the disk before it got its name
         if self._is_durable_known:
             return offset >= self._durable
         # Nobody knows what was durable: only what is followed by nothing whole is taken for a torn tail.
-        if self._find_record(file, self._segments[place], offset + layout.ALIGNMENT, upper) < upper:
+        if find_whole(octets, offset + layout.ALIGNMENT, upper, upper) < upper:
             return False
         return not any(segment.opens_with_snapshot() for segment in self._segments[place + 1 :])
 
@@ -244,140 +223,62 @@ class Replay:
         self._has_skipped = True
         self._is_sequence_open = True
 
-    def _find_record(self, file: File, segment: Segment, offset: int, upper: int) -> int:
-        """Return the offset of the first whole record from ``offset`` on, ``upper`` if there is none."""
-        if self._runs is not None:
-            offset = self._runs.next_from(offset)
-            while NOT_THERE < offset < upper and not self._is_record(file, segment, offset, self._runs.end_of(offset)):
-                offset = self._runs.next_from(offset + layout.ALIGNMENT)
-            return upper if offset == NOT_THERE else offset
-        while offset + RECORD_HEADER_BYTES <= upper:
-            octets = read_fully(file, min(READ_BYTES, upper - offset), HEADER_BYTES + offset - segment.base)
-            octets = octets[: len(octets) & ~7]
-            if len(octets) < RECORD_HEADER_BYTES:
-                return upper
-            if octets != bytes(len(octets)):
-                words = memoryview(octets).cast("Q")
-                expected = offset
-                for word in words[2:]:  # a record's own offset stands in its third word
-                    if word == expected and self._is_record(file, segment, expected, upper):
-                        return expected
-                    expected += 8
-            offset += len(octets) - 16
-        return upper
-
-    def _is_record(self, file: File, segment: Segment, offset: int, upper: int) -> bool:
-        position = self._position(segment, offset)
-        head = read_fully(file, RECORD_HEADER_BYTES, position)
-        if len(head) < RECORD_HEADER_BYTES:
-            return False
-        size, crc = UNPACK_SIZE_AND_CRC(head)
-        if not RECORD_HEADER_BYTES <= size <= upper - offset:
-            return False
-        octets = read_fully(file, size, position)
-        return len(octets) == size and bool(crc32c(octets[8:]) == crc)
-
     def _position(self, segment: Segment, offset: int) -> int:
         """Return where a log offset is in the file that is replayed."""
-        return segment.position(offset) if self._runs is None else self._runs.position(offset)
+        return segment.position(offset) if self._octets is None else self._octets.position(offset)
 
     def _corrupt(self, segment: Segment, invalid: InvalidRecord) -> StoreCorrupt:
         position = self._position(segment, invalid.offset)
         return StoreCorrupt(f"{segment.path()}, position {position}, log offset {invalid.offset}: {invalid.reason}")
 
-    def _walk_runs(self, file: File, segment: Segment, runs: Runs, offset: int, upper: int, is_first: bool) -> None:
-        """Replay what is left of a sparse segment from ``offset`` on.
+    def _walk(self, octets: SegmentOctets, segment: Segment, offset: int, upper: int, is_first: bool) -> None:
+        """Replay records from ``offset`` on until there is room or the segment's end; ``end`` follows.
 
-        Its records and those behind it may name messages that are gone; the next snapshot then says how things stand.
+        Records of a sparse segment, and those behind it, may name messages that are gone; the next snapshot then says
+        how things stand.
         """
-        self._has_gaps = True
-        while NOT_THERE < (offset := runs.next_from(offset)) < upper:
-            end = runs.end_of(offset)
-            self._is_sequence_open = True
-            self._walk(file, segment, offset, end, is_first)
-            if self.end < end:
-                raise InvalidRecord(self.end, "no record, where the segment's table says that one is")
-            offset = end
-        if self._pending:
-            raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", True)
-        self._is_sequence_open = False
-        self.sequence = segment.next_sequence
-        self.end = upper
-
-    def _walk(self, file: File, segment: Segment, offset: int, upper: int, is_first: bool) -> None:
-        """Replay records from ``offset`` on until there is room or the segment's end; ``_end`` follows."""
-        buffer = b""
-        view = memoryview(buffer)
-        at = 0
-        length = 0
+        is_sparse = octets.runs is not None
+        self._has_gaps |= is_sparse
+        cursor = RecordCursor(octets, offset, upper, upper)
+        cursor.expected = self.sequence
+        cursor.is_open = self._is_sequence_open
         lanes = self.state.lanes
         count = 0
-        to_position = self._position(segment, offset) - offset
-        while offset < upper:
-            if at + RECORD_HEADER_BYTES > length:
-                buffer = read_fully(file, min(READ_BYTES, upper - offset), to_position + offset)
-                view = memoryview(buffer)
-                at = 0
-                length = len(buffer)
-                if length < 8:
-                    break  # a file that was cut: what lacks counts as zeros
-            size, crc = UNPACK_SIZE_AND_CRC(buffer, at)
-            if size == 0:
-                break
-            if size < RECORD_HEADER_BYTES or offset + size > upper:
-                raise InvalidRecord(offset, f"a record of {size} octets, there is room for {upper - offset}")
-            if at + size > length:
-                wanted = min(max(READ_BYTES, size), upper - offset)
-                buffer = read_fully(file, wanted, to_position + offset)
-                view = memoryview(buffer)
-                at = 0
-                length = len(buffer)
-                if size > length:
-                    raise InvalidRecord(offset, f"a record of {size} octets, the file ends after {length}")
-            if crc32c(view[at + 8 : at + size]) != crc:
-                raise InvalidRecord(offset, "the checksum of a record does not match")
-            record_type, _, flags, destination_id, record_offset, sequence, time_ms = UNPACK_REST(buffer, at + 8)
-            if record_offset != offset:
-                raise InvalidRecord(offset, f"a record that says it stands at log offset {record_offset}", True)
-            if sequence != self.sequence and not (self._is_sequence_open and sequence > self.sequence):
-                raise InvalidRecord(offset, f"a record with sequence {sequence}, {self.sequence} should follow")
+        while cursor.advance():
+            record_type = cursor.type
+            offset = cursor.offset
             if offset == segment.base and record_type != layout.SNAPSHOT and not segment.is_continuation:
                 raise InvalidRecord(offset, "the segment does not begin with a snapshot", True)
-            if flags & IN_TRANSACTION:
-                start = at + RECORD_HEADER_BYTES
-                stop = start + layout.MESSAGE_FIXED_BYTES if record_type == MESSAGE else at + size
-                self._pending.append(
-                    Pending(record_type, destination_id, offset, size, flags, time_ms, buffer[start:stop])
-                )
+            if cursor.flags & IN_TRANSACTION:
+                self._pending.append(cursor.head())
             elif record_type == MESSAGE and not self._pending:
-                _, _, _, priority, _, _, tag_hash, group_hash, expires_ms, queue_offset = UNPACK_FIXED(buffer, at + 40)
-                lane = lanes.get((destination_id << LANE_SHIFT) | priority)
-                if lane is None or lane.tail != queue_offset:
-                    lane = self._lane_at(offset, destination_id, priority, queue_offset)
-                lane.entries += PACK_ENTRY(
-                    offset, size, flags & 255, priority, MESSAGE, 0, tag_hash, group_hash, expires_ms, time_ms
+                _, _, _, priority, _, _, tag_hash, group_hash, expires_ms, queue_offset = UNPACK_FIXED(
+                    cursor.octets, cursor.at + layout.RECORD_HEADER_BYTES
                 )
-                lane.tail = queue_offset + 1
+                lane = lanes.get((cursor.destination_id << LANE_SHIFT) | priority)
+                if lane is None or lane.tail != queue_offset:
+                    lane = self._lane_at(offset, cursor.destination_id, priority, queue_offset)
+                size = cursor.size
+                lane.add(offset, size, cursor.flags, MESSAGE, tag_hash, group_hash, expires_ms, cursor.time_ms)
                 lane.live_bytes += size - MESSAGE_HEAD_BYTES
             else:
-                payload = buffer[at + RECORD_HEADER_BYTES : at + size]
+                record = cursor.record()
                 if record_type == layout.COMMIT:
-                    self._apply_transaction(segment, offset, sequence, payload)
+                    self._apply_transaction(segment, record)
                 elif self._pending:
                     raise InvalidRecord(self._pending[0].offset, "a transaction lacks its commit record", True)
                 elif record_type == layout.SNAPSHOT:
-                    self._meet_snapshot(offset, payload, is_first)
-                self._apply(record_type, destination_id, offset, size, flags, time_ms, payload)
+                    self._meet_snapshot(record, is_first)
+                self._apply(record)
                 lanes = self.state.lanes
             self._is_sequence_open = False
-            self.sequence = sequence + 1
-            self.time_ms = time_ms
-            room = (size + 7) & ~7
-            at += room
-            offset += room
+            self.sequence = cursor.sequence + 1
+            self.time_ms = cursor.time_ms
+            self.end = cursor.end
             count += 1
-            self.end = offset
         self._report.replayed_records += count
+        if cursor.flaw:
+            raise InvalidRecord(cursor.offset, cursor.flaw, cursor.is_flaw_whole)
 
     def _is_lenient(self) -> bool:
         """Return whether records may name what is not there."""
@@ -397,108 +298,89 @@ class Replay:
             self._leave_out(lane, queue_offset)
         return lane
 
-    def _apply_transaction(self, segment: Segment, offset: int, sequence: int, payload: bytes) -> None:
+    def _apply_transaction(self, segment: Segment, record: Record) -> None:
         pending = self._pending
         self._pending = []
-        if len(payload) != layout.COMMIT_FIXED.size:
-            raise InvalidRecord(offset, f"a commit record with {len(payload)} octets", True)
-        first, count, _ = layout.COMMIT_FIXED.unpack(payload)
+        offset = record.offset
+        try:
+            first, count = record.commit()
+        except ValueError as error:
+            raise InvalidRecord(offset, str(error), True) from None
         if self._split is not None and self._split == (first, count) and not pending:
             self._split = None
-            end = offset + layout.padded(RECORD_HEADER_BYTES + len(payload))
             reason = f"the commit record of the {count} records at the end of the segment before; they are taken"
-            self._report.skipped.append(LogRange(offset, end, segment.path(), segment.position(offset), reason))
+            lost = LogRange(offset, record.end(), segment.path(), segment.position(offset), reason)
+            self._report.skipped.append(lost)
             return
-        if self._runs is None and (count != len(pending) or first != sequence - count):
+        if record.is_followed and (count != len(pending) or first != record.sequence - count):
             if self._has_skipped:
                 return  # its beginning is lost, so all of it is
             start = pending[0].offset if pending else offset
             raise InvalidRecord(start, f"a transaction of {len(pending)} records, its commit record says {count}", True)
         self._apply_records(pending)
 
-    def _apply_records(self, pending: list[Pending]) -> None:
+    def _apply_records(self, pending: list[Record]) -> None:
         for record in pending:
-            if record.record_type == MESSAGE:
-                fixed = layout.MESSAGE_FIXED.unpack(record.payload)
-                lane = self._lane_at(record.offset, record.destination_id, fixed[3], fixed[9])
-                lane.entries += PACK_ENTRY(
-                    record.offset,
-                    record.size,
-                    record.flags & 255,
-                    fixed[3],
-                    MESSAGE,
-                    0,
-                    fixed[6],
-                    fixed[7],
-                    fixed[8],
-                    record.time_ms,
-                )
-                lane.tail += 1
-                lane.live_bytes += record.size - MESSAGE_HEAD_BYTES
-            else:
-                self._apply(
-                    record.record_type,
-                    record.destination_id,
-                    record.offset,
-                    record.size,
-                    record.flags,
-                    record.time_ms,
-                    record.payload,
-                )
+            if record.type != MESSAGE:
+                self._apply(record)
+                continue
+            message = record.message()
+            lane = self._lane_at(record.offset, record.destination_id, message.priority, message.queue_offset)
+            lane.add(
+                record.offset,
+                record.size,
+                record.flags,
+                MESSAGE,
+                message.tag_hash,
+                message.group_hash,
+                message.expires_ms,
+                record.store_time_ms,
+            )
+            lane.live_bytes += record.size - MESSAGE_HEAD_BYTES
 
-    def _apply(
-        self, record_type: int, destination_id: int, offset: int, size: int, flags: int, time_ms: int, payload: bytes
-    ) -> None:
+    def _apply(self, record: Record) -> None:
         """Apply a record that is not a message."""
         state = self.state
+        record_type = record.type
         try:
             if record_type == layout.SETTLEMENT or record_type == layout.ATTEMPTS:
-                _, consumer_id, _, cause, _, count, due_or_freed = layout.SETTLEMENT_FIXED.unpack_from(payload)
-                if len(payload) != layout.SETTLEMENT_FIXED_BYTES + count * layout.RANGE_BYTES:
-                    raise ValueError(f"{count} ranges in {len(payload)} octets")
-                ranges = [
-                    Range(priority, first, entries, delivery_count)
-                    for first, entries, priority, _, delivery_count in layout.RANGE.iter_unpack(
-                        payload[layout.SETTLEMENT_FIXED_BYTES :]
-                    )
-                ]
+                said = record.settlement()
+                ranges = [Range(*each) for each in said.ranges]
                 if record_type == layout.SETTLEMENT:
-                    state.settle(destination_id, ranges, due_or_freed)
+                    state.settle(record.destination_id, ranges, said.due_or_freed)
                 else:
-                    state.fail_attempts(destination_id, consumer_id, cause, due_or_freed, time_ms, ranges)
-            elif record_type == layout.DESTINATION:
-                described = json.loads(payload)
-                state.add_destination(int(described["id"]), int(described["kind"]), str(described["name"]))
-            elif record_type == layout.CONSUMER:
-                described = json.loads(payload)
-                state.add_consumer(int(described["id"]), compact_json(described))
-            elif record_type == layout.SUBSCRIPTION:
-                described = json.loads(payload)
-                starts = [(int(priority), int(first), int(tail)) for priority, first, tail in described["starts"]]
-                name, description = str(described["name"]), dict(described["description"])
-                state.add_subscription(int(described["id"]), int(described["topic"]), name, description, starts)
-            elif record_type == layout.CLOSE:
-                state.close(int(json.loads(payload)["id"]))
+                    due_ms, time_ms = said.due_or_freed, record.store_time_ms
+                    state.fail_attempts(record.destination_id, said.consumer_id, said.cause, due_ms, time_ms, ranges)
+            elif record_type in METADATA:
+                state.take(record_type, record.described())
             elif record_type not in (layout.COMMIT, layout.SNAPSHOT):
-                raise InvalidRecord(offset, f"a record of type {record_type}, which is not known here", True)
+                reason = f"a record of type {record_type}, which is not known here"
+                raise InvalidRecord(record.offset, reason, True)
         except (KeyError, TypeError, ValueError, struct.error) as error:
             if not self._is_lenient():
                 reason = f"a record of type {record_type} that cannot be read: {error!r}"
-                raise InvalidRecord(offset, reason, True) from None
-        system = state.system
-        system.entries += PACK_ENTRY(offset, size, flags & 255, 0, record_type, 0, destination_id, 0, 0, time_ms)
-        system.tail += 1
+                raise InvalidRecord(record.offset, reason, True) from None
+        state.system.add(
+            record.offset,
+            record.size,
+            record.flags,
+            record_type,
+            record.destination_id,
+            0,
+            0,
+            record.store_time_ms,
+        )
 
-    def _meet_snapshot(self, offset: int, payload: bytes, is_first: bool) -> None:
+    def _meet_snapshot(self, record: Record, is_first: bool) -> None:
         """Begin a segment; ``is_first``: the state is from this very snapshot."""
         if self._is_lenient() and not is_first:
             try:
-                self._take_over(load_snapshot(payload))
+                self._take_over(load_snapshot(record.payload()))
             except (KeyError, TypeError, ValueError) as error:
-                raise InvalidRecord(offset, f"a snapshot that cannot be read: {error!r}", True) from None
-            self._has_gaps = self._runs is not None
+                raise InvalidRecord(record.offset, f"a snapshot that cannot be read: {error!r}", True) from None
+            self._has_gaps = not record.is_followed
         if not is_first:
-            self._close_entries(offset)
+            self._close_entries(record.offset)
 
     def _take_over(self, snapshot: StoreState) -> None:
         """After a loss, believe the next snapshot, which knows everything that happened before it."""

@@ -11,12 +11,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.store.format import layout
+from engine.store.format.record import Record
 from engine.store.index.index_file import INDEX_DIRECTORY
 from engine.store.read.entry_files import entry_files
-from engine.store.read.reader import Record, StoreReader
+from engine.store.read.reader import StoreReader
 from engine.store.read.records import Records
 from engine.store.space.retention_reasons import Keeping, KeptReasons
 from engine.store.state.log_state import Destination, Lane, StoreState
@@ -138,38 +139,27 @@ class _Pins:
         end = reader.end().offset
         state = StoreState()
         start = reader.first_offset
-        for segment in reversed(reader.segments):
-            if segment.is_continuation or not reader.first_offset <= segment.base < min(segment.limit, end):
-                continue
-            if segment.base > reader.entries_offset:
-                continue  # the consume queues lack what stands before it
-            with Records(reader) as records:
-                record = records.at(segment.base)
-            if record is not None and record.type == layout.SNAPSHOT:
-                state = load_snapshot(bytes(record.data[layout.RECORD_HEADER_BYTES :]))
-                start = record.end()
-                break
+        with Records(reader) as records:
+            snapshot = records.last_snapshot(reader.entries_offset)
+        if snapshot is not None:
+            state, start = load_snapshot(snapshot.payload()), snapshot.end()
         for record in reader.scan(start, end, verify=False):
             self._apply(state, record)
         return state
 
     def _apply(self, state: StoreState, record: Record) -> None:
         if record.type == layout.MESSAGE:
-            fixed = layout.MESSAGE_FIXED.unpack_from(record.data, layout.RECORD_HEADER_BYTES)
-            priority, entry = fixed[3], fixed[9]
-            lane = state.open_lane(record.destination_id, priority)
-            lane.tail = entry + 1
-            key = (record.destination_id << layout.LANE_SHIFT) | priority
-            self._recent.setdefault(key, []).append((entry, record.offset, len(record.data), record.store_time_ms))
+            message = record.message()
+            lane = state.open_lane(record.destination_id, message.priority)
+            lane.tail = message.queue_offset + 1
+            key = (record.destination_id << layout.LANE_SHIFT) | message.priority
+            recent = (message.queue_offset, record.offset, record.size, record.store_time_ms)
+            self._recent.setdefault(key, []).append(recent)
         elif record.type == layout.SETTLEMENT:
-            at = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
-            ranges = [
-                Range(priority, first, count)
-                for first, count, priority, _, _ in layout.RANGE.iter_unpack(record.data[at:])
-            ]
+            ranges = [Range(priority, first, count) for priority, first, count, _ in record.settlement().ranges]
             state.settle(record.destination_id, ranges, 0)
         elif record.type in (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE):
-            _apply_metadata(state, record.type, record.described())
+            state.take(record.type, record.described())
 
     def _look_at(self, destination: Destination, lane: Lane) -> None:
         first = destination.first_needed(lane)
@@ -213,16 +203,6 @@ class _Pins:
             self._segments[place].pins.append(pin)
         pin.messages += 1
         pin.bytes += size
-
-
-def _apply_metadata(state: StoreState, record_type: int, described: dict[str, Any]) -> None:
-    if record_type == layout.DESTINATION:
-        state.add_destination(described["id"], described["kind"], described["name"])
-    elif record_type == layout.SUBSCRIPTION:
-        starts = [(priority, first, tail) for priority, first, tail in described["starts"]]
-        state.add_subscription(described["id"], described["topic"], described["name"], described["description"], starts)
-    else:
-        state.close(described["id"])
 
 
 def _disk_bytes(path: Path) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from engine.ports.workers import Job
-from engine.store.disk.files import Files, describe, read_fully
+from engine.store.disk.files import Files, describe
 from engine.store.format import layout
 from engine.store.log.segment import Segment
+from engine.store.log.segment_octets import snapshot_record
 from engine.store.read.export_watermarks import read_watermarks
 from engine.store.read.leases import Lease, read_leases
 from engine.store.state.log_state import StoreState
@@ -29,21 +28,11 @@ class Snapshot:
 
 def read_snapshot(files: Files, segment: Segment) -> Snapshot | None:
     """Return what ``segment`` opens with; None if there is no whole snapshot."""
-    file = files.open_to_read(segment.path())
-    try:
-        head = read_fully(file, layout.RECORD_HEADER_BYTES, layout.SEGMENT_HEADER_BYTES)
-        if len(head) < layout.RECORD_HEADER_BYTES:
-            return None
-        size, crc, record_type, _, _, _, offset, sequence, time_ms = layout.RECORD_HEADER.unpack(head)
-        if record_type != layout.SNAPSHOT or offset != segment.base or size > segment.capacity:
-            return None
-        octets = read_fully(file, size, layout.SEGMENT_HEADER_BYTES)
-    finally:
-        file.close()
-    if len(octets) < size or crc32c(octets[8:]) != crc:
+    record = snapshot_record(files, segment)
+    if record is None:
         return None
     try:
-        return Snapshot(load_snapshot(octets[layout.RECORD_HEADER_BYTES :]), time_ms, sequence)
+        return Snapshot(load_snapshot(record.payload()), record.store_time_ms, record.sequence)
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{segment.path()}, position {layout.SEGMENT_HEADER_BYTES}: {error!r} in a snapshot") from None
 

@@ -7,13 +7,13 @@ any segment on must be enough; destinations, subscriptions, consumers and what e
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
 
-from engine.store.disk.files import File, Files, read_fully, write_fully
+from engine.store.disk.files import File, Files, write_fully
 from engine.store.format import layout
+from engine.store.format.record_cursor import ANY_SEQUENCE, RecordCursor
 from engine.store.format.sparse_runs import Runs
 from engine.store.log.segment import (
     SPARSE_SUFFIX,
@@ -21,18 +21,14 @@ from engine.store.log.segment import (
     Segment,
     pack_header,
     pack_seal,
-    read_runs,
     segment_name,
 )
+from engine.store.log.segment_octets import SegmentOctets, open_octets
 from engine.values.errors import StoreCorrupt
 from engine.values.message import IN_TRANSACTION
 
 HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
-RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
-UNPACK_HEAD: Final = Struct("<IIBxHIQQ").unpack_from  # size, crc, type, flags, destination, offset, sequence
-UNPACK_PLACE: Final = Struct("<B19xQ").unpack_from  # of a message: priority, queue offset
-PLACE_AT: Final = 52
-RANGES_AT: Final = RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
+STEP_READ_BYTES: Final = 512 << 10  # read at a time, unless a record is larger
 
 
 class Kept:
@@ -65,10 +61,10 @@ class Choice:
         lane = self.lanes.get((destination_id << layout.LANE_SHIFT) | priority)
         return lane is None or not lane.first <= entry < lane.end or bool(lane.bits >> (entry - lane.first) & 1)
 
-    def keeps_ranges(self, number: int, ranges: bytes) -> bool:
+    def keeps_ranges(self, number: int, ranges: list[tuple[int, int, int, int]]) -> bool:
         """Return whether a settlement stays, or failed attempts: while any message that they name is there."""
         owner = self.topics.get(number, number)
-        for first, count, priority, _, _ in layout.RANGE.iter_unpack(ranges):
+        for priority, first, count, _ in ranges:
             key = (owner << layout.LANE_SHIFT) | priority
             first, end = max(first, self.kept_from.get(key, 0)), first + count
             lane = self.lanes.get(key)
@@ -105,9 +101,8 @@ class Thinning:
         "_path",
         "_place",
         "_source",
-        "_source_runs",
-        "_run",
-        "_offset",
+        "_cursor",
+        "_is_segment_over",
         "_target",
         "_runs",
         "_next_sequence",
@@ -137,10 +132,9 @@ class Thinning:
         self._limit_bytes = limit_bytes
         self._path = f"{segments[0].directory}/{segment_name(segments[0].base)}"
         self._place = -1  # of the segment that is read
-        self._source: File | None = None
-        self._source_runs = Runs()
-        self._run = 0
-        self._offset = segments[0].base
+        self._source: SegmentOctets | None = None
+        self._cursor: RecordCursor | None = None
+        self._is_segment_over = False
         self._target: File | None = None
         self._runs = Runs()
         self._next_sequence = next_sequence
@@ -154,38 +148,36 @@ class Thinning:
         return self.segments[0]
 
     def step(self, count: int) -> int:
-        """Go through about ``count`` octets more; return how many were read.
+        """Go through about ``count`` octets more, of one run in a sparse segment; return how many these were.
 
         Raises: OSError, StoreCorrupt.
         """
         if self._target is None:
             self._target = self._files.create(self._path + SPARSE_SUFFIX)
-        while self._run == len(self._source_runs.offsets):
+        cursor = self._cursor
+        while cursor is None or self._is_segment_over:
             if self._place + 1 == len(self.segments):
                 self._check_end()
                 self.is_read = True
                 return 0
-            self._open_next()
-        source, runs = self._source, self._source_runs
-        assert source is not None
-        segment = self.segments[self._place]
-        end = runs.ends[self._run]
-        position = runs.positions[self._run] + self._offset - runs.offsets[self._run]
-        octets = read_fully(source, min(count, end - self._offset), position)
-        size = layout.padded(int.from_bytes(octets[:4], "little"))
-        if size > len(octets):
-            octets = read_fully(source, min(size, end - self._offset), position)
-        taken = self._take(octets)
-        if not taken and segment.is_sparse:
-            raise StoreCorrupt(f"{segment.path()}: no record at log offset {self._offset}, where its table says so")
-        self._offset += taken
-        if not taken or self._offset >= end:
-            self._run += 1
-            if self._run < len(runs.offsets):
-                self._offset = runs.offsets[self._run]
+            cursor = self._open_next()
+        kept: list[bytes] = []
+        gone = 0
+        while gone < count:
+            if not cursor.advance():
+                self._end_segment(cursor)
+                break
+            gone += cursor.end - cursor.offset
+            self._take(cursor, kept)
+            if cursor.is_run_over():
+                break
+        if kept:
+            target = self._target
+            written = b"".join(kept)
+            write_fully(target, written, HEADER_BYTES + self.kept_bytes - len(written))
         if self.kept_bytes > self._limit_bytes:
             self.is_worth_it = False
-        return len(octets)
+        return gone
 
     def _check_end(self) -> None:
         # Zeros in the middle look like the end.
@@ -195,80 +187,50 @@ class Thinning:
                 f"begins with {self._next_sequence}"
             )
 
-    def _open_next(self) -> None:
+    def _open_next(self) -> RecordCursor:
         if self._source is not None:
-            self._source.close()
+            self._source.file.close()
         self._place += 1
         segment, limit = self.segments[self._place], self._limits[self._place]
-        source = self._source = self._files.open_to_read(segment.path())
-        runs = read_runs(source, segment.path())
-        if runs is None:
-            runs = Runs()
-            if limit > segment.base:
-                runs.add(segment.base, HEADER_BYTES, limit - segment.base)
-        else:
-            runs.cut(limit)
-        self._source_runs = runs
-        self._run = 0
-        if runs.offsets:
-            self._offset = runs.offsets[0]
+        source = self._source = open_octets(self._files, segment)
+        cursor = self._cursor = RecordCursor(source, segment.base, limit, limit, STEP_READ_BYTES)
+        cursor.expected = self._sequence if self._is_gapless and self._sequence else ANY_SEQUENCE
+        self._is_segment_over = False
+        return cursor
 
-    def _take(self, octets: bytes) -> int:
-        """Copy what stays of whole records; return how many octets these are, 0 where the segment ends."""
-        start = self._offset
-        at = 0
-        length = len(octets)
-        kept: list[bytes] = []
+    def _end_segment(self, cursor: RecordCursor) -> None:
+        """Go on with the next segment.  Raises: StoreCorrupt where this one does not end."""
+        if cursor.flaw:
+            path = self.segments[self._place].path()
+            raise StoreCorrupt(f"{path}, log offset {cursor.offset}: {cursor.flaw}")
+        self._is_segment_over = True
+
+    def _take(self, cursor: RecordCursor, kept: list[bytes]) -> None:
+        """Add a record to what is to be written if it stays."""
         choice = self._choice
-        view = memoryview(octets)
-        while at + RECORD_HEADER_BYTES <= length:
-            size, crc, record_type, flags, number, offset, sequence = UNPACK_HEAD(octets, at)
-            if size == 0:
-                break
-            end = at + ((size + 7) & ~7)
-            if offset != start + at or size < RECORD_HEADER_BYTES:
-                raise StoreCorrupt(f"{self._source_path()}: no record at log offset {start + at}")
-            if end > length:
-                break
-            # Also of what goes: damage may make a record look like one that nobody needs.
-            if crc32c(view[at + 8 : at + size]) != crc:
-                raise StoreCorrupt(f"{self._source_path()}: the record at log offset {offset} fails its checksum")
-            if self._is_gapless and self._sequence and sequence != self._sequence:
-                raise StoreCorrupt(
-                    f"{self._source_path()}: the record at log offset {offset} has sequence {sequence}, "
-                    f"{self._sequence} should follow"
-                )
-            if record_type == layout.MESSAGE:
-                priority, entry = UNPACK_PLACE(octets, at + PLACE_AT)
-                stays = choice.keeps_message(number, priority, entry)
-                self.message_count += stays
-                if not stays:
-                    self.removed.add(number)
-            elif record_type == layout.SETTLEMENT or record_type == layout.ATTEMPTS:
-                stays = choice.keeps_ranges(number, octets[at + RANGES_AT : at + size])
-            elif record_type == layout.COMMIT:
-                stays = self._keeps_commit
-                self._keeps_commit = False
-            else:
-                stays = record_type != layout.SNAPSHOT or offset == self.segment.base
-            if stays:
-                if flags & IN_TRANSACTION:
-                    self._keeps_commit = True
-                position = HEADER_BYTES + self.kept_bytes
-                kept.append(octets[at:end])
-                self._runs.add(offset, position, end - at)
-                self.kept_bytes += end - at
-            self._sequence = sequence + 1
-            at = end
-        if kept:
-            target = self._target
-            assert target is not None
-            written = b"".join(kept)
-            write_fully(target, written, HEADER_BYTES + self.kept_bytes - len(written))
-        return at
-
-    def _source_path(self) -> str:
-        return self.segments[self._place].path()
+        record_type = cursor.type
+        if record_type == layout.MESSAGE:
+            message = cursor.record().message()
+            stays = choice.keeps_message(cursor.destination_id, message.priority, message.queue_offset)
+            self.message_count += stays
+            if not stays:
+                self.removed.add(cursor.destination_id)
+        elif record_type == layout.SETTLEMENT or record_type == layout.ATTEMPTS:
+            stays = choice.keeps_ranges(cursor.destination_id, cursor.record().settlement().ranges)
+        elif record_type == layout.COMMIT:
+            stays = self._keeps_commit
+            self._keeps_commit = False
+        else:
+            stays = record_type != layout.SNAPSHOT or cursor.offset == self.segment.base
+        if stays:
+            if cursor.flags & IN_TRANSACTION:
+                self._keeps_commit = True
+            room = cursor.end - cursor.offset
+            kept.append(cursor.octets[cursor.at : cursor.at + cursor.size].ljust(room, b"\0"))
+            self._runs.add(cursor.offset, HEADER_BYTES + self.kept_bytes, room)
+            self.kept_bytes += room
+        self._sequence = cursor.sequence + 1
+        cursor.expected = self._sequence if self._is_gapless else ANY_SEQUENCE
 
     def finish(self, created_ms: int, store_id: str) -> None:
         """Write the table and the heads, and sync all of it.
@@ -309,9 +271,10 @@ class Thinning:
 
     def close(self) -> None:
         """Let go of the files."""
-        for file in (self._source, self._target):
-            if file is not None:
-                file.close()
+        if self._source is not None:
+            self._source.file.close()
+        if self._target is not None:
+            self._target.close()
         self._source = self._target = None
 
     def give_up(self) -> None:

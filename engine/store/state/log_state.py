@@ -10,12 +10,14 @@ import json
 from collections import deque
 from typing import Any, Final
 
-from engine.store.format.layout import ENTRY_BYTES, LANE_SHIFT, SYSTEM_QUEUE
+from engine.store.format.layout import CONSUMER, DESTINATION, ENTRY, ENTRY_BYTES, LANE_SHIFT, SUBSCRIPTION, SYSTEM_QUEUE
 from engine.store.state.progress import Progress
 from engine.store.state.subscription import Holders, Subscription, SubscriptionLane
-from engine.values.destination import SUBSCRIPTION, TOPIC
+from engine.values.destination import SUBSCRIPTION as SUBSCRIPTION_KIND
+from engine.values.destination import TOPIC
 from engine.values.stored import Attempts, DestinationState, LaneState, Range
 
+PACK_ENTRY: Final = ENTRY.pack
 RECOVERED: Final = 0  # the generation of what was in the log before it was opened
 CLOSED_CONSUMERS_MAX: Final = 1024  # closed consumers that gather before those that nothing names are forgotten
 
@@ -77,6 +79,23 @@ class Lane(Progress):
         self.kept_first = 0
         self.generation = RECOVERED
         self.is_touched = False
+
+    def add(
+        self,
+        offset: int,
+        size: int,
+        flags: int,
+        record_type: int,
+        tag_hash: int,
+        group_hash: int,
+        expires_ms: int,
+        time_ms: int,
+    ) -> None:
+        """Append the entry of a record.  tag_hash: in the system queue the destination that the record concerns."""
+        self.entries += PACK_ENTRY(
+            offset, size, flags & 255, self.priority, record_type, 0, tag_hash, group_hash, expires_ms, time_ms
+        )
+        self.tail += 1
 
     def close_entries(self) -> EntryBlock:
         """Hand the entries collected so far over to the disk."""
@@ -390,6 +409,22 @@ class StoreState:
                 progress = subscription.lane(entries.priority)
             progress.fail(entries.first, entries.count, attempt)
 
+    # Records of metadata.
+
+    def take(self, record_type: int, described: dict[str, Any]) -> None:
+        """Apply a record that is JSON, but for snapshots.  Raises: KeyError, TypeError, ValueError."""
+        number = int(described["id"])
+        if record_type == DESTINATION:
+            self.add_destination(number, int(described["kind"]), str(described["name"]))
+        elif record_type == CONSUMER:
+            self.add_consumer(number, compact_json(described))
+        elif record_type == SUBSCRIPTION:
+            starts = [(int(priority), int(first), int(tail)) for priority, first, tail in described["starts"]]
+            name, description = str(described["name"]), dict(described["description"])
+            self.add_subscription(number, int(described["topic"]), name, description, starts)
+        else:
+            self.close(number)
+
     # Consumers.
 
     def add_consumer(self, number: int, described: str) -> None:
@@ -447,7 +482,9 @@ class StoreState:
         topic = self.destinations[subscription.topic_id]
         lanes = [_lane_state(lane.priority, lane.tail, subscription.lane(lane.priority)) for lane in topic.lanes]
         description = dict(subscription.description)
-        return DestinationState(number, SUBSCRIPTION, subscription.name, lanes, 0, subscription.topic_id, description)
+        return DestinationState(
+            number, SUBSCRIPTION_KIND, subscription.name, lanes, 0, subscription.topic_id, description
+        )
 
 
 def compact_json(described: dict[str, Any]) -> str:

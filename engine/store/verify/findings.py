@@ -1,12 +1,10 @@
-"""What a verification finds, and the records that it goes through."""
+"""What a verification finds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
-
-from engine.store.format import layout
 
 FINDINGS_MAX: Final = 100  # after so many the rest is not looked at
 
@@ -61,21 +59,3 @@ class Broken(Exception):
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
         self.offset = offset
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record as it was read; ``payload`` follows the header."""
-
-    record_type: int
-    encoding: int
-    flags: int
-    destination_id: int
-    offset: int
-    size: int
-    sequence: int
-    time_ms: int
-    payload: bytes
-
-    def end(self) -> int:
-        return self.offset + layout.padded(self.size)

@@ -7,15 +7,15 @@ from array import array
 from typing import Any, Final
 
 from engine.store.format import layout
-from engine.store.state.log_state import Destination, Lane, StoreState, compact_json
+from engine.store.format.record import Record
+from engine.store.state.log_state import Destination, Lane, StoreState
 from engine.store.state.snapshot import encode_snapshot, load_snapshot
-from engine.store.verify.findings import Note, Record
+from engine.store.verify.findings import Note
 from engine.store.verify.index_check import IndexCheck
 from engine.values.outcomes import OUTCOME_NAMES
 from engine.values.stored import Range
 
 GONE: Final = 0xFFFFFFFF  # the size of a message that was taken out
-RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
 METADATA: Final = (layout.DESTINATION, layout.SUBSCRIPTION, layout.CLOSE, layout.CONSUMER, layout.SNAPSHOT)
 
 
@@ -41,21 +41,20 @@ class StateCheck:
 
     def apply(self, record: Record) -> None:
         """Take a record that counts.  Raises: KeyError, TypeError, ValueError, AssertionError, struct.error."""
-        if record.record_type == layout.MESSAGE:
+        if record.type == layout.MESSAGE:
             self._apply_message(record)
             return
-        if record.record_type in (layout.SETTLEMENT, layout.ATTEMPTS):
+        if record.type in (layout.SETTLEMENT, layout.ATTEMPTS):
             self._apply_ranges(record)
-        elif record.record_type in METADATA:
-            self._apply_metadata(record, json.loads(record.payload))
-        elif record.record_type != layout.COMMIT:
+        elif record.type in METADATA:
+            self._apply_metadata(record, record.described())
+        elif record.type != layout.COMMIT:
             raise ValueError("a type that is not known here")
-        self._add_entry(self.state.system, record, 0, record.destination_id, 0, 0)
+        _add_entry(self.state.system, record, record.destination_id, 0, 0)
 
     def _apply_message(self, record: Record) -> None:
-        fixed = layout.MESSAGE_FIXED.unpack_from(record.payload)
-        annotations, headers, body, priority, _, _, tag, group, expires_ms, queue_offset = fixed
-        size = annotations + headers + body
+        message = record.message()
+        priority, queue_offset, size = message.priority, message.queue_offset, message.size()
         if layout.MESSAGE_HEAD_BYTES + size != record.size:
             raise ValueError(f"parts of {size} octets in a record of {record.size}")
         if record.destination_id not in self.state.destinations:
@@ -67,39 +66,14 @@ class StateCheck:
             raise ValueError(f"entry {queue_offset} of a lane of {lane.tail}")
         key = (record.destination_id << layout.LANE_SHIFT) | priority
         self._sizes.setdefault(key, (queue_offset, array("I")))[1].append(size)
-        self._add_entry(lane, record, priority, tag, group, expires_ms)
-        at = layout.MESSAGE_HEAD_BYTES - RECORD_HEADER_BYTES + annotations
-        octets = record.payload[at : at + headers]
-        self._index.message(record.offset, record.time_ms, record.encoding, record.flags, octets)
+        _add_entry(lane, record, message.tag_hash, message.group_hash, message.expires_ms)
+        self._index.message(record.offset, record.store_time_ms, record.encoding, record.flags, message.headers())
         lane.live_bytes += size
         self.message_count += 1
 
-    def _add_entry(self, lane: Lane, record: Record, priority: int, tag: int, group: int, expires_ms: int) -> None:
-        lane.entries += layout.ENTRY.pack(
-            record.offset,
-            record.size,
-            record.flags & 255,
-            priority,
-            record.record_type,
-            0,
-            tag,
-            group,
-            expires_ms,
-            record.time_ms,
-        )
-        lane.tail += 1
-
     def _apply_ranges(self, record: Record) -> None:
-        payload = record.payload
-        _, consumer_id, outcome, cause, _, count, due_or_freed = layout.SETTLEMENT_FIXED.unpack_from(payload)
-        ranges = [
-            Range(priority, first, entries, attempts)
-            for first, entries, priority, _, attempts in layout.RANGE.iter_unpack(
-                payload[layout.SETTLEMENT_FIXED_BYTES :]
-            )
-        ]
-        if len(ranges) != count:
-            raise ValueError(f"{len(ranges)} ranges, it says {count}")
+        said = record.settlement()
+        ranges = [Range(*each) for each in said.ranges]
         number = record.destination_id
         subscription = self.state.subscriptions.get(number)
         owner = number if subscription is None else subscription.topic_id
@@ -112,40 +86,33 @@ class StateCheck:
                 raise ValueError(f"entries {each.first} to {each.first + each.count} of a lane of {lane.tail}")
             if any(progress.settled.contains(entry) for entry in range(each.first, each.first + each.count)):
                 raise ValueError(f"entries {each.first} to {each.first + each.count} were settled before")
-        if record.record_type == layout.ATTEMPTS:
-            self.state.fail_attempts(number, consumer_id, cause, due_or_freed, record.time_ms, ranges)
+        if record.type == layout.ATTEMPTS:
+            due_ms, time_ms = said.due_or_freed, record.store_time_ms
+            self.state.fail_attempts(number, said.consumer_id, said.cause, due_ms, time_ms, ranges)
             return
-        if outcome not in OUTCOME_NAMES:
-            raise ValueError(f"outcome {outcome}")
-        self.state.settle(number, ranges, due_or_freed)
+        if said.outcome not in OUTCOME_NAMES:
+            raise ValueError(f"outcome {said.outcome}")
+        self.state.settle(number, ranges, said.due_or_freed)
 
     def _apply_metadata(self, record: Record, described: dict[str, Any]) -> None:
         state = self.state
-        if record.record_type == layout.SNAPSHOT:
+        if record.type == layout.SNAPSHOT:
             self._check_snapshot(record, described)
             return
         number = int(described["id"])
-        if record.record_type == layout.CONSUMER:
-            state.add_consumer(number, compact_json(described))
-        elif record.record_type == layout.CLOSE:
-            state.close(number)
-        elif number < state.next_destination:
+        if record.type in (layout.DESTINATION, layout.SUBSCRIPTION) and number < state.next_destination:
             raise ValueError(f"number {number} was given before, {state.next_destination} is the next")
-        elif record.record_type == layout.DESTINATION:
-            state.add_destination(number, int(described["kind"]), str(described["name"]))
-        else:
-            starts = [(int(priority), int(first), int(tail)) for priority, first, tail in described["starts"]]
-            for priority, first, tail in starts:
+        if record.type == layout.SUBSCRIPTION:
+            for priority, first, tail in described["starts"]:
                 is_tail = self.has_gaps or tail == state.open_lane(int(described["topic"]), priority).tail
                 if not (first <= tail and is_tail):
                     raise ValueError(f"it begins at entry {first} of {tail}")
-            name, description = str(described["name"]), dict(described["description"])
-            state.add_subscription(number, int(described["topic"]), name, description, starts)
+        state.take(record.type, described)
 
     def _check_snapshot(self, record: Record, described: dict[str, Any]) -> None:
         if int(described["sequence"]) != record.sequence:
             raise ValueError(f"it says sequence {described['sequence']}")
-        told = load_snapshot(record.payload)
+        told = load_snapshot(record.payload())
         if self._is_empty:
             self._is_empty = False
             self.state = told
@@ -204,6 +171,10 @@ class StateCheck:
             if total != destination.live_bytes():
                 text = f"{destination.name} has {destination.live_bytes()} live bytes, its messages come to {total}"
                 self._note(self._directory, -1, text)
+
+
+def _add_entry(lane: Lane, record: Record, tag: int, group: int, expires_ms: int) -> None:
+    lane.add(record.offset, record.size, record.flags, record.type, tag, group, expires_ms, record.store_time_ms)
 
 
 def _first_needed(destination: Destination, lane: Lane) -> int:

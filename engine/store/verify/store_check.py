@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
-from typing import Final
 
-from crc32c import crc32c
-
-from engine.store.disk.files import File, Files, read_fully
+from engine.store.disk.files import Files, read_fully
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, unpack_checkpoint
-from engine.store.format.sparse_runs import NOT_THERE, Runs
+from engine.store.format.record import Record
+from engine.store.format.record_cursor import ANY_SEQUENCE, RecordCursor
 from engine.store.log.checkpoint import FILE_NAME as CHECKPOINT_FILE
-from engine.store.log.segment import SUFFIX, Segment, is_left_over, load_segment, read_runs, records_limit
+from engine.store.log.segment import SUFFIX, Segment, is_left_over, load_segment, records_limit
+from engine.store.log.segment_octets import SegmentOctets, open_octets
 from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, read_store_id
-from engine.store.verify.findings import Broken, Finding, Record, TooMany, Verification
+from engine.store.verify.findings import Broken, Finding, TooMany, Verification
 from engine.store.verify.index_check import IndexCheck
 from engine.store.verify.queue_check import QueueCheck
 from engine.store.verify.state_check import StateCheck
 from engine.values.errors import StoreCorrupt
 from engine.values.message import IN_TRANSACTION
 from engine.values.message_keys import Keys
-
-READ_BYTES: Final = 4 << 20
-HEADER_BYTES: Final = layout.SEGMENT_HEADER_BYTES
-RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
 
 
 def verify(files: Files, directory: str, keys: Keys | None = None) -> Verification:
@@ -128,7 +123,7 @@ class _Verifier:
 
 
 class _Walk:
-    """From the first record to the last.  _runs: of the segment that is looked at, if it is sparse."""
+    """From the first record to the last.  _octets: of the segment that is looked at."""
 
     def __init__(
         self, files: Files, directory: str, checkpoint: Checkpoint | None, index: IndexCheck, found: Verification
@@ -144,9 +139,7 @@ class _Walk:
         self._pending: list[Record] = []
         self._sequence = 0  # of the next record, 0 before the first
         self._time_ms = 0
-        self._buffer = b""
-        self._buffer_offset = 0
-        self._runs: Runs | None = None
+        self._octets: SegmentOctets | None = None
 
     def run(self, segments: list[Segment]) -> None:
         """Raises: TooMany, StoreCorrupt, OSError."""
@@ -171,105 +164,55 @@ class _Walk:
                 if self._checkpoint is not None and broken.offset >= self._durable and not segment.is_sparse:
                     self._found.is_torn = True
                     return
-                self._found.note(segment.path(), self._position(segment, broken.offset), str(broken))
+                octets = self._octets
+                position = segment.position(broken.offset) if octets is None else octets.position(broken.offset)
+                self._found.note(segment.path(), position, str(broken))
                 raise TooMany from None  # without this record nothing that follows makes sense
             if place + 1 < len(segments):
                 self._index.passed(segments[place + 1].base)
             self._check_entries(segments[place + 1].base if place + 1 < len(segments) else None)
 
     def _walk(self, segment: Segment, upper: int) -> None:
-        file = self._files.open_to_read(segment.path())
-        self._buffer = b""
-        self._runs = None
+        octets = self._octets = open_octets(self._files, segment)
         try:
-            if segment.is_sparse:
-                self._runs = read_runs(file, segment.path())
-            self._index.has_gaps = self._log.is_sparse = self._runs is not None
-            if self._runs is not None:
-                self._walk_runs(file, segment, self._runs, upper)
-                return
-            offset = segment.base
-            while offset + 8 <= upper:
-                record = self._record(file, segment, offset, upper)
-                if record is None:
-                    break
-                if offset == segment.base and record.record_type != layout.SNAPSHOT and not segment.is_continuation:
-                    raise Broken(offset, "the segment does not begin with a snapshot")
-                self._take(record)
-                offset = record.end()
-                if not self._pending:
-                    self._found.end_offset = offset
+            self._go_through(octets, segment, upper)
         finally:
-            file.close()
-        if self._pending:
-            raise Broken(self._pending[0].offset, "a transaction lacks its commit record")
+            octets.file.close()
 
-    def _walk_runs(self, file: File, segment: Segment, runs: Runs, upper: int) -> None:
-        self._log.has_gaps = True
+    def _go_through(self, octets: SegmentOctets, segment: Segment, upper: int) -> None:
+        runs = octets.runs
+        self._log.is_sparse = self._index.has_gaps = runs is not None
+        self._log.has_gaps |= runs is not None
         before = self._log.message_count
-        offset = runs.next_from(segment.base)
-        if offset != segment.base and not segment.is_continuation:
-            raise Broken(segment.base, "the segment does not begin with a snapshot")
-        while NOT_THERE < offset < upper:
-            end = runs.end_of(offset)
-            self._sequence = 0
-            while offset < end:
-                record = self._record(file, segment, offset, min(end, upper))
-                if record is None:
-                    raise Broken(offset, "no record, where the segment's table says that one is")
-                if offset == segment.base and record.record_type != layout.SNAPSHOT and not segment.is_continuation:
-                    raise Broken(offset, "the segment does not begin with a snapshot")
-                self._take(record)
-                offset = record.end()
-            offset = runs.next_from(end)
+        found = self._found
+        cursor = RecordCursor(octets, segment.base, upper, upper)
+        cursor.expected = self._sequence or ANY_SEQUENCE
+        is_first = not segment.is_continuation
+        while cursor.advance():
+            if is_first and (cursor.offset != segment.base or cursor.type != layout.SNAPSHOT):
+                raise Broken(segment.base, "the segment does not begin with a snapshot")
+            is_first = False
+            if cursor.time_ms < self._time_ms:
+                reason = f"a record of store time {cursor.time_ms}, the one before it is of {self._time_ms}"
+                raise Broken(cursor.offset, reason)
+            self._time_ms = cursor.time_ms
+            self._sequence = cursor.expected = cursor.sequence + 1
+            found.record_count += 1
+            self._take(cursor.record())
+            if not self._pending:
+                found.end_offset = cursor.end
+        if cursor.flaw:
+            raise Broken(cursor.offset, cursor.flaw)
         if self._pending:
             raise Broken(self._pending[0].offset, "a transaction lacks its commit record")
+        if runs is None:
+            return
+        if is_first:
+            raise Broken(segment.base, "the segment does not begin with a snapshot")
         if self._log.message_count - before != runs.message_count:
             raise Broken(segment.base, f"its head says that it holds {runs.message_count} messages")
-        self._found.end_offset = upper
+        found.end_offset = upper
         self._sequence = segment.next_sequence
-
-    def _position(self, segment: Segment, offset: int) -> int:
-        """Return where a log offset is in the file of the segment that is looked at."""
-        return segment.position(offset) if self._runs is None else self._runs.position(offset)
-
-    def _record(self, file: File, segment: Segment, offset: int, upper: int) -> Record | None:
-        head = self._octets(file, segment, offset, RECORD_HEADER_BYTES)
-        size = int.from_bytes(head[:4], "little")
-        if size == 0:
-            return None
-        if size < RECORD_HEADER_BYTES or offset + size > upper:
-            raise Broken(offset, f"a record of {size} octets, there is room for {upper - offset}")
-        octets = self._octets(file, segment, offset, size)
-        if len(octets) < size:
-            raise Broken(offset, f"a record of {size} octets, the file ends after {len(octets)}")
-        _, crc, kind, encoding, flags, destination_id, own, sequence, time_ms = layout.RECORD_HEADER.unpack_from(octets)
-        if crc32c(memoryview(octets)[8:]) != crc:
-            raise Broken(offset, "the checksum of a record does not match")
-        if own != offset:
-            raise Broken(offset, f"a record that says it stands at log offset {own}")
-        if self._sequence and sequence != self._sequence:
-            raise Broken(offset, f"a record with sequence {sequence}, {self._sequence} should follow")
-        if time_ms < self._time_ms:
-            raise Broken(offset, f"a record of store time {time_ms}, the one before it is of {self._time_ms}")
-        self._sequence = sequence + 1
-        self._time_ms = time_ms
-        self._found.record_count += 1
-        return Record(
-            kind, encoding, flags, destination_id, offset, size, sequence, time_ms, octets[RECORD_HEADER_BYTES:]
-        )
-
-    def _octets(self, file: File, segment: Segment, offset: int, size: int) -> bytes:
-        """Return what stands at a log offset, less where the file ends; large pieces are read at a time."""
-        at = offset - self._buffer_offset
-        if not 0 <= at <= len(self._buffer) - size:
-            wanted = max(READ_BYTES, size)
-            if self._runs is not None:
-                wanted = min(wanted, self._runs.end_of(offset) - offset)
-            self._buffer = read_fully(file, wanted, self._position(segment, offset))
-            self._buffer_offset = offset
-            at = 0
-        return self._buffer[at : at + size]
 
     def _take(self, record: Record) -> None:
         """Apply a record, or keep it until its transaction is committed."""
@@ -277,9 +220,12 @@ class _Walk:
             self._pending.append(record)
             return
         pending, self._pending = self._pending, []
-        if record.record_type == layout.COMMIT:
-            first, count, _ = layout.COMMIT_FIXED.unpack(record.payload)
-            if self._runs is None and (count != len(pending) or first != record.sequence - count):
+        if record.type == layout.COMMIT:
+            try:
+                first, count = record.commit()
+            except ValueError as error:
+                raise Broken(record.offset, str(error)) from None
+            if record.is_followed and (count != len(pending) or first != record.sequence - count):
                 raise Broken(record.offset, f"a transaction of {len(pending)} records, its commit record says {count}")
         elif pending:
             raise Broken(pending[0].offset, "a transaction lacks its commit record")
@@ -287,7 +233,7 @@ class _Walk:
             try:
                 self._log.apply(each)
             except (KeyError, TypeError, ValueError, AssertionError, struct.error) as error:
-                raise Broken(each.offset, f"a record of type {each.record_type} that cannot be: {error!r}") from None
+                raise Broken(each.offset, f"a record of type {each.type} that cannot be: {error!r}") from None
 
     def _check_entries(self, next_base: int | None) -> None:
         """Compare the entries of the last segment's records with the files, as far as these must be complete."""
@@ -299,8 +245,8 @@ class _Walk:
             return
         for block in blocks:
             # In a sparse segment some of the records are missing that the system queue lists.
-            if self._runs is None or block.destination_id != layout.SYSTEM_QUEUE:
-                self._queues.block(block, self._runs is not None)
+            if not self._log.is_sparse or block.destination_id != layout.SYSTEM_QUEUE:
+                self._queues.block(block, self._log.is_sparse)
 
     def _check_end(self) -> None:
         checkpoint = self._checkpoint

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.store.index.index_directory import READ_BYTES
 from engine.store.index.index_file import INDEX_DIRECTORY, list_index
-from engine.store.index.key_index import READ_BYTES
 from engine.store.read.query import Bounds, StoreQuery
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE

@@ -221,7 +221,7 @@ def test_what_is_missing_elsewhere_matters_to_nobody(store: SampleStore) -> None
 
 @pytest.mark.parametrize(
     ("at", "text"),
-    [(100, "fails its checksum"), (16, "names log offset"), (0, "fails its checksum|octets")],
+    [(100, "checksum of a record"), (16, "checksum of a record"), (0, "checksum of a record|octets")],
     ids=["body", "offset", "size"],
 )
 def test_corruption_below_the_end_is_an_error(store: SampleStore, at: int, text: str) -> None:

@@ -1,0 +1,265 @@
+"""One cursor over the records of a segment, for everybody who goes through the log.
+
+It checks each record in one order: is there room for it, is all of it there, does its checksum match, does it stand
+where it says, does its sequence follow.  What is done about a flaw is the caller's affair:
+
+    strict          raises what ``flaw`` says
+    tail-tolerant   takes a flaw for the end of the records: nothing behind it was confirmed
+    lenient         goes on at the next whole record, ``find_whole``
+
+Only pages of a backlog and the columns of an export take records apart by themselves, many in one call; a property
+test holds them equal to this.  Spark workers load this module, so it imports nothing live.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.store.format import layout
+from engine.store.format.record import Record
+from engine.store.format.sparse_runs import NOT_THERE, Runs
+
+PIECE_BYTES: Final = 4 << 20  # of the log read at a time, unless a record is larger
+ONE_RECORD_BYTES: Final = 4096  # of a single record, before its size is known
+ANY_SEQUENCE: Final = -1
+NO_CHECKSUMS: Final = 1 << 62  # above every log offset
+
+RECORD_HEADER_BYTES: Final = layout.RECORD_HEADER_BYTES
+UNPACK_HEADER: Final = layout.RECORD_HEADER.unpack_from
+OWN_OFFSET_WORD: Final = 2  # of a record's header, in words of eight octets
+
+
+class LogOctets(ABC):
+    """The octets of one segment, by their log offsets.  runs: where they stand if the segment is sparse."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: Runs | None) -> None:
+        self.runs = runs
+
+    @abstractmethod
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return ``size`` octets of the log from ``offset`` on; fewer where the file, or what is left there, ends."""
+
+
+class RecordCursor:
+    """Goes over the records that begin from ``start`` on and below ``stop``; none of them reaches past ``limit``.
+
+    The fields are those of the record that ``advance`` has come to; ``octets[at : at + size]`` is all of it.
+    flaw: what is wrong at ``offset``, "" while nothing is.  is_flaw_whole: its checksum matches, so no torn write
+    explains it.  expected: sequence of the next record, ANY_SEQUENCE for any; is_open: it may be higher.
+    """
+
+    __slots__ = (
+        "offset",
+        "size",
+        "type",
+        "encoding",
+        "flags",
+        "destination_id",
+        "sequence",
+        "time_ms",
+        "octets",
+        "at",
+        "end",
+        "flaw",
+        "is_flaw_whole",
+        "expected",
+        "is_open",
+        "_source",
+        "_stop",
+        "_limit",
+        "_piece_bytes",
+        "_verify_from",
+        "_view",
+        "_base",
+        "_length",
+        "_run_stop",
+        "_run_limit",
+    )
+
+    def __init__(
+        self,
+        source: LogOctets,
+        start: int,
+        stop: int,
+        limit: int,
+        piece_bytes: int = PIECE_BYTES,
+        verify_from: int = 0,
+    ) -> None:
+        self.offset = start
+        self.size = 0
+        self.type = 0
+        self.encoding = 0
+        self.flags = 0
+        self.destination_id = 0
+        self.sequence = 0
+        self.time_ms = 0
+        self.octets = b""
+        self.at = 0
+        self.end = start  # of the record, with its padding
+        self.flaw = ""
+        self.is_flaw_whole = False
+        self.expected = ANY_SEQUENCE
+        self.is_open = False
+        self._source = source
+        self._stop = stop
+        self._limit = limit
+        self._piece_bytes = piece_bytes
+        self._verify_from = verify_from
+        self._view = memoryview(b"")
+        self._base = start  # log offset of the first of ``octets``
+        self._length = 0
+        is_sparse = source.runs is not None
+        self._run_stop = start if is_sparse else stop
+        self._run_limit = start if is_sparse else limit
+
+    def advance(self) -> bool:
+        """Go on to the next record; return False at the end, or where ``flaw`` says what stands there instead."""
+        offset = self.end
+        if offset >= self._run_stop:
+            if not self._begin_run(offset):
+                return False
+            offset = self.end
+        self.offset = offset
+        at = offset - self._base
+        if at + RECORD_HEADER_BYTES > self._length:
+            at = 0
+            self._read(offset, self._piece_bytes)
+            if self._length < RECORD_HEADER_BYTES:
+                return self._end_short()
+        size, crc, self.type, self.encoding, self.flags, self.destination_id, own, sequence, self.time_ms = (
+            UNPACK_HEADER(self.octets, at)
+        )
+        if size == 0:
+            return self._end_zero()
+        if size < RECORD_HEADER_BYTES or offset + size > self._run_limit:
+            return self._refuse(f"a record of {size} octets, there is room for {self._run_limit - offset}")
+        if at + size > self._length:
+            at = 0
+            self._read(offset, max(self._piece_bytes, size))
+            if size > self._length:
+                return self._refuse(f"a record of {size} octets, the file ends after {self._length}")
+        if offset >= self._verify_from and crc32c(self._view[at + 8 : at + size]) != crc:
+            return self._refuse("the checksum of a record does not match")
+        if own != offset:
+            return self._refuse(f"a record that says it stands at log offset {own}", True)
+        expected = self.expected
+        if expected != ANY_SEQUENCE:
+            if sequence != expected and not (self.is_open and sequence > expected):
+                return self._refuse(f"a record with sequence {sequence}, {expected} should follow")
+            self.expected = sequence + 1
+            self.is_open = False
+        self.sequence = sequence
+        self.size = size
+        self.at = at
+        self.end = offset + ((size + 7) & ~7)
+        return True
+
+    def is_run_over(self) -> bool:
+        """Return whether records were taken out behind this one, or it is the last one up to ``stop``."""
+        return self.end >= self._run_stop
+
+    def record(self) -> Record:
+        """Return the record that the cursor is at; it keeps the piece of the log that was read with it."""
+        data = self._view[self.at : self.at + self.size]
+        return self._record(data)
+
+    def head(self) -> Record:
+        """Return the same without a message's parts, for who keeps many."""
+        size = min(self.size, layout.MESSAGE_HEAD_BYTES) if self.type == layout.MESSAGE else self.size
+        return self._record(memoryview(self.octets[self.at : self.at + size]))
+
+    def _record(self, data: memoryview) -> Record:
+        return Record(
+            self.offset,
+            self.size,
+            self.type,
+            self.encoding,
+            self.flags,
+            self.destination_id,
+            self.sequence,
+            self.time_ms,
+            data,
+            self._source.runs is None,
+        )
+
+    def _begin_run(self, offset: int) -> bool:
+        """Go on where the next run of a sparse segment begins."""
+        runs = self._source.runs
+        if runs is None:
+            return False
+        start = runs.next_from(offset)
+        if start == NOT_THERE or start >= self._stop:
+            return False
+        end = runs.end_of(start)
+        self._run_stop = min(end, self._stop)
+        self._run_limit = min(end, self._limit)
+        self.is_open = True
+        self.end = start
+        return True
+
+    def _read(self, offset: int, size: int) -> None:
+        self.octets = self._source.pread(min(size, self._run_limit - offset), offset)
+        self._view = memoryview(self.octets)
+        self._base = offset
+        self._length = len(self.octets)
+
+    def _end_short(self) -> bool:
+        """End where fewer octets are left than a header has: they are no record, and should be zeros."""
+        size = int.from_bytes(self.octets[:4], "little") if self._length >= layout.ALIGNMENT else 0
+        if size == 0:
+            return self._end_zero()
+        room = self._run_limit - self.offset
+        if size < RECORD_HEADER_BYTES or size > room:
+            return self._refuse(f"a record of {size} octets, there is room for {room}")
+        return self._refuse(f"a record of {size} octets, the file ends after {self._length}")
+
+    def _end_zero(self) -> bool:
+        if self._source.runs is not None:
+            return self._refuse("no record, where the segment's table says that one is")
+        return False
+
+    def _refuse(self, flaw: str, is_whole: bool = False) -> bool:
+        self.flaw = flaw
+        self.is_flaw_whole = is_whole
+        return False
+
+
+def record_at(source: LogOctets, offset: int, limit: int) -> Record | None:
+    """Return the whole record that begins at ``offset``, None if none does."""
+    cursor = RecordCursor(source, offset, offset + 1, limit, ONE_RECORD_BYTES)
+    return cursor.record() if cursor.advance() and cursor.offset == offset else None
+
+
+def find_whole(source: LogOctets, start: int, stop: int, limit: int) -> int:
+    """Return where the first whole record from ``start`` on begins, ``stop`` if none does below it.
+
+    Each record names its own log offset and has a checksum, so it is found behind damage.
+    """
+    runs = source.runs
+    if runs is not None:
+        offset = runs.next_from(start)
+        while NOT_THERE < offset < stop and record_at(source, offset, limit) is None:
+            offset = runs.next_from(offset + layout.ALIGNMENT)
+        return offset if NOT_THERE < offset < stop else stop
+    offset = start
+    while offset < stop:
+        octets = source.pread(min(PIECE_BYTES, limit - offset), offset)
+        octets = octets[: len(octets) & ~7]
+        if len(octets) < RECORD_HEADER_BYTES:
+            return stop
+        if octets != bytes(len(octets)):
+            expected = offset
+            for word in memoryview(octets).cast("Q")[OWN_OFFSET_WORD:]:
+                if word == expected:
+                    if expected >= stop:
+                        return stop
+                    if record_at(source, expected, limit) is not None:
+                        return expected
+                expected += layout.ALIGNMENT
+        offset += len(octets) - OWN_OFFSET_WORD * layout.ALIGNMENT
+    return stop
