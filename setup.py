@@ -45,7 +45,7 @@ ROOMS_BUT = {
         addresses amqp_form contents jms_ids jms_types map_body message_keys outgoing_message property_types
         selector_properties stomp_form stomp_headers subscribe_options
     """,
-    "protocols/amqp/v1_0/endpoints": "attach attach_fields handshake settings",
+    "protocols/amqp/v1_0/endpoints": "attach attach_fields channels handshake settings states",
 }
 # Of this one, which has more that no message passes, it is what is named.
 STORE = """

@@ -198,8 +198,8 @@ class AmqpPeer(SocketPeer):
 
     def is_parked(self, parked: Parked) -> bool:
         if parked.name:
-            return any(one.name == parked.name for one in self.connection.transactions.waiting)
-        return any(one.message.body == parked.body for one in self.connection.blocked.waiting)
+            return any(one.name == parked.name for one in self.connection.producers.transactions.waiting)
+        return any(one.message.body == parked.body for one in self.connection.producers.blocked.waiting)
 
     def new_subscriber(self, kind: int, name: str, ack_mode: int, prefetch: int) -> Subscriber:
         return self.oracle.subscribe(kind, name, INDIVIDUAL, prefetch, is_credited=True)

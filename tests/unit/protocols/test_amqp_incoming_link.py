@@ -157,7 +157,7 @@ def test_messages_in_frames_are_counted_over_all_links() -> None:
     assert peer.take() == []
     peer.send(Detach(2, True))
     peer.take()
-    assert peer.connection.partial_bytes == 0
+    assert peer.connection.producers.multi_transfers.held_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -273,8 +273,8 @@ def test_a_delivery_whose_transfers_never_end_ends_its_link() -> None:
     kind, condition, words = peer.error()
     assert (kind, condition) == (Detach, "amqp:resource-limit-exceeded")
     assert words == "the transfers of a delivery took longer than 5000 ms"
-    assert not peer.connection.gathering, "the other link's deliveries came to their end"
-    assert peer.connection.partial_bytes == 0
+    assert not peer.connection.producers.multi_transfers.by_link, "the other link's deliveries came to their end"
+    assert peer.connection.producers.multi_transfers.held_bytes == 0
 
 
 def test_a_delivery_has_its_time_anew_when_we_read_again() -> None:

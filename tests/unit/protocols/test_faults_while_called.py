@@ -8,8 +8,8 @@ import pytest
 
 from engine.values.errors import AddressFull
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
-from protocols.amqp.v1_0.endpoints.handshake import OPEN
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.endpoints.states import OPENED
 from protocols.connection import ProtocolConnection
 from protocols.stomp.session.stomp_session import StompSession
 from tests.support.amqp_gateway import NoUsers
@@ -44,13 +44,13 @@ def stomp(gateway: StompGateway, link: FakeLink) -> ProtocolConnection:
 
 def amqp(gateway: StompGateway, link: FakeLink) -> ProtocolConnection:
     connection = AmqpConnection(gateway.broker, link, AmqpSettings(), NoUsers(), 0)
-    connection.state = OPEN
+    connection.state = OPENED
     return connection
 
 
 def late_in_amqp(session: ProtocolConnection) -> None:
     assert isinstance(session, AmqpConnection)
-    session.blocked.waiting = [None]  # type: ignore[list-item]
+    session.producers.blocked.waiting = [None]  # type: ignore[list-item]
     session.waited_too_long("queue://q", ERROR)
 
 

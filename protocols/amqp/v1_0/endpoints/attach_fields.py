@@ -7,14 +7,11 @@ from typing import Final
 from protocols.amqp.v1_0.wire.composite_codec import is_delivery_state
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released
 from protocols.amqp.v1_0.wire.errors import InvalidField
-from protocols.amqp.v1_0.wire.performatives import Attach
+from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST, SND_SETTLE_MODE_MOST, Attach
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from protocols.amqp.v1_0.wire.transaction_types import Coordinator
 from protocols.amqp.v1_0.wire.values import Array, Described, Symbol, Value
 
-SND_SETTLE_MODE_MOST: Final = 2  # unsettled, settled, mixed
-RCV_SETTLE_MODE_MOST: Final = 1  # first, second
-DELIVERY_TAG_MOST: Final = 32  # octets
 DURABILITY_MOST: Final = 2  # none, configuration, unsettled-state
 EXPIRY_POLICIES: Final = ("link-detach", "session-end", "connection-close", "never")
 LIFETIME_POLICY: Final = Symbol("lifetime-policy")

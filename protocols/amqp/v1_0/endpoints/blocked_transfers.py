@@ -6,19 +6,17 @@ octets: beyond ``park_bytes`` a connection that only sends is no longer read, be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.limits.blocked_producer import BlockLimit
 from engine.sources.composite import Destination
 from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import Message
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.target_link import TargetLink
 from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
 from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
-
-if TYPE_CHECKING:
-    from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
-    from protocols.amqp.v1_0.endpoints.incoming_link import IncomingLink
 
 TRANSFER_OVERHEAD_BYTES: Final = 512  # of a message's objects, rounded up
 
@@ -27,7 +25,7 @@ class BlockedTransfer(BlockedSend):
     __slots__ = ("link", "delivery_id", "is_settled", "destination", "message")
 
     def __init__(
-        self, link: IncomingLink, delivery_id: int, is_settled: bool, destination: Destination, message: Message
+        self, link: TargetLink, delivery_id: int, is_settled: bool, destination: Destination, message: Message
     ) -> None:
         super().__init__(addresses_of(destination), message.size + TRANSFER_OVERHEAD_BYTES)
         self.link = link
@@ -42,29 +40,32 @@ class BlockedTransfer(BlockedSend):
 
 
 class BlockedTransfers(BlockedSends[BlockedTransfer]):
-    """is_reading_paused: so much waits that the connection is not read."""
+    """is_reading_paused: so much waits that the connection is not read.
 
-    __slots__ = ("is_reading_paused",)
+    short_links: links that wait for room in a full address to be granted credit.
+    """
 
-    def __init__(self, connection: AmqpConnection) -> None:
+    __slots__ = ("is_reading_paused", "short_links")
+
+    def __init__(self, connection: ConnectionEndpoint) -> None:
         settings = connection.settings
         super().__init__(
             connection.broker, connection, BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
         )
         self.is_reading_paused = False
+        self.short_links: dict[TargetLink, None] = {}
 
-    def forget(self, link: IncomingLink) -> int:
-        """Drop what waits of a link that has gone; return how many that were."""
-        if not self.waiting:
-            return 0
-        waiting = self.take_all()
-        for one in waiting:
-            if one.link is not link:
-                self.add(one)
-        return len(waiting) - len(self.waiting)
+    def forget(self, link: TargetLink) -> None:
+        """Drop what waits of a link that has gone."""
+        self.short_links.pop(link, None)
+        if self.waiting:
+            for one in self.take_all():
+                if one.link is not link:
+                    self.add(one)
 
     def park_transfer(self, one: BlockedTransfer, gate: int) -> None:
-        """Keep a message until its gate opens.  Raises: ParkedTooMuch beyond the limit."""
+        """Keep a message until its gate opens; its link is granted no more.  Raises: ParkedTooMuch beyond the limit."""
+        one.link.is_held = True
         if not self.park(one, one.destination, gate):
             raise ParkedTooMuch(
                 f"{self.size_bytes} octets wait to be sent to {one.destination.uri()}; "
@@ -81,6 +82,16 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
         for one in waiting:
             if not one.link.is_held:
                 one.link.grant()
+        short_links = self.short_links
+        self.short_links = {}
+        for link in short_links:
+            link.room_found()
+
+    def pause_reading(self) -> None:
+        """Have the connection read no more until little waits again."""
+        if not self.is_reading_paused:
+            self.is_reading_paused = True
+            self.connection.socket.pause_reading()
 
     def may_read_again(self) -> bool:
         """Say, once, that so little waits now that the connection is read again."""
@@ -91,7 +102,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
         """Reject what has waited for room in the destination ``uri``."""
-        released: dict[IncomingLink, None] = {}
+        released: dict[TargetLink, None] = {}
         for one in self.take_all():
             if uri not in one.addresses:
                 self.add(one)
@@ -100,15 +111,13 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             one.refuse(error)
         for link in released:
             if not any(one.link is link for one in self.waiting):
-                link.is_held = False
-                link.grant()
+                link.waited()
 
     # -- the steps
 
     def _send_again(self, one: BlockedTransfer) -> None:
         link = one.link
         if link.is_held or self.holds(one.destination):
-            link.is_held = True
             self.park_transfer(one, gates.OPEN)
             return
         try:
@@ -117,7 +126,6 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             one.refuse(error)
             return
         if gate != gates.OPEN:
-            link.is_held = True
             self.park_transfer(one, gate)
         elif not one.is_settled:
             link.confirm(one.delivery_id, one.message)

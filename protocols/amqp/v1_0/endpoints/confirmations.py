@@ -7,36 +7,33 @@ Two kinds of frames confirm something:
                         it, so it waits for all of that
 
 No begin, attach, detach or end overtakes an answer: a session may begin again on the channel that has ended, a link on
-the handle that was detached.  What such a session or link would send waits behind it (``is_behind``); all others go on.
-Where nothing is left to be made durable an answer waits for nothing.
+the handle that was detached.  What such a session or link would send waits behind it (``BEGIN_RCVD``, ``ATTACH_RCVD``);
+all others go on.  Where nothing is left to be made durable an answer waits for nothing.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from engine.broker import Broker
-from engine.values.message import PERSISTENT, Message
 from protocols.owed_confirmations import Held, OwedConfirmations
 
 
-def waits(message: Message) -> bool:
-    """Say whether the outcome of ``message``, which has been taken, waits until this turn is durable.
+class Endpoint(Held):
+    """A session or a link of the peer.  state: of ``states``."""
 
-    A persistent one does, however it was taken: a composite destination and a virtual topic log copies of it.  One
-    that is not persistent does where it was logged all the same, as what is scheduled is.
-    """
-    return message.flags & PERSISTENT != 0 or message.log_offset >= 0
+    __slots__ = ("state",)
 
+    def __init__(self, state: int) -> None:
+        self.state = state
 
-class Answered(Held):
-    """A session or link.  is_behind: our begin or attach has not left yet, and it sends nothing before."""
-
-    __slots__ = ("is_behind",)
-
-    def __init__(self) -> None:
-        self.is_behind = False
+    @abstractmethod
+    def sent(self) -> None:
+        """Take note that our own begin or attach leaves."""
 
     def release(self) -> None:
-        self.is_behind = False
+        """Go on: our own begin or attach, which had to wait, leaves."""
+        self.sent()
 
 
 class Confirmations(OwedConfirmations):
@@ -44,9 +41,10 @@ class Confirmations(OwedConfirmations):
 
     behind: what of this turn waits; held: who may send once it has left.
     is_answering: an answer is in ``behind``.  answer_offset: what the last answer waits for.
+    is_due: the end of this turn has something to stamp besides outcomes.
     """
 
-    __slots__ = ("broker", "behind", "held", "is_answering", "answer_offset")
+    __slots__ = ("broker", "behind", "held", "is_answering", "is_due", "answer_offset")
 
     def __init__(self, broker: Broker, out: list[bytes]) -> None:
         super().__init__(out)
@@ -54,12 +52,13 @@ class Confirmations(OwedConfirmations):
         self.behind: list[bytes] = []
         self.held: list[Held] = []
         self.is_answering = False
+        self.is_due = False
         self.answer_offset = 0
 
     def stand_for_all(self) -> None:
         """Let what ``send`` is given from here on wait until everything before it is durable: it is an answer."""
-        if not self.is_answering:
-            self.is_answering = self.broker.flush_settlements() > self.broker.store.confirmed_offset()
+        if not self.is_answering and self.broker.flush_settlements() > self.broker.store.confirmed_offset():
+            self.is_answering = self.is_due = True
 
     def is_barred(self) -> bool:
         """Say whether an answer waits, which no begin, attach, detach or end may overtake."""
@@ -67,13 +66,19 @@ class Confirmations(OwedConfirmations):
 
     def send(self, octets: bytes) -> None:
         """Send what must not overtake an answer."""
-        (self.behind if self.is_barred() else self.out).append(octets)
-
-    def hold(self, one: Answered) -> None:
-        """Have ``one``, whose begin or attach is sent now, wait until that has left."""
         if self.is_barred():
-            one.is_behind = True
+            self.behind.append(octets)
+            self.is_due = True
+        else:
+            self.out.append(octets)
+
+    def hold(self, one: Endpoint) -> bool:
+        """Have ``one``, whose begin or attach is sent now, wait until that has left; return whether it must."""
+        if self.is_barred():
             self.held.append(one)
+            return True
+        one.sent()
+        return False
 
     def end_turn(self, outcomes: bytes, offset: int, confirmed_offset: int) -> None:
         """Stamp what this turn confirms; what may leave now goes to ``out``.
@@ -82,19 +87,20 @@ class Confirmations(OwedConfirmations):
         """
         if outcomes:
             self.owe(offset, outcomes, None, confirmed_offset)
-        if self.is_answering or self.behind:
+        if self.is_due:
             if self.is_answering:
                 self.answer_offset = offset
             octets = b"".join(self.behind)
             held = self.held
-            self.is_answering = False
+            self.is_answering = self.is_due = False
             self.behind.clear()
             self.held = []
             self.owe(self.answer_offset, octets, held, confirmed_offset)
 
     def release(self, offset: int) -> bool:
         is_owed = super().release(offset)
-        if self.behind and not self.is_barred():
+        if self.is_due and not self.is_barred():
+            self.is_due = False
             self.out += self.behind
             self.behind.clear()
             for held in self.held:

@@ -1,17 +1,24 @@
-"""What comes before a connection is open: protocol headers, the SASL layer, open.
-
-AWAITING_HEADER --SASL--> LOGGING_IN --> AWAITING_HEADER --AMQP--> AWAITING_OPEN --open--> OPEN --close--> ENDING
-                --AMQP, where nobody must log in--------------/
+"""What comes before a connection is open: protocol headers, the SASL layer, open.  ``states.CONNECTION`` has the moves.
 
 Sources: AMQP 1.0 part 2, 2.2 and 2.4; part 5, 5.3.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.values.errors import ClientIdInUse, LimitReached, PenstockError
-from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Login, Proof, Step, Success
+from protocols.amqp.sasl import ANONYMOUS, EXTERNAL, PLAIN, Challenge, Check, Credentials, Login, Proof, Step, Success
+from protocols.amqp.v1_0.endpoints.connection_endpoint import CHANNEL_MAX, FRAME_SIZE_LEAST, ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.states import (
+    AMQP_HEADER,
+    CHECK,
+    CHECKED,
+    CONNECTION,
+    LOGGED_IN,
+    LOGIN_DUE,
+    SASL_HEADER,
+)
 from protocols.amqp.v1_0.mapping.delayed_delivery import DELAYED_DELIVERY
 from protocols.amqp.v1_0.wire.composite import Composite, Error
 from protocols.amqp.v1_0.wire.errors import FramingError, symbol_for
@@ -23,20 +30,7 @@ from protocols.amqp.v1_0.wire.sasl_frames import SaslChallenge, SaslInit, SaslMe
 from protocols.amqp.v1_0.wire.values import Symbol, Value
 from protocols.peer_socket import host_of
 
-if TYPE_CHECKING:
-    from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
-
-# States of a connection.
-AWAITING_HEADER: Final = 0
-LOGGING_IN: Final = 1
-CHECKING: Final = 2  # a password, elsewhere
-AWAITING_OPEN: Final = 3
-OPEN: Final = 4
-ENDING: Final = 5  # nothing more is read; what is owed still leaves
-
 FRAME_SIZE_UNLIMITED: Final = 0xFFFFFFFF
-FRAME_SIZE_LEAST: Final = 512
-CHANNEL_MAX: Final = 65_535
 
 SERVER_NAME_MOST: Final = 120  # octets of it in our open, which must fit into the smallest frame (2.4.1)
 
@@ -47,57 +41,58 @@ CAPABILITIES: Final = ("ANONYMOUS-RELAY", DELAYED_DELIVERY, "SHARED-SUBS")
 SOLE_CONNECTION: Final = "sole-connection-for-container"
 
 
-class Opening:
-    """has_logged_in: the SASL layer has come to a good end.  is_sole: no other connection may have its container-id.
+class Handshake:
+    """is_sole: no other connection may have its container-id.
 
     proof_octets: the server's own proof (SCRAM), for when the client's has been taken.
     """
 
-    __slots__ = ("connection", "login", "has_logged_in", "is_sole", "proof_octets")
+    __slots__ = ("connection", "credentials", "login", "is_sole", "proof_octets")
 
-    def __init__(self, connection: AmqpConnection) -> None:
+    def __init__(self, connection: ConnectionEndpoint, credentials: Credentials) -> None:
         self.connection = connection
+        self.credentials = credentials
         self.login: Login | None = None
-        self.has_logged_in = False
         self.is_sole = False
         self.proof_octets: bytes | None = None
 
     def header(self, header: ProtocolHeader) -> None:
         connection = self.connection
-        needs_sasl = connection.settings.needs_login and not self.has_logged_in
-        wanted = SASL_LAYER if needs_sasl else AMQP_LAYER
-        is_fine = header.is_supported() and (header.layer == wanted or (header.layer == SASL_LAYER and not needs_sasl))
-        if not is_fine or (header.layer == SASL_LAYER and self.has_logged_in):
+        event = SASL_HEADER if header.layer == SASL_LAYER else AMQP_HEADER
+        if not header.is_supported() or (connection.state, event) not in CONNECTION:
             # Say what would be taken, and close (transport 2.2).
-            connection.end(protocol_header(wanted), is_lost=False)
+            connection.end(self.wanted_header())
             return
         connection.out.append(protocol_header(header.layer))
-        if header.layer == AMQP_LAYER:
-            connection.state = AWAITING_OPEN
+        connection.advance(event)
+        if event == AMQP_HEADER:
             return
-        connection.state = LOGGING_IN
-        mechanisms = (*connection.credentials.scram_mechanisms(), PLAIN) if needs_sasl else (PLAIN, ANONYMOUS)
+        needs_login = connection.settings.needs_login
+        mechanisms = (*self.credentials.scram_mechanisms(), PLAIN) if needs_login else (PLAIN, ANONYMOUS)
         identity = connection.socket.identity()
         if identity:
             mechanisms = (EXTERNAL, *mechanisms)
-        self.login = Login(mechanisms, connection.credentials, identity)
+        self.login = Login(mechanisms, self.credentials, identity)
         connection.out.append(encode_sasl_frame(SaslMechanisms(list(mechanisms))))
 
+    def wanted_header(self) -> bytes:
+        """Return the header that is taken now."""
+        return protocol_header(SASL_LAYER if self.connection.state == LOGIN_DUE else AMQP_LAYER)
+
     def sasl(self, frame: Composite) -> None:
-        """Raises: IllegalState."""
+        """Take a frame of the SASL layer that has its row in the table."""
         login = self.login
         assert login is not None, "SASL frames come after its header"
-        if isinstance(frame, SaslInit) and not login.mechanism:
+        self.connection.advance(frame.CODE)
+        if isinstance(frame, SaslInit):
             self._take_step(login.start(frame.mechanism, frame.initial_response))
-        elif isinstance(frame, SaslResponse) and login.mechanism:
+        elif isinstance(frame, SaslResponse):
             self._take_step(login.respond(frame.response))
-        else:
-            self.connection.unexpected(frame)
 
     def checked(self, is_allowed: bool) -> None:
         """Take the answer whether login and passcode are those of a user."""
         connection = self.connection
-        connection.state = LOGGING_IN
+        connection.advance(CHECKED)
         if is_allowed:
             self._logged_in(Success(connection.login_name, self.proof_octets))
         else:
@@ -128,7 +123,7 @@ class Opening:
             return
         connection.container_id = frame.container_id
         connection.out.append(encode_frame(0, self._answer()))
-        connection.state = OPEN
+        connection.advance(frame.CODE)
         connection.socket.look_soon()
 
     def refuse(self, error: PenstockError, info: dict[Value, Value] | None = None) -> None:
@@ -137,7 +132,7 @@ class Opening:
         answer.properties = {Symbol("amqp:connection-establishment-failed"): True}
         frame_most = self.connection.peer_frame_size
         close = fitted_frame(0, Close(Error(symbol_for(error), str(error), info)), frame_most)
-        self.connection.end(fitted_frame(0, answer, frame_most) + close, is_lost=False)
+        self.connection.end(fitted_frame(0, answer, frame_most) + close)
 
     # -- the steps
 
@@ -150,13 +145,13 @@ class Opening:
             if not connection.settings.needs_login:
                 self._logged_in(Success(step.login))
                 return
-            connection.state = CHECKING
+            connection.advance(CHECK)
             connection.socket.pause_reading()
             connection.socket.authenticate(step.login, step.passcode)
         elif isinstance(step, Proof):
             connection.login_name = step.login
             self.proof_octets = step.octets
-            connection.state = CHECKING
+            connection.advance(CHECK)
             connection.socket.pause_reading()
             connection.socket.login_proved(step.login, step.is_right)
         elif isinstance(step, Success):
@@ -168,17 +163,16 @@ class Opening:
         connection = self.connection
         self.login = None
         connection.login_name = success.login
-        self.has_logged_in = True
         if connection.settings.needs_login:
             connection.groups = connection.settings.groups.get(success.login, connection.groups)
             connection.user = success.login
         connection.out.append(encode_sasl_frame(SaslOutcome(OUTCOME_OK, success.octets)))
-        connection.state = AWAITING_HEADER
+        connection.advance(LOGGED_IN)
         connection.decoder.expect_header()
 
     def _login_failed(self, reason: str) -> None:
         self.connection.socket.warn(f"login refused: {reason}")
-        self.connection.end(encode_sasl_frame(SaslOutcome(OUTCOME_AUTH)), is_lost=False)
+        self.connection.end(encode_sasl_frame(SaslOutcome(OUTCOME_AUTH)))
 
     def _answer(self) -> Open:
         settings = self.connection.settings

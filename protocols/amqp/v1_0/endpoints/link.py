@@ -1,4 +1,4 @@
-"""Links: one direction of messages between the peer and a node.
+"""Links: one direction of messages between the peer and a node; and what links ask of their session.
 
 Link state (transport 2.6.7): delivery-count counts the deliveries that the sender has begun, link-credit how many more
 it may begin; both ends compute with 32 bits.
@@ -6,40 +6,49 @@ it may begin; both ends compute with 32 bits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from abc import abstractmethod
+from typing import Final
 
+from engine.values.delivery import Delivery
 from engine.values.errors import PenstockError
-from protocols.amqp.v1_0.endpoints.confirmations import Answered
+from protocols.amqp.v1_0.endpoints.confirmations import Endpoint
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.states import ATTACH_RCVD, DETACHED, FAIL, LEFT, LINK, LINK_DISCARDING, advance
+from protocols.amqp.v1_0.wire.delivery_states import State
 from protocols.amqp.v1_0.wire.errors import NotAllowed, error_of
-from protocols.amqp.v1_0.wire.performatives import Detach, Flow, Transfer
-
-if TYPE_CHECKING:
-    from protocols.amqp.v1_0.endpoints.session import AmqpSession
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Flow, Transfer
 
 MASK: Final = 0xFFFFFFFF
 LINK_OVERHEAD_BYTES: Final = 1024  # of a link's objects, rounded up
 
 
-class Link(Answered):
-    """handle: ours; peer_handle: what the peer calls it.
+class Link(Endpoint):
+    """handle: ours; peer_handle: what the peer calls it."""
 
-    is_detaching: we have said detach, and drop what comes until the peer has.
-    """
+    __slots__ = ("session", "name", "handle", "peer_handle", "delivery_count")
 
-    __slots__ = ("session", "name", "handle", "peer_handle", "is_detaching", "delivery_count")
-
-    def __init__(self, session: AmqpSession, name: str, handle: int, peer_handle: int) -> None:
-        super().__init__()
+    def __init__(self, session: SessionEndpoint, name: str, handle: int, peer_handle: int) -> None:
+        super().__init__(advance(LINK, DETACHED, Attach.CODE))
         self.session = session
         self.name = name
         self.handle = handle
         self.peer_handle = peer_handle
-        self.is_detaching = False
         self.delivery_count = 0
 
     def name_bytes(self) -> int:
         """Return what the name takes, and a little for the link itself."""
         return LINK_OVERHEAD_BYTES + len(self.name)
+
+    def is_gone(self) -> bool:
+        """Say whether it has ended, for us at least."""
+        return self.state in (DETACHED, LINK_DISCARDING)
+
+    def is_behind(self) -> bool:
+        """Say whether our attach has not left yet."""
+        return self.state == ATTACH_RCVD
+
+    def sent(self) -> None:
+        self.state = advance(LINK, self.state, LEFT)
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Take one transfer frame."""
@@ -48,8 +57,12 @@ class Link(Answered):
     def flow(self, flow: Flow) -> None:
         """Take the peer's view of the link."""
 
-    def settled(self, delivery_id: int) -> None:
-        """The peer has settled a delivery that it sent."""
+    def grant(self) -> None:
+        """Let the peer send more, where the session has listed the link for that."""
+
+    def finish_drain(self) -> bool:
+        """Use up the credit if nothing can be delivered now; say whether the drain is over."""
+        return True
 
     def close(self, is_lost: bool, is_closing: bool) -> None:
         """Let go of everything.  is_closing: the peer wants the terminus gone, not only the link."""
@@ -59,7 +72,56 @@ class Link(Answered):
 
     def detach(self, error: PenstockError, is_closed: bool | None = True) -> None:
         """End the link because of an error; its terminus stays.  is_closed: what the peer is told, None for not."""
-        self.is_detaching = True
+        if self.is_gone():
+            return
+        self.state = advance(LINK, self.state, FAIL)
+        session = self.session
+        session.discard(self)
         self.close(False, False)
-        detach = Detach(self.handle, is_closed, error_of(error))
-        self.session.connection.send_fitted(self.session.channel, detach)
+        session.connection.send_fitted(session.channel, Detach(self.handle, is_closed, error_of(error)))
+
+
+class SessionEndpoint(Endpoint):
+    """A session, as its links see it.
+
+    channel: ours.  unsettled: what the peer has received and not settled, by delivery-id, over all links.
+    accepted_now, accepted_logged: delivery-ids of this turn to be accepted at its end, or once durable.
+    low_links: links that may be granted more credit at the end of this turn.
+    is_due: something rare is to be said at the end of this turn.
+    """
+
+    __slots__ = ("connection", "channel", "unsettled", "accepted_now", "accepted_logged", "low_links", "is_due")
+
+    def __init__(self, state: int, connection: ConnectionEndpoint, channel: int) -> None:
+        super().__init__(state)
+        self.connection = connection
+        self.channel = channel
+        self.unsettled: dict[int, Delivery] = {}
+        self.accepted_now: list[int] = []
+        self.accepted_logged: list[int] = []
+        self.low_links: list[Link] = []
+        self.is_due = False
+
+    @abstractmethod
+    def add_link(self, link: Link) -> None:
+        """Know a link by both its handles."""
+
+    @abstractmethod
+    def discard(self, link: Link) -> None:
+        """Drop what comes on a link that has ended for us, until the peer has detached it."""
+
+    @abstractmethod
+    def confirm_state(self, delivery_id: int, state: State, is_settled: bool, is_logged: bool) -> None:
+        """Tell the outcome of a delivery of the peer's at the end of this turn, or once it is durable."""
+
+    @abstractmethod
+    def settle_logged(self, delivery_id: int, state: State) -> None:
+        """Answer an outcome that the peer has not settled, once it is durable (receiver settles second)."""
+
+    @abstractmethod
+    def send_link_flow(self, link: Link, credit: int, available: int, is_drained: bool) -> None:
+        """Tell the peer the state of a link."""
+
+    @abstractmethod
+    def list_draining(self, link: Link) -> None:
+        """Ask ``Link.finish_drain`` at the end of this turn and those that follow, until it is over."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from typing import Final
 
 from engine.consumers.consumer import Consumer
 from engine.sources.queue import Queue
@@ -10,7 +11,7 @@ from engine.sources.topic import Topic
 from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
-from protocols.amqp.v1_0.endpoints.link import MASK, Link
+from protocols.amqp.v1_0.endpoints.link import MASK, Link, SessionEndpoint
 from protocols.amqp.v1_0.mapping.outgoing_message import last_resort, outgoing_sections
 from protocols.amqp.v1_0.wire.delivery_states import State
 from protocols.amqp.v1_0.wire.errors import NotImplementedHere
@@ -18,15 +19,28 @@ from protocols.amqp.v1_0.wire.frame_encoder import TransferHead
 from protocols.amqp.v1_0.wire.performatives import Flow
 from protocols.amqp.v1_0.wire.values import Symbol
 
-if TYPE_CHECKING:
-    from protocols.amqp.v1_0.endpoints.session import AmqpSession
-
 # Gates that open by themselves soon: a drain waits for what is behind them.
 _MAY_STILL_COME: Final = frozenset((gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.RATE))
 
 
 NO_LIMIT: Final = 1 << 62
 TXN_ID: Final = Symbol("txn-id")
+
+
+class Carrier(ABC):
+    """What the deliveries of a session's links leave by: its outgoing window."""
+
+    @abstractmethod
+    def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
+        """Send one message; return its octets."""
+
+    @abstractmethod
+    def start(self, consumer: Consumer) -> None:
+        """Let a consumer whose attach has left have messages, unless the window is shut."""
+
+    @abstractmethod
+    def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
+        """Forget what a link that goes has sent to its consumer, and what it was going to send."""
 
 
 class OutgoingLink(Link):
@@ -40,6 +54,7 @@ class OutgoingLink(Link):
     """
 
     __slots__ = (
+        "carrier",
         "consumer",
         "is_settled",
         "is_draining",
@@ -53,7 +68,8 @@ class OutgoingLink(Link):
 
     def __init__(
         self,
-        session: AmqpSession,
+        session: SessionEndpoint,
+        carrier: Carrier,
         name: str,
         handle: int,
         peer_handle: int,
@@ -62,6 +78,7 @@ class OutgoingLink(Link):
         size_most: int,
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
+        self.carrier = carrier
         self.consumer: Consumer | None = None
         self.is_settled = is_settled
         self.is_draining = False
@@ -73,9 +90,9 @@ class OutgoingLink(Link):
         self.node: Queue | Topic | None = None
 
     def release(self) -> None:
-        self.is_behind = False
-        if self.consumer is not None and not self.session.is_shut:
-            self.session.connection.broker.unhold(self.consumer)
+        self.sent()
+        if self.consumer is not None:
+            self.carrier.start(self.consumer)
 
     def sections(self, delivery: Delivery) -> tuple[bytes, bytes]:
         """Return the octets of a message as it leaves, in two parts."""
@@ -117,12 +134,12 @@ class OutgoingLink(Link):
         self.session.send_link_flow(self, credit, max(0, available), is_drained)
 
     def finish_drain(self) -> bool:
-        """Use up the credit if nothing can be delivered now; say whether the drain is over.
+        """Return False as long as more may come.
 
         What may still come, from the disk or once the socket takes octets again, is waited for.
         """
         consumer = self.consumer
-        if not self.is_draining or self.is_detaching or consumer is None:
+        if not self.is_draining or self.is_gone() or consumer is None:
             return True
         members = [consumer] if consumer.siblings is None else consumer.siblings.members
         if consumer.window.room() and any(one.gate() in _MAY_STILL_COME for one in members):
@@ -141,7 +158,7 @@ class OutgoingLink(Link):
         if consumer is None:
             return
         broker = self.session.connection.broker
-        self.session.forget(self, consumer)
+        self.carrier.forget(self, consumer)
         self.consumer = None
         broker.unsubscribe(consumer, is_lost)
         if is_closing and self.durable is not None:
@@ -158,7 +175,7 @@ class SubscriptionLink(Link):
     __slots__ = ("subscription",)
 
     def __init__(
-        self, session: AmqpSession, name: str, handle: int, peer_handle: int, subscription: tuple[str, str]
+        self, session: SessionEndpoint, name: str, handle: int, peer_handle: int, subscription: tuple[str, str]
     ) -> None:
         super().__init__(session, name, handle, peer_handle)
         self.subscription = subscription
@@ -168,16 +185,3 @@ class SubscriptionLink(Link):
             connection = self.session.connection
             connection.broker.delete_subscription(connection, *self.subscription)
             connection.confirmations.stand_for_all()
-
-
-class Outgoing:
-    """A delivery that waits for the session's window; ``sent``: octets of it that have left."""
-
-    __slots__ = ("link", "delivery", "payload", "sent", "delivery_id")
-
-    def __init__(self, link: OutgoingLink, delivery: Delivery, payload: bytes) -> None:
-        self.link = link
-        self.delivery = delivery
-        self.payload = payload
-        self.sent = 0
-        self.delivery_id = -1

@@ -1,19 +1,26 @@
-"""Sessions: windows, handles, delivery-ids, dispositions.  Source: AMQP 1.0 part 2, 2.5 and 2.6."""
+"""Sessions: incoming window, handles, dispositions.  Source: AMQP 1.0 part 2, 2.5 and 2.6."""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Final
-
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery
-from engine.values.errors import EngineError, PenstockError
-from engine.values.message import AMQP_1_0, INGRESS
-from protocols.amqp.v1_0.endpoints.attach import attach
-from protocols.amqp.v1_0.endpoints.confirmations import Answered
-from protocols.amqp.v1_0.endpoints.incoming_link import IncomingLink
-from protocols.amqp.v1_0.endpoints.link import MASK, Link
-from protocols.amqp.v1_0.endpoints.outgoing_link import Outgoing, OutgoingLink
+from engine.values.errors import EngineError
+from protocols.amqp.v1_0.endpoints.attach import LinkFactory
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.link import MASK, Link, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
+from protocols.amqp.v1_0.endpoints.outgoing_window import OUTGOING_WINDOW, OutgoingWindow
+from protocols.amqp.v1_0.endpoints.producers import Producers
+from protocols.amqp.v1_0.endpoints.states import (
+    BEGIN_RCVD,
+    DETACHED,
+    LEFT,
+    LINK,
+    LINK_DISCARDING,
+    SESSION,
+    UNMAPPED,
+    advance,
+)
 from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
 from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, State, TransactionalState
 from protocols.amqp.v1_0.wire.errors import (
@@ -27,85 +34,69 @@ from protocols.amqp.v1_0.wire.errors import (
     error_of,
 )
 from protocols.amqp.v1_0.wire.frame_encoder import (
-    encode_accepted,
+    encode_accepted_ranges,
     encode_disposition,
     encode_link_flow,
     encode_session_flow,
 )
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
-from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
-
-if TYPE_CHECKING:
-    from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
-
-OUTGOING_WINDOW: Final = 0x7FFFFFFF  # a constant: what limits us is the peer's incoming window
+from protocols.amqp.v1_0.wire.performatives import BEGIN, Attach, Begin, Detach, Disposition, Flow, Transfer
 
 
-class AmqpSession(Answered):
-    """channel: ours.  links: by the peer's handles.  handles: ours in use.
+class AmqpSession(SessionEndpoint):
+    """links: attached, by the peer's handles; discarding: ended for us, until the peer detaches them.
 
-    next_outgoing_id, remote_window: frames that we send; next_incoming_id, incoming_window: frames that we take.
-    unsettled: what the peer has received and not settled, by delivery-id, over all its links.
-    accepted_now, accepted_logged: delivery-ids of this turn to be accepted at its end, or once durable.
-    waiting: deliveries that have begun and the remote window holds back, in order.  is_shut: it does, or takes nothing;
-    the consumers of this session get nothing more until it opens.
-    is_ending: we have said end, and drop what comes until the peer has.
+    handles: ours in use.  outgoing: what the links' deliveries leave by.
+    next_incoming_id, incoming_window: frames that we take; the window is told anew at ``window_low``.
+    states_now, states_logged: dispositions to be sent at the end of this turn, or once durable.
+    draining: links whose peer waits to hear that nothing more comes.
     """
 
     __slots__ = (
-        "connection",
-        "channel",
         "peer_channel",
         "peer_handle_max",
         "links",
+        "discarding",
         "handles",
-        "next_outgoing_id",
-        "remote_window",
+        "outgoing",
+        "factory",
+        "transactions",
         "next_incoming_id",
         "incoming_window",
         "window_size",
-        "next_delivery_id",
-        "unsettled",
-        "accepted_now",
-        "accepted_logged",
+        "window_low",
         "states_now",
         "states_logged",
-        "waiting",
-        "low_links",
-        "is_shut",
         "draining",
-        "is_ending",
     )
 
-    def __init__(self, connection: AmqpConnection, channel: int, peer_channel: int, begin: Begin) -> None:
-        super().__init__()
-        self.connection = connection
-        self.channel = channel
+    def __init__(
+        self, connection: ConnectionEndpoint, producers: Producers, channel: int, peer_channel: int, begin: Begin
+    ) -> None:
+        super().__init__(advance(SESSION, UNMAPPED, BEGIN), connection, channel)
         self.peer_channel = peer_channel
         self.peer_handle_max = MASK if begin.handle_max is None else begin.handle_max
         self.links: dict[int, Link] = {}
+        self.discarding: dict[int, Link] = {}
         self.handles: dict[int, Link] = {}
-        self.next_outgoing_id = 0
-        self.remote_window = begin.incoming_window
+        self.outgoing = OutgoingWindow(self, begin.incoming_window)
+        self.factory = LinkFactory(self, producers, self.outgoing)
+        self.transactions = producers.transactions
         self.next_incoming_id = begin.next_outgoing_id
         self.window_size = connection.settings.incoming_window
+        self.window_low = self.window_size // 2
         self.incoming_window = self.window_size
-        self.next_delivery_id = 0
-        self.unsettled: dict[int, Delivery] = {}
-        self.accepted_now: list[int] = []
-        self.accepted_logged: list[int] = []
         self.states_now: list[bytes] = []
         self.states_logged: list[bytes] = []
-        self.waiting: deque[Outgoing] = deque()
-        self.low_links: list[IncomingLink] = []
-        self.is_shut = self.remote_window == 0
-        self.draining: list[OutgoingLink] = []
-        self.is_ending = False
+        self.draining: list[Link] = []
+
+    def sent(self) -> None:
+        self.state = advance(SESSION, self.state, LEFT)
 
     def begin_answer(self) -> Begin:
         return Begin(
             self.peer_channel,
-            self.next_outgoing_id,
+            self.outgoing.next_outgoing_id,
             self.incoming_window,
             OUTGOING_WINDOW,
             self.connection.settings.handle_max,
@@ -121,8 +112,7 @@ class AmqpSession(Answered):
             raise WindowViolation(f"a transfer beyond the incoming window of {self.window_size} frames")
         link = self.links.get(transfer.handle)
         if link is None:
-            raise self._unattached("a transfer on", transfer.handle)
-        if link.is_detaching:
+            self._require_known(transfer.CODE, transfer.handle, "a transfer on")
             return
         try:
             link.take(transfer, payload)
@@ -145,7 +135,8 @@ class AmqpSession(Answered):
             else:
                 self._dispose(first, delivery, disposition)
             return
-        if not disposition.settled and not is_terminal(disposition.state) and not _is_of_transaction(disposition):
+        state = disposition.state
+        if not disposition.settled and not is_terminal(state) and not isinstance(state, TransactionalState):
             return  # it says how far the peer has come, and changes nothing
         count = ((last - first) & MASK) + 1
         if count <= 2 * len(self.unsettled):
@@ -160,20 +151,17 @@ class AmqpSession(Answered):
     def flow(self, flow: Flow) -> None:
         """Raises: UnattachedHandle, InvalidFlow."""
         seen = 0 if flow.next_incoming_id is None else flow.next_incoming_id
-        window = (seen + flow.incoming_window - self.next_outgoing_id) & MASK
-        self.remote_window = 0 if window > OUTGOING_WINDOW else window
-        if self.waiting:
-            self._send_waiting()
-        self._window_changed(None)
+        outgoing = self.outgoing
+        outgoing.set_remote_window((seen + flow.incoming_window - outgoing.next_outgoing_id) & MASK)
         if flow.handle is not None:
             link = self.links.get(flow.handle)
             if link is None:
-                raise self._unattached("a flow for", flow.handle)
-            if not link.is_detaching:
-                try:
-                    link.flow(flow)
-                except LinkError as error:
-                    link.detach(error)
+                self._require_known(flow.CODE, flow.handle, "a flow for")
+                return
+            try:
+                link.flow(flow)
+            except LinkError as error:
+                link.detach(error)
             return
         if flow.delivery_count is not None or flow.link_credit is not None or flow.available is not None or flow.drain:
             raise InvalidFlow("a flow without a handle has delivery-count, link-credit, available or drain")
@@ -182,7 +170,8 @@ class AmqpSession(Answered):
 
     def attach(self, frame: Attach) -> None:
         """Raises: HandleInUse, FramingError."""
-        if frame.handle in self.links:
+        known = self.links.get(frame.handle) or self.discarding.get(frame.handle)
+        if (DETACHED if known is None else known.state, frame.CODE) not in LINK:
             raise HandleInUse(f"handle {frame.handle} is attached already, to link {frame.name[:200]!r}")
         if frame.handle > self.connection.settings.handle_max:
             raise self._unattached("an attach with", frame.handle)
@@ -193,21 +182,29 @@ class AmqpSession(Answered):
                 handle += 1
             if handle > self.peer_handle_max:
                 raise HandleInUse(f"all handles up to the peer's handle-max {self.peer_handle_max} are in use")
-        attach(self, frame, handle)
+        self.factory.attach(frame, handle)
 
     def add_link(self, link: Link) -> None:
         self.links[link.peer_handle] = link
-        self.connection.count_name(link.name_bytes())
         self.handles[link.handle] = link
+        self.connection.count_link(1, link.name_bytes())
+
+    def discard(self, link: Link) -> None:
+        if self.links.pop(link.peer_handle, None) is not None:
+            self.discarding[link.peer_handle] = link
 
     def detach(self, frame: Detach) -> None:
         """Raises: UnattachedHandle."""
         link = self.links.pop(frame.handle, None)
+        is_answered = link is None
+        if link is None:
+            link = self.discarding.pop(frame.handle, None)
         if link is None:
             raise self._unattached("a detach for", frame.handle)
+        link.state = advance(LINK, link.state, frame.CODE)
         self.handles.pop(link.handle, None)
-        self.connection.count_name(-link.name_bytes())
-        if link.is_detaching:
+        self.connection.count_link(-1, -link.name_bytes())
+        if is_answered:
             return
         answer = Detach(link.handle, True if frame.closed else None)
         try:
@@ -219,109 +216,72 @@ class AmqpSession(Answered):
     def close(self) -> list[Consumer]:
         """Let go of all links; return the consumers that they had, which the caller closes."""
         consumers: list[Consumer] = []
-        for link in self.links.values():
-            self.connection.count_name(-link.name_bytes())
+        for link in [*self.links.values(), *self.discarding.values()]:
+            self.connection.count_link(-1, -link.name_bytes())
             if isinstance(link, OutgoingLink) and link.consumer is not None:
                 consumers.append(link.consumer)
-            if not link.is_detaching:
+            if not link.is_gone():
                 link.end()
-        self.unsettled.clear()
+            link.state = DETACHED
+        self.outgoing.close()
         self.links.clear()
+        self.discarding.clear()
         self.handles.clear()
-        self.waiting.clear()
         self.draining.clear()
         return consumers
-
-    def end(self, error: PenstockError) -> None:
-        """End the session because of an error."""
-        self.connection.broker.leave(self.close())
-        self.is_ending = True
-        self.connection.end_session(self, End(error_of(error)))
-
-    # -- what the engine hands over
-
-    def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
-        """Send one message; return its octets."""
-        message = delivery.message
-        is_changed = delivery.is_redelivered or message.expires_ms or message.annotations or message.flags & INGRESS
-        if not is_changed and message.encoding == AMQP_1_0:
-            headers = message.headers
-            body = message.body
-        else:
-            headers, body = link.sections(delivery)
-        size = len(headers) + len(body)
-        if size > link.size_most:
-            self.connection.leave_to_others(delivery)
-            return 0
-        link.delivery_count = (link.delivery_count + 1) & MASK
-        if self.remote_window == 0 or self.waiting or size > link.payload_max:
-            self.waiting.append(Outgoing(link, delivery, headers + body))
-            self._send_waiting()
-            self._window_changed(link)
-            return size
-        delivery_id = self.next_delivery_id
-        self.next_delivery_id = (delivery_id + 1) & MASK
-        out = self.connection.out
-        out.append(link.head.encode(size, delivery_id, link.is_settled, False))
-        out.append(headers)
-        out.append(body)
-        self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
-        self.remote_window -= 1
-        if self.remote_window == 0:
-            self._window_changed(link)
-        if link.is_settled:
-            self.connection.settle_at_end(delivery)
-        else:
-            delivery.key = delivery_id.to_bytes(4, "big")
-            self.unsettled[delivery_id] = delivery
-        return size
 
     # -- what leaves at the end of a turn
 
     def end_turn(self, out: list[bytes]) -> bytes:
         """Append what may leave at once to ``out``; return what must wait until this turn is durable."""
         if self.accepted_now:
-            out.append(_accepted(self.channel, self.accepted_now))
+            out.append(encode_accepted_ranges(self.channel, self.accepted_now))
             self.accepted_now.clear()
-        if self.states_now:
-            out.extend(self.states_now)
-            self.states_now.clear()
-        if self.low_links:
-            links = self.low_links
-            self.low_links = []
-            for link in links:
-                link.grant()
-        if self.draining:
-            self.draining = [link for link in self.draining if not link.finish_drain()]
-        if self.incoming_window <= self.window_size // 2:
+        if self.is_due:
+            self._end_turn(out)
+        if self.incoming_window <= self.window_low:
             self._send_window()
         octets = b""
         if self.accepted_logged:
-            octets = _accepted(self.channel, self.accepted_logged)
+            octets = encode_accepted_ranges(self.channel, self.accepted_logged)
             self.accepted_logged.clear()
         if self.states_logged:
             octets += b"".join(self.states_logged)
             self.states_logged.clear()
         return octets
 
+    def _end_turn(self, out: list[bytes]) -> None:
+        """Do what few turns have to do."""
+        self.is_due = False
+        self.outgoing.end_turn()
+        if self.states_now:
+            out.extend(self.states_now)
+            self.states_now.clear()
+        links = self.low_links
+        self.low_links = []
+        for link in links:
+            link.grant()
+        if self.draining:
+            self.draining = [link for link in self.draining if not link.finish_drain()]
+            if self.draining:
+                self.is_due = self.connection.is_due = True
+
     def confirm_state(self, delivery_id: int, state: State, is_settled: bool, is_logged: bool) -> None:
-        """Tell the outcome of a delivery of the peer's at the end of this turn, or once it is durable."""
         octets = encode_disposition(self.channel, True, delivery_id, delivery_id, is_settled, state)
         frame_most = self.connection.peer_frame_size
         if len(octets) > frame_most:
             octets = fitted_frame(self.channel, Disposition(True, delivery_id, None, is_settled, state), frame_most)
         (self.states_logged if is_logged else self.states_now).append(octets)
-        self.connection.touch()
+        self._say_at_end()
 
     def settle_logged(self, delivery_id: int, state: State) -> None:
-        """Answer an outcome that the peer has not settled, once it is durable (receiver settles second)."""
         self.states_logged.append(encode_disposition(self.channel, False, delivery_id, delivery_id, True, state))
-        self.connection.touch()
+        self._say_at_end()
 
-    def list_draining(self, link: OutgoingLink) -> None:
+    def list_draining(self, link: Link) -> None:
         if link not in self.draining:
             self.draining.append(link)
-        self.connection.touch()
+        self._say_at_end()
 
     def send_link_flow(self, link: Link, credit: int, available: int, is_drained: bool) -> None:
         self.incoming_window = self.window_size
@@ -329,7 +289,7 @@ class AmqpSession(Answered):
             self.channel,
             self.next_incoming_id,
             self.incoming_window,
-            self.next_outgoing_id,
+            self.outgoing.next_outgoing_id,
             OUTGOING_WINDOW,
             link.handle,
             link.delivery_count,
@@ -337,22 +297,10 @@ class AmqpSession(Answered):
             available,
             is_drained,
         )
-        if link.is_behind:
+        if link.is_behind():
             self.connection.send(octets)
         else:
             self.connection.send_at_once(octets)
-
-    def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
-        """Forget what a link that goes has sent to its consumer, and what it was going to send."""
-        unsettled = self.unsettled
-        if unsettled:
-            for delivery in consumer.ledger.values():
-                number = int.from_bytes(delivery.key, "big")
-                if unsettled.get(number) is delivery:
-                    del unsettled[number]
-        if self.waiting:
-            self.waiting = deque(one for one in self.waiting if one.link is not link)
-            self._window_changed(None)
 
     # -- the steps
 
@@ -360,7 +308,7 @@ class AmqpSession(Answered):
         """Apply the peer's outcome to one delivery that it received."""
         state = disposition.state
         is_settled = bool(disposition.settled)
-        connection = self.connection
+        broker = self.connection.broker
         if delivery.state != IN_FLIGHT:  # part of a transaction: settling it now says nothing new
             if is_settled:
                 del self.unsettled[number]
@@ -368,13 +316,13 @@ class AmqpSession(Answered):
         if isinstance(state, Accepted):
             del self.unsettled[number]
             if is_settled:
-                connection.broker.acknowledge_unconfirmed(delivery)
+                broker.acknowledge_unconfirmed(delivery)
             else:
-                connection.broker.acknowledge(delivery)
+                broker.acknowledge(delivery)
                 self.settle_logged(number, ACCEPTED)
             return
         if isinstance(state, TransactionalState):
-            connection.transactions.dispose(self, number, delivery, state, is_settled)
+            self.transactions.dispose(self, number, delivery, state, is_settled)
             return
         if not is_settled and not is_terminal(state):
             return
@@ -386,54 +334,21 @@ class AmqpSession(Answered):
         outcome = state if is_terminal(state) else link.default_outcome
         refusal = refusal_of(outcome, delivery)
         if refusal is None:
-            connection.broker.acknowledge(delivery)
+            broker.acknowledge(delivery)
         else:
-            connection.broker.refuse(delivery, refusal)
+            broker.refuse(delivery, refusal)
         if not is_settled and state is not None:
             self.settle_logged(number, state)
 
-    def _send_waiting(self) -> None:
-        """Send what waited, as far as the remote window goes."""
-        waiting = self.waiting
-        out = self.connection.out
-        while waiting and self.remote_window > 0:
-            one = waiting[0]
-            link = one.link
-            if one.delivery_id < 0:
-                one.delivery_id = self.next_delivery_id
-                self.next_delivery_id = (one.delivery_id + 1) & MASK
-                if link.is_settled:
-                    self.connection.settle_at_end(one.delivery)
-                else:
-                    one.delivery.key = one.delivery_id.to_bytes(4, "big")
-                    self.unsettled[one.delivery_id] = one.delivery
-            left = len(one.payload) - one.sent
-            size = min(left, link.payload_max)
-            out.append(link.head.encode(size, one.delivery_id, link.is_settled, size < left))
-            out.append(one.payload[one.sent : one.sent + size])
-            one.sent += size
-            self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
-            self.remote_window -= 1
-            if size == left:
-                waiting.popleft()
-        self.connection.touch()
+    def _say_at_end(self) -> None:
+        self.is_due = True
+        self.connection.say_at_end()
 
-    def _window_changed(self, sending: OutgoingLink | None) -> None:
-        """Hold the consumers of this session while its window is shut.
-
-        sending: the one to which a message is being delivered, None for none.
-        """
-        is_shut = self.remote_window == 0 or bool(self.waiting)
-        if is_shut == self.is_shut:
-            return
-        self.is_shut = is_shut
-        broker = self.connection.broker
-        for link in self.links.values():
-            if isinstance(link, OutgoingLink) and link.consumer is not None and not link.is_behind:
-                if is_shut:
-                    broker.hold(link.consumer, link is sending)
-                else:
-                    broker.unhold(link.consumer)
+    def _require_known(self, event: int, handle: int, what: str) -> None:
+        """Pass over what comes on a link that has ended for us only.  Raises: UnattachedHandle, FramingError."""
+        state = LINK_DISCARDING if handle in self.discarding else DETACHED
+        if (state, event) not in LINK:
+            raise self._unattached(what, handle)
 
     def _unattached(self, what: str, handle: int) -> AmqpError:
         """Return what is wrong with a handle that has no link; one that we do not take ends the connection (2.7.2)."""
@@ -444,30 +359,11 @@ class AmqpSession(Answered):
 
     def _send_window(self) -> None:
         self.incoming_window = self.window_size
+        next_outgoing_id = self.outgoing.next_outgoing_id
         octets = encode_session_flow(
-            self.channel, self.next_incoming_id, self.incoming_window, self.next_outgoing_id, OUTGOING_WINDOW
+            self.channel, self.next_incoming_id, self.incoming_window, next_outgoing_id, OUTGOING_WINDOW
         )
-        if self.is_behind:
+        if self.state == BEGIN_RCVD:
             self.connection.send(octets)
         else:
             self.connection.send_at_once(octets)
-
-
-def _is_of_transaction(disposition: Disposition) -> bool:
-    return isinstance(disposition.state, TransactionalState)
-
-
-def _accepted(channel: int, numbers: list[int]) -> bytes:
-    """Return dispositions for ``numbers``, ranges joined."""
-    first = last = numbers[0]
-    if len(numbers) == 1:
-        return encode_accepted(channel, True, first, first)
-    octets: list[bytes] = []
-    for number in numbers[1:]:
-        if number == ((last + 1) & MASK):
-            last = number
-            continue
-        octets.append(encode_accepted(channel, True, first, last))
-        first = last = number
-    octets.append(encode_accepted(channel, True, first, last))
-    return b"".join(octets)

@@ -45,6 +45,22 @@ def encode_accepted(channel: int, is_receiver: bool, first: int, last: int) -> b
     )
 
 
+def encode_accepted_ranges(channel: int, numbers: list[int]) -> bytes:
+    """Return dispositions for ``numbers``, ranges joined."""
+    first = last = numbers[0]
+    if len(numbers) == 1:
+        return encode_accepted(channel, True, first, first)
+    octets: list[bytes] = []
+    for number in numbers[1:]:
+        if number == ((last + 1) & 0xFFFFFFFF):
+            last = number
+            continue
+        octets.append(encode_accepted(channel, True, first, last))
+        first = last = number
+    octets.append(encode_accepted(channel, True, first, last))
+    return b"".join(octets)
+
+
 def encode_disposition(
     channel: int, is_receiver: bool, first: int, last: int, settled: bool, state: State | None
 ) -> bytes:

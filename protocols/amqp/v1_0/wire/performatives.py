@@ -42,6 +42,10 @@ DETACH: Final = 0x16
 END: Final = 0x17
 CLOSE: Final = 0x18
 
+SND_SETTLE_MODE_MOST: Final = 2  # unsettled, settled, mixed
+RCV_SETTLE_MODE_MOST: Final = 1  # first, second
+DELIVERY_TAG_MOST: Final = 32  # octets
+
 
 @dataclass(slots=True)
 class Open(Composite):

@@ -1,6 +1,7 @@
 """Transfers, dispositions and flows in the shape that real clients send them, read by position.
 
-No value is built for a field.  Where anything is not as expected the answer is None, and the frame goes the clear way
+A tag is within DELIVERY_TAG_MOST, and a transfer has nothing but the fields up to ``more``.  No value is built for a
+field.  Where anything is not as expected the answer is None, and the frame goes the clear way
 (``composite_codec.read_composite``).  The results are the same (a property test says so).
 """
 
@@ -11,7 +12,7 @@ from typing import Final
 
 from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, ACCEPTED_LIST0
 from protocols.amqp.v1_0.wire.frames import HEADER_BYTES
-from protocols.amqp.v1_0.wire.performatives import Disposition, Flow, Transfer
+from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, Disposition, Flow, Transfer
 
 TRANSFER_HEAD: Final = b"\x00\x53\x14\xc0"
 DISPOSITION_HEAD: Final = b"\x00\x53\x15\xc0"
@@ -83,7 +84,7 @@ class TransferShape:
         tag_at = id_at + 6
         after = start + 5 + buffer[start + 4]
         tag_end = after - len(self.tail)
-        if after > end or buffer[tag_end:after] != self.tail:
+        if after > end or buffer[tag_end:after] != self.tail or tag_end - tag_at > DELIVERY_TAG_MOST:
             return 0
         if buffer[id_at + 4] != 0xA0 or buffer[id_at + 5] != tag_end - tag_at:
             return 0
@@ -119,7 +120,7 @@ class TransferShape:
                 at += 1
             else:
                 return 0
-            if buffer[at] != 0xA0:
+            if buffer[at] != 0xA0 or buffer[at + 1] > DELIVERY_TAG_MOST:
                 return 0
             tag_end = at + 2 + buffer[at + 1]
             tag = buffer[at + 2 : tag_end]

@@ -1,0 +1,114 @@
+"""Channels: which session is mapped to which of the peer's numbers, and to which of ours (transport 2.5.1 to 2.5.5)."""
+
+from __future__ import annotations
+
+from engine.values.errors import PenstockError
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.producers import Producers
+from protocols.amqp.v1_0.endpoints.session import AmqpSession
+from protocols.amqp.v1_0.endpoints.states import FAIL, SESSION, SESSION_DISCARDING, UNMAPPED, advance
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.errors import IllegalState, NotAllowed, error_of
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frame_size import fitted_frame
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Detach, End, Flow
+
+
+class Channels:
+    """mapped: sessions by the peer's channel; discarding: those that have ended for us, until the peer's end.
+
+    own: both, by our channel.
+    """
+
+    __slots__ = ("connection", "producers", "mapped", "discarding", "own")
+
+    def __init__(self, connection: ConnectionEndpoint, producers: Producers) -> None:
+        self.connection = connection
+        self.producers = producers
+        self.mapped: dict[int, AmqpSession] = {}
+        self.discarding: dict[int, AmqpSession] = {}
+        self.own: dict[int, AmqpSession] = {}
+
+    def take(self, frame: Composite) -> None:
+        """Take a performative of a channel, as its session's state says.  Raises: FramingError, IllegalState."""
+        peer_channel = self.connection.decoder.channel
+        session = self.mapped.get(peer_channel) or self.discarding.get(peer_channel)
+        state = UNMAPPED if session is None else session.state
+        if (state, frame.CODE) not in SESSION:
+            self.connection.unexpected(frame)
+        if isinstance(frame, Begin):
+            self._begin(frame, peer_channel)
+            return
+        assert session is not None, "only a begin has a row without a session"
+        if isinstance(frame, End):
+            self._end(session)
+        elif state == SESSION_DISCARDING:
+            return
+        elif isinstance(frame, Flow):
+            session.flow(frame)
+        elif isinstance(frame, Attach):
+            session.attach(frame)
+        elif isinstance(frame, Detach):
+            session.detach(frame)
+
+    def fail(self, session: AmqpSession, error: PenstockError) -> None:
+        """End a session because of an error."""
+        self.connection.broker.leave(session.close())
+        self._say_end(session, End(error_of(error)))
+        session.state = advance(SESSION, session.state, FAIL)
+        del self.mapped[session.peer_channel]
+        self.discarding[session.peer_channel] = session
+
+    def end_turn(self, out: list[bytes]) -> bytes:
+        """Have the sessions say what they have to; return what must wait until this turn is durable."""
+        outcomes = b""
+        for session in self.mapped.values():
+            outcomes += session.end_turn(out)
+        return outcomes
+
+    def is_draining(self) -> bool:
+        return any(session.draining for session in self.mapped.values())
+
+    def close(self) -> None:
+        """Let go of all sessions."""
+        for session in self.mapped.values():
+            session.close()
+
+    def _begin(self, frame: Begin, peer_channel: int) -> None:
+        connection = self.connection
+        if peer_channel > connection.settings.channel_max:
+            connection.unexpected(frame)
+        if frame.remote_channel is not None:
+            raise IllegalState("begin answers a session that we have not begun")
+        channel = peer_channel
+        if channel > connection.peer_channel_max or channel in self.own:
+            channel = 0
+            while channel in self.own:
+                channel += 1
+            if channel > connection.peer_channel_max:
+                raise NotAllowed(
+                    f"begin on channel {peer_channel} cannot be answered: all channels up to the peer's channel-max "
+                    f"{connection.peer_channel_max} are in use"
+                )
+        session = AmqpSession(connection, self.producers, channel, peer_channel, frame)
+        self.mapped[peer_channel] = session
+        self.own[channel] = session
+        connection.confirmations.hold(session)
+        connection.send(encode_frame(channel, session.begin_answer()))
+
+    def _end(self, session: AmqpSession) -> None:
+        """Take the peer's end."""
+        is_answered = session.state == SESSION_DISCARDING
+        session.state = advance(SESSION, session.state, End.CODE)
+        (self.discarding if is_answered else self.mapped).pop(session.peer_channel)
+        del self.own[session.channel]
+        if not is_answered:
+            self.connection.broker.leave(session.close())
+            self._say_end(session, End())
+
+    def _say_end(self, session: AmqpSession, end: End) -> None:
+        """Send ``end`` behind all outcomes of a session that has let go of its links; it stands for all before it."""
+        connection = self.connection
+        outcomes = session.end_turn(connection.out)
+        connection.confirmations.stand_for_all()
+        connection.send(outcomes + fitted_frame(session.channel, end, connection.peer_frame_size))

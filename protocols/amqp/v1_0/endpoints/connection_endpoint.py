@@ -1,0 +1,120 @@
+"""What sessions, links and the handshake use of their connection: its state, its outbox, what it has agreed on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from engine.broker import Broker
+from protocols.amqp.v1_0.endpoints.confirmations import Confirmations
+from protocols.amqp.v1_0.endpoints.idle_time_out import IdleTimes
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.endpoints.states import CONNECTION, FAIL, LOGIN_DUE, OPENED, START, advance
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.errors import FramingError, IllegalState
+from protocols.amqp.v1_0.wire.frame_decoder import Decoder
+from protocols.amqp.v1_0.wire.frame_size import fitted_frame
+from protocols.connection import ProtocolConnection
+from protocols.ending import Ending
+from protocols.peer_socket import PeerSocket
+
+FRAME_SIZE_LEAST: Final = 512
+CHANNEL_MAX: Final = 65_535
+
+
+class ConnectionEndpoint(ProtocolConnection):
+    """state: of ``states``.  out: the parts of the outbox.
+
+    peer_frame_size, peer_channel_max: what the peer takes.
+    link_count, name_bytes: of the links of all its sessions; the names' octets.
+    is_due: the sessions may have something to say at the end of this turn.
+    """
+
+    __slots__ = (
+        "broker",
+        "settings",
+        "state",
+        "decoder",
+        "out",
+        "confirmations",
+        "ending",
+        "idle",
+        "now_ms",
+        "login_name",
+        "container_id",
+        "peer_frame_size",
+        "peer_channel_max",
+        "link_count",
+        "name_bytes",
+        "is_due",
+    )
+
+    def __init__(self, broker: Broker, socket: PeerSocket, settings: AmqpSettings, now_ms: int) -> None:
+        super().__init__(socket, settings.unread_output_bytes)
+        self.broker = broker
+        self.settings = settings
+        self.state = LOGIN_DUE if settings.needs_login else START
+        self.decoder = Decoder(settings.max_frame_size)
+        self.out = self.outbox.parts
+        self.confirmations = Confirmations(broker, self.out)
+        self.ending = Ending()
+        self.idle = IdleTimes(settings, now_ms)
+        self.now_ms = now_ms
+        self.login_name = ""
+        self.container_id = ""
+        self.peer_frame_size = FRAME_SIZE_LEAST
+        self.peer_channel_max = CHANNEL_MAX
+        self.link_count = 0
+        self.name_bytes = 0
+        self.is_due = False
+
+    def send(self, octets: bytes) -> None:
+        """Send a begin, attach, detach or end, or what belongs to a session or link whose own has not left."""
+        self.confirmations.send(octets)
+        self.outbox.touch()
+
+    def send_fitted(self, channel: int, frame: Composite) -> None:
+        """Send one of these in a frame that the peer takes.  Raises: FrameSizeTooSmall."""
+        self.send(fitted_frame(channel, frame, self.peer_frame_size))
+
+    def send_at_once(self, octets: bytes) -> None:
+        """Send a flow of what the peer knows already."""
+        self.out.append(octets)
+        self.outbox.touch()
+
+    def say_at_end(self) -> None:
+        """Have the sessions say at the end of this turn what they have to."""
+        self.is_due = True
+        self.outbox.touch()
+
+    def count_link(self, count: int, name_bytes: int) -> None:
+        """Take note of a link that has come, or, below 0, gone."""
+        self.link_count += count
+        self.name_bytes += name_bytes
+        self.is_holding = True
+
+    def advance(self, event: int) -> None:
+        self.state = advance(CONNECTION, self.state, event)
+
+    def unexpected(self, frame: Composite) -> None:
+        """Raises: FramingError for a channel that we do not take (2.7.1), IllegalState."""
+        if self.state == OPENED and self.decoder.channel > self.settings.channel_max:
+            raise FramingError(
+                f"{frame.NAME} on channel {self.decoder.channel}; allowed is up to {self.settings.channel_max}"
+            )
+        raise IllegalState(f"{frame.NAME} on channel {self.decoder.channel} is not expected now")
+
+    def end(self, last_words: bytes, late_words: bytes | None = None, is_lost: bool = False) -> None:
+        """Read nothing more; ``last_words`` leave behind what is owed, or at the deadline ``late_words``."""
+        if self.is_ending:
+            return
+        self.let_go(is_lost)
+        self.advance(FAIL)
+        self.is_ending = True
+        late = last_words if late_words is None else late_words
+        self.ending.begin(last_words, late, self.now_ms + self.settings.ending_time_ms)
+        self.outbox.touch()
+
+    @abstractmethod
+    def let_go(self, is_lost: bool) -> None:
+        """Drop whatever the sessions have, and leave the engine."""

@@ -1,0 +1,219 @@
+"""The outgoing window of a session: how many transfer frames its peer takes now, and what waits for that.
+
+Source: AMQP 1.0 part 2, 2.5.6.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.message import AMQP_1_0, INGRESS
+from protocols.amqp.v1_0.endpoints.link import MASK, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.outgoing_link import Carrier, OutgoingLink
+from protocols.amqp.v1_0.mapping.outcomes import RELEASED_TO_OTHERS
+
+OUTGOING_WINDOW: Final = 0x7FFFFFFF  # a constant: what limits us is the peer's incoming window
+
+
+class Outgoing:
+    """A delivery that waits for the session's window; ``sent``: octets of it that have left."""
+
+    __slots__ = ("link", "delivery", "payload", "sent", "delivery_id")
+
+    def __init__(self, link: OutgoingLink, delivery: Delivery, payload: bytes) -> None:
+        self.link = link
+        self.delivery = delivery
+        self.payload = payload
+        self.sent = 0
+        self.delivery_id = -1
+
+
+class OutgoingWindow(Carrier):
+    """remote_window: transfer frames that the peer takes; next_outgoing_id: of the next one.
+
+    waiting: deliveries that have begun and the remote window holds back, in order.  is_shut: it does, or takes nothing;
+    the consumers of this session get nothing more until it opens.
+    consumers: of the session's links, from their attach on.  unsettled: the session's.
+    settling: what is gone when sent.  too_large: what its link may not send.  Both wait for the end of the turn, for
+    the engine is in the middle of handing them over.
+    """
+
+    __slots__ = (
+        "session",
+        "out",
+        "consumers",
+        "unsettled",
+        "next_outgoing_id",
+        "next_delivery_id",
+        "remote_window",
+        "is_shut",
+        "waiting",
+        "settling",
+        "too_large",
+    )
+
+    def __init__(self, session: SessionEndpoint, remote_window: int) -> None:
+        self.session = session
+        self.out = session.connection.out
+        self.consumers: dict[Consumer, None] = {}
+        self.unsettled = session.unsettled
+        self.next_outgoing_id = 0
+        self.next_delivery_id = 0
+        self.remote_window = remote_window
+        self.is_shut = remote_window == 0
+        self.waiting: deque[Outgoing] = deque()
+        self.settling: list[Delivery] = []
+        self.too_large: list[Delivery] = []
+
+    def set_remote_window(self, frames: int) -> None:
+        """Take what the peer's flow says; send what waited for that."""
+        self.remote_window = 0 if frames > OUTGOING_WINDOW else frames
+        if self.waiting:
+            self._send_waiting()
+        self._changed(None)
+
+    def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
+        message = delivery.message
+        is_changed = delivery.is_redelivered or message.expires_ms or message.annotations or message.flags & INGRESS
+        if not is_changed and message.encoding == AMQP_1_0:
+            headers = message.headers
+            body = message.body
+        else:
+            headers, body = link.sections(delivery)
+        size = len(headers) + len(body)
+        if size > link.size_most:
+            self.too_large.append(delivery)
+            self._say_at_end()
+            return 0
+        link.delivery_count = (link.delivery_count + 1) & MASK
+        if self.remote_window == 0 or self.waiting or size > link.payload_max:
+            self.waiting.append(Outgoing(link, delivery, headers + body))
+            self._send_waiting()
+            self._changed(link.consumer)
+            return size
+        delivery_id = self.next_delivery_id
+        self.next_delivery_id = (delivery_id + 1) & MASK
+        out = self.out
+        out.append(link.head.encode(size, delivery_id, link.is_settled, False))
+        out.append(headers)
+        out.append(body)
+        self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
+        self.remote_window -= 1
+        if self.remote_window == 0:
+            self._changed(link.consumer)
+        if link.is_settled:
+            self._settle_at_end(delivery)
+        else:
+            delivery.key = delivery_id.to_bytes(4, "big")
+            self.unsettled[delivery_id] = delivery
+        return size
+
+    def start(self, consumer: Consumer) -> None:
+        self.consumers[consumer] = None
+        if not self.is_shut:
+            self.session.connection.broker.unhold(consumer)
+
+    def add(self, consumer: Consumer) -> None:
+        """Know the consumer of a link whose attach leaves now."""
+        self.consumers[consumer] = None
+        if self.is_shut:
+            self.session.connection.broker.hold(consumer, False)
+
+    def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
+        self.consumers.pop(consumer, None)
+        unsettled = self.unsettled
+        if unsettled:
+            for delivery in consumer.ledger.values():
+                number = int.from_bytes(delivery.key, "big")
+                if unsettled.get(number) is delivery:
+                    del unsettled[number]
+        if self.waiting:
+            self.waiting = deque(one for one in self.waiting if one.link is not link)
+            self._changed(None)
+
+    def close(self) -> None:
+        """Forget everything: the session has ended."""
+        self.consumers.clear()
+        self.unsettled.clear()
+        self.waiting.clear()
+
+    def end_turn(self) -> None:
+        """Do what could not be done while the engine handed over."""
+        if self.settling:
+            self._settle_sent()
+        if self.too_large:
+            self._put_back()
+
+    # -- the steps
+
+    def _say_at_end(self) -> None:
+        self.session.is_due = True
+        self.session.connection.say_at_end()
+
+    def _settle_at_end(self, delivery: Delivery) -> None:
+        """Settle a delivery that is gone when sent."""
+        self.settling.append(delivery)
+        self._say_at_end()
+
+    def _settle_sent(self) -> None:
+        settling = self.settling
+        self.settling = []
+        for delivery in settling:
+            if delivery.state == IN_FLIGHT:
+                self.session.connection.broker.acknowledge_unconfirmed(delivery)
+
+    def _put_back(self) -> None:
+        """Let go of what was too large for its link, with the credit that it took."""
+        broker = self.session.connection.broker
+        too_large = self.too_large
+        self.too_large = []
+        for delivery in too_large:
+            consumer = delivery.consumer
+            if delivery.state == IN_FLIGHT and consumer is not None:
+                broker.refuse(delivery, RELEASED_TO_OTHERS)
+                broker.grant(consumer, consumer.window.room() + 1)
+
+    def _send_waiting(self) -> None:
+        """Send what waited, as far as the remote window goes."""
+        waiting = self.waiting
+        out = self.out
+        while waiting and self.remote_window > 0:
+            one = waiting[0]
+            link = one.link
+            if one.delivery_id < 0:
+                one.delivery_id = self.next_delivery_id
+                self.next_delivery_id = (one.delivery_id + 1) & MASK
+                if link.is_settled:
+                    self._settle_at_end(one.delivery)
+                else:
+                    one.delivery.key = one.delivery_id.to_bytes(4, "big")
+                    self.unsettled[one.delivery_id] = one.delivery
+            left = len(one.payload) - one.sent
+            size = min(left, link.payload_max)
+            out.append(link.head.encode(size, one.delivery_id, link.is_settled, size < left))
+            out.append(one.payload[one.sent : one.sent + size])
+            one.sent += size
+            self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
+            self.remote_window -= 1
+            if size == left:
+                waiting.popleft()
+        self.session.connection.outbox.touch()
+
+    def _changed(self, sending: Consumer | None) -> None:
+        """Hold the consumers of this session while its window is shut.
+
+        sending: the one to which a message is being delivered, None for none.
+        """
+        is_shut = self.remote_window == 0 or bool(self.waiting)
+        if is_shut == self.is_shut:
+            return
+        self.is_shut = is_shut
+        broker = self.session.connection.broker
+        for consumer in self.consumers:
+            if is_shut:
+                broker.hold(consumer, consumer is sending)
+            else:
+                broker.unhold(consumer)
