@@ -8,28 +8,34 @@ import pytest
 
 from tests.support.aftermath import check_faults, check_nothing_held, metrics
 from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.honest_clients import AmqpTrips, StompTrips
+from tests.support.honest_clients import AmqpTrips, StompTrips, Trips
 from tests.support.hostile_config import HONEST, hostile_config
+from tests.support.hostile_peers import Hostiles
 
 TRIPS = 3
 
 
 @pytest.fixture(scope="session")
-def attacked(is_long: bool, start_session_gateway: StartGateway) -> GatewayProcess:
-    """One gateway for all scenarios: none may leave anything behind.  Without the long form they are skipped."""
-    if not is_long:
-        pytest.skip("the long form has a scenario for each attack")
+def attacked(start_session_gateway: StartGateway) -> GatewayProcess:
+    """One gateway for all scenarios: none may leave anything behind."""
     gateway = start_session_gateway(hostile_config())
     gateway.http_login = HONEST
     return gateway
 
 
 @pytest.fixture
-def trips(attacked: GatewayProcess) -> Iterator[list[StompTrips | AmqpTrips]]:
+def at_length(is_long: bool) -> None:
+    """For what waits for the gateway's own times: it takes too long for a default run."""
+    if not is_long:
+        pytest.skip("the long form waits for times to run out")
+
+
+@pytest.fixture
+def trips(attacked: GatewayProcess) -> Iterator[list[Trips]]:
     """Honest clients of both protocols; once the test is over they have gone on, and nothing is left of the others."""
     pid = attacked.pid
     before = metrics(attacked)
-    both: list[StompTrips | AmqpTrips] = [StompTrips(attacked, set(), 0), AmqpTrips(attacked)]
+    both: list[Trips] = [StompTrips(attacked, set(), 0), AmqpTrips(attacked)]
     yield both
     for one in both:
         one.more(TRIPS)
@@ -43,3 +49,9 @@ def trips(attacked: GatewayProcess) -> Iterator[list[StompTrips | AmqpTrips]]:
     grown_bytes = after["penstock_memory_bytes"] - before["penstock_memory_bytes"]
     # What the honest have sent to be kept is there, and nothing else.
     assert 0 <= grown_bytes <= kept_count * 1_024, f"{grown_bytes:.0f} bytes more in memory"
+
+
+@pytest.fixture
+def hostile(attacked: GatewayProcess, trips: list[Trips]) -> Iterator[Hostiles]:
+    with Hostiles(attacked) as hostile:
+        yield hostile

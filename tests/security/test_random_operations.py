@@ -8,9 +8,18 @@ from typing import Final
 
 import pytest
 
-from tests.support.aftermath import MIB, Drain, check_faults, check_nothing_held, kept_numbers, memory_bytes, metrics
+from tests.support.aftermath import (
+    MIB,
+    Drain,
+    check_faults,
+    check_nothing_held,
+    kept_numbers,
+    memory_bytes,
+    metrics,
+    state_of,
+)
 from tests.support.gateway_process import GatewayProcess, StartGateway
-from tests.support.honest_clients import AmqpTrips, StompTrips
+from tests.support.honest_clients import AmqpTrips, DueTrips, StompTrips, Trips
 from tests.support.hostile_config import HONEST, hostile_config
 from tests.support.hostile_crowd import Crowd
 from tests.support.long_run import LongRun
@@ -27,7 +36,10 @@ MEMORY_LEFT_BYTES: Final = 4 * MIB
 
 
 class RandomRun:
-    """One store with one or more lives; each begins with honest clients and a new crowd."""
+    """One store with one or more lives; each begins with honest clients and a new crowd.
+
+    slowest_s: the longest round trip of an honest client.
+    """
 
     def __init__(self, start_gateway: StartGateway, seed: int, operations: int, lives_most: int) -> None:
         self._draw = random.Random(seed)
@@ -38,6 +50,7 @@ class RandomRun:
         self.gateway.http_login = HONEST
         self._confirmed: set[int] = set()
         self._number = 0
+        self.slowest_s = 0.0
 
     def run(self) -> None:
         for life in range(self._lives):
@@ -51,21 +64,22 @@ class RandomRun:
         gateway = self.gateway
         before_bytes = memory_bytes(gateway)
         trips = StompTrips(gateway, self._confirmed, self._number)
-        amqp_trips = AmqpTrips(gateway)
+        honest: list[Trips] = [trips, AmqpTrips(gateway), DueTrips(gateway)]
         crowd = Crowd(gateway, self._draw)
         for number in range(self._operations):
             crowd.step()
             if number % 200 == 0:
                 assert gateway.is_running, f"the gateway has ended; its log: {gateway.log.read_text()[-6_000:]}"
-        for one in (trips, amqp_trips):
+        for one in honest:
             one.more(TRIPS)
         if is_killed:
             gateway.kill9()
             crowd.cut()
         else:
             crowd.leave()
-        for one in (trips, amqp_trips):
+        for one in honest:
             one.stop(is_killed)
+            self.slowest_s = max(self.slowest_s, one.slowest_s)
         self._number = trips.number
         if not is_killed:
             self._check_life(before_bytes)
@@ -104,7 +118,8 @@ def test_more_seeds_with_kills(long_run: LongRun, start_gateway: StartGateway) -
         try:
             one.run()
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}; its log is {one.gateway.log}") from error
-        print(f"seed {seed}: {time.monotonic() - began:.0f} s")
+            told = f"seed {seed}: {error!r}; its log is {one.gateway.log}; its state:\n{state_of(one.gateway)}"
+            raise AssertionError(told) from error
+        print(f"seed {seed}: {time.monotonic() - began:.0f} s, the slowest round trip {one.slowest_s:.2f} s")
 
     long_run.take(run)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
+from collections.abc import Iterable
+from contextlib import closing
 from typing import Final, TypeVar
 
 from gateway.cli.blocking_client import BlockingClient, ConnectionLost
@@ -23,8 +26,13 @@ from tests.support.hostile_config import HONEST
 from tests.support.waiting import wait_until
 
 LIMIT_S: Final = 90.0  # so long nothing may take; no measure of anything
+# What others do must not make a round trip longer.  Alone it takes milliseconds; the attacks that this is for took it
+# minutes, and a busy machine with two processors seconds.
+ROUND_TRIP_MAX_S: Final = 30.0
 TRIP: Final = "/queue/honest.trip"
 KEPT: Final = "/queue/honest.kept"
+DUE: Final = "/queue/honest.due"
+CLOCKS_MS: Final = 20  # by which a wall clock and a monotonic one may differ in a short time
 CROSS: Final = "queue://honest.cross"
 
 F = TypeVar("F", bound=Composite)
@@ -34,19 +42,32 @@ def honest_stomp(gateway: GatewayProcess) -> BlockingClient:
     return BlockingClient(gateway.stomp_host, gateway.stomp_port, *HONEST, limit_s=LIMIT_S)
 
 
+def come_in(gateway: GatewayProcess) -> None:
+    """An honest client logs in, sends and is answered."""
+    with closing(honest_stomp(gateway)) as newcomer:
+        newcomer.call(SEND, [("destination", "/topic/honest.nobody")])
+
+
 class Trips(threading.Thread):
-    """Round trips until told to stop.  count: those that are complete.  failure: why they ended before that."""
+    """Round trips until told to stop, each within ROUND_TRIP_MAX_S.
+
+    count: those that are complete.  failure: why they ended before that.  slowest_s: how long one took.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.count = 0
+        self.slowest_s = 0.0
         self.failure: Exception | None = None
         self._is_stopping = False
 
     def run(self) -> None:
         try:
             while not self._is_stopping:
+                began_s = time.monotonic()
                 self._trip()
+                self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
+                assert self.slowest_s <= ROUND_TRIP_MAX_S, f"a round trip took {self.slowest_s:.1f} s"
                 self.count += 1
         except (AssertionError, ConnectionLost, OSError) as error:
             self.failure = error
@@ -73,6 +94,12 @@ class Trips(threading.Thread):
 
     def _close(self) -> None:
         raise NotImplementedError
+
+
+def go_on(trips: Iterable[Trips]) -> None:
+    """The honest complete some round trips while an attack is there."""
+    for one in trips:
+        one.more(2)
 
 
 class StompTrips(Trips):
@@ -170,3 +197,38 @@ class AmqpTrips(Trips):
 
     def _close(self) -> None:
         self._socket.close()
+
+
+class DueTrips(Trips):
+    """Schedules a message to itself and waits for it; it comes once, and not before its time."""
+
+    def __init__(self, gateway: GatewayProcess, delay_ms: int = 200) -> None:
+        super().__init__()
+        self._delay_ms = delay_ms
+        self._number = 0
+        self._client = honest_stomp(gateway)
+        raw_stomp.subscribe(self._client, DUE, prefetch=10)
+        self.start()
+
+    def _trip(self) -> None:
+        self._number += 1
+        body = b"honest:%d" % self._number
+        began_s = time.monotonic()
+        headers = [("destination", DUE), ("AMQ_SCHEDULED_DELAY", str(self._delay_ms)), ("receipt", "later")]
+        self._client.send(SEND, headers, body)
+        waiting = {"later", "message"}
+        while waiting:
+            frame = self._client.next_frame()
+            if frame.command == RECEIPT:
+                waiting.discard(frame.head.headers["receipt-id"])
+                continue
+            assert frame.command == MESSAGE, f"{NAMES[frame.command]!r}: {frame.head.headers} {frame.body!r}"
+            self._client.send(ACK, [("id", frame.head.headers["ack"])])
+            if frame.body == body:  # others are of a life before
+                assert "message" in waiting, f"{body!r} came twice"
+                waiting.discard("message")
+                assert time.monotonic() - began_s >= (self._delay_ms - CLOCKS_MS) / 1_000, "it came before its time"
+        self._client.flush()
+
+    def _close(self) -> None:
+        self._client.close()

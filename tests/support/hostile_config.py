@@ -63,7 +63,7 @@ store:
   segment-bytes: 256 KiB
   retention: {time: 1s, bytes: 4 MiB}
   compaction: {min-age: 1s}
-schedule: {max-count: 300}
+schedule: {max-count: 5000}
 stomp:
   limits: {header-count: 60, header-line-bytes: 4 KiB, body-bytes: 256 KiB, frame-time-ms: 2s, connect-time-ms: 2s,
            subscriptions: 40, transactions: 4, transaction-actions: 100, transaction-bytes: 256 KiB,

@@ -6,7 +6,7 @@ import base64
 import socket
 import time
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.cli.blocking_client import ConnectionLost
@@ -14,7 +14,7 @@ from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.frame_decoder import Decoder as AmqpDecoder
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, SASL_LAYER, protocol_header
-from protocols.amqp.v1_0.wire.performatives import Begin, Open
+from protocols.amqp.v1_0.wire.performatives import Begin, Close, Open
 from protocols.amqp.v1_0.wire.sasl_frames import SaslInit, SaslOutcome
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
@@ -26,7 +26,6 @@ from tests.support.hostile_config import HOSTILE, HOSTILE_ADDRESS
 LIMIT_S: Final = 30.0  # so long no answer may take; no measure of anything
 LIFE_S: Final = 90.0  # nor may any of them be listened to for so long
 READ_BYTES: Final = 65_536
-CONNECT: Final = f"CONNECT\naccept-version:1.2\nhost:h\nlogin:{HOSTILE[0]}\npasscode:{HOSTILE[1]}\n\n\0".encode()
 
 
 def frame(command: str, body: bytes = b"", /, **headers: str) -> bytes:
@@ -77,14 +76,15 @@ class Peer:
 
 
 class StompPeer(Peer):
-    """Logged in."""
+    """Logged in.  more: headers of its CONNECT."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, version: str = "1.2", **more: str) -> None:
         super().__init__(host, port)
         self._decoder = Decoder()
         self._decoder.version = VERSION_1_2
-        self.write(CONNECT)
-        self.next_frame()
+        login = {"accept-version": version, "host": "h", "login": HOSTILE[0], "passcode": HOSTILE[1], **more}
+        self.write(frame("CONNECT", **{name.replace("_", "-"): text for name, text in login.items()}))
+        self.first = self.next_frame()
 
     def next_frame(self) -> Frame:
         """Raises: ConnectionLost."""
@@ -109,9 +109,9 @@ class StompPeer(Peer):
 
 
 class AmqpPeer(Peer):
-    """Logged in, open, with a session on channel 0."""
+    """Logged in, open, with a session on channel 0.  first: begin, or close where the gateway takes no such open."""
 
-    def __init__(self, host: str, port: int, container: str = "hostile") -> None:
+    def __init__(self, host: str, port: int, opening: Open) -> None:
         super().__init__(host, port)
         self._decoder = AmqpDecoder(1 << 24)
         response = "\0".join(("", *HOSTILE)).encode()
@@ -120,9 +120,12 @@ class AmqpPeer(Peer):
             pass
         self._decoder.expect_header()
         self.write(protocol_header(AMQP_LAYER))
-        self.send(Open(container), Begin(None, 0, 2**31 - 1, 2**31 - 1))
-        while not isinstance(self.next_frame(), Begin):
-            pass
+        self.send(opening, Begin(None, 0, 2**31 - 1, 2**31 - 1))
+        self.first = self.wait_for(Begin, Close)
+
+    def payload(self) -> bytes:
+        """Return what the last transfer carried."""
+        return bytes(self._decoder.payload)
 
     def send(self, *frames: Composite) -> bool:
         return self.write(b"".join(encode_frame(0, one) for one in frames))
@@ -153,13 +156,14 @@ class Hostiles(ExitStack):
     def raw(self) -> Peer:
         return self._kept(Peer(self._gateway.stomp_host, self._gateway.stomp_port))
 
-    def stomp(self) -> StompPeer:
-        peer = StompPeer(self._gateway.stomp_host, self._gateway.stomp_port)
+    def stomp(self, version: str = "1.2", **more: str) -> StompPeer:
+        peer = StompPeer(self._gateway.stomp_host, self._gateway.stomp_port, version, **more)
         self.callback(peer.close)
         return peer
 
-    def amqp(self, container: str = "hostile") -> AmqpPeer:
-        peer = AmqpPeer(self._gateway.stomp_host, self._gateway.stomp_port, container)
+    def amqp(self, container: str = "hostile", **fields: Any) -> AmqpPeer:
+        """fields: of its open."""
+        peer = AmqpPeer(self._gateway.stomp_host, self._gateway.stomp_port, Open(container, **fields))
         self.callback(peer.close)
         return peer
 
@@ -167,6 +171,14 @@ class Hostiles(ExitStack):
         web = urlsplit(self._gateway.http_url)
         assert web.hostname is not None and web.port is not None
         return self._kept(Peer(web.hostname, web.port))
+
+    def empty(self, *queues: str) -> None:
+        """Take what a scenario has left in queues."""
+        reader = self.stomp()
+        for queue in queues:
+            reader.write(frame("SUBSCRIBE", id=queue, destination=f"/queue/{queue}", ack="auto"))
+        reader.write(frame("DISCONNECT", receipt="bye"))
+        reader.read_all()
 
     def _kept(self, peer: Peer) -> Peer:
         self.callback(peer.close)

@@ -1,0 +1,213 @@
+"""What one client can take of what all share: connections, logins, the log, memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.log_lines import LINES_MAX
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, End, Flow, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from tests.support.aftermath import MIB, memory_bytes, metrics
+from tests.support.gateway_process import GatewayProcess
+from tests.support.honest_clients import Trips, come_in, go_on
+from tests.support.hostile_config import CONNECTIONS_PER_ADDRESS, HONEST, HOSTILE
+from tests.support.hostile_peers import Hostiles, basic, frame, request
+from tests.support.waiting import wait_until
+
+GROWTH_MAX_BYTES = 64 * MIB  # of the process while it is attacked: its own limits come to a few MiB here
+HOLDERS = 10  # connections that hold as much as they can
+
+
+def test_wrong_passwords_keep_nobody_out(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    peers = []
+    for number in range(CONNECTIONS_PER_ADDRESS - 5):
+        peer = hostile.raw()
+        peer.write(f"CONNECT\naccept-version:1.2\nhost:h\nlogin:alice\npasscode:{number}\n\n\0".encode())
+        peers.append(peer)
+    come_in(attacked)
+    go_on(trips)
+    for peer in peers[3:]:
+        peer.close()  # these are not checked any more
+    for peer in peers[:3]:
+        assert b"login-refused" in peer.read_all()
+
+
+def test_no_address_takes_all_connections(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    before = metrics(attacked)["penstock_refused_connections_total"]
+    peers = [hostile.raw() for _ in range(CONNECTIONS_PER_ADDRESS + 20)]
+    for peer in peers[CONNECTIONS_PER_ADDRESS:]:
+        assert b"too many connections" in peer.read_all()
+    assert metrics(attacked)["penstock_refused_connections_total"] == before + 20
+    come_in(attacked)
+    go_on(trips)
+
+
+@pytest.mark.usefixtures("at_length")
+def test_half_requests_and_half_frames_end_by_themselves(hostile: Hostiles, trips: list[Trips]) -> None:
+    halves = [hostile.raw() for _ in range(12)]
+    for number, peer in enumerate(halves):
+        peer.write((b"CONNECT\naccept-ver", b"AMQP\x03\x01", b"SEND\n\n", b"")[number % 4])
+    requests = [hostile.http() for _ in range(60)]  # with the others more than an address may have
+    for web in requests:
+        web.write(b"GET /healthz HTTP/1.1\r\nHost: lo")
+    go_on(trips)
+    for peer in halves + requests:
+        peer.read_all()
+
+
+def test_an_address_writes_so_many_lines_to_the_log(
+    attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]
+) -> None:
+    before = len(attacked.log.read_text().splitlines())
+    left_out = metrics(attacked)["penstock_left_out_log_lines_total"]
+    for _ in range(2 * LINES_MAX):
+        peer = hostile.raw()
+        peer.write(b"JUMP\nforged\r\x1b[31m:x\n\n\0")
+        peer.read_all()
+        peer.close()
+        web = hostile.http()
+        web.write(b"GET /\r\x07 HTTP/1.1\r\nforged\n\n")
+        web.read_all()
+        web.close()
+    go_on(trips)
+    lines = attacked.log.read_text().splitlines()[before:]
+    assert len(lines) <= 2 * LINES_MAX + 10, f"{len(lines)} lines, the last of them {lines[-3:]}"
+    assert all(line[:2] == "20" for line in lines), "a line that begins with no time has been forged"
+    assert metrics(attacked)["penstock_left_out_log_lines_total"] >= left_out + 2 * LINES_MAX
+
+
+def test_deep_json_and_credentials_that_are_none_are_refused(hostile: Hostiles) -> None:
+    deep = "[" * 50_000
+    for octets, status in (
+        (request("/api/schedule/cancel", "POST", deep, basic(HOSTILE)), b"403"),
+        (request("/api/schedule/cancel", "POST", deep, basic(HONEST)), b"400"),
+        (request("/api/stat", credentials=b"/w=="), b"401"),
+        (request("/api/stat", credentials=b"\xff"), b"401"),
+        (request("/api/stat", credentials=basic(HOSTILE)), b"403"),
+        (request("/api/stat", credentials=basic(HONEST)), b"200"),
+    ):
+        peer = hostile.http()
+        peer.write(octets)
+        assert peer.read_all().split(b" ", 2)[1] == status
+
+
+# -- memory
+
+
+def test_open_transactions_share_one_budget(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    before_bytes = memory_bytes(attacked)
+    ended = metrics(attacked)["penstock_holders_ended_total"]
+    for _ in range(HOLDERS):
+        peer = hostile.stomp()
+        for name in "abcd":
+            peer.write(frame("BEGIN", transaction=name))
+            for _ in range(25):
+                peer.write(frame("SEND", b"x" * 10_000, destination="/queue/plain.1", transaction=name))
+        peer.write(b"SEND\ndestination:/queue/plain.1\ncontent-length:250000\n\n" + b"x" * 249_000)
+    go_on(trips)
+    check_budget(attacked, ended)
+    assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES
+
+
+def test_link_names_share_it(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    before_bytes = memory_bytes(attacked)
+    ended = metrics(attacked)["penstock_holders_ended_total"]
+    for _ in range(HOLDERS):
+        peer = hostile.amqp()
+        peer.write(encode_frame(1, Begin(None, 0, 100, 100)))
+        for number in range(90):
+            name = f"{number}" + "n" * 15_000
+            attach = Attach(name, number // 2, True, source=Source("plain.1"), target=Target())
+            peer.write(encode_frame(number % 2, attach))
+    go_on(trips)
+    check_budget(attacked, ended)
+    assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES
+
+
+def check_budget(gateway: GatewayProcess, ended_before: float) -> None:
+    """See that some were ended, and that the rest fits."""
+    wait_until(lambda: metrics(gateway)["penstock_holders_ended_total"] > ended_before, "who holds the most is ended")
+    now = metrics(gateway)
+    assert now["penstock_connections_held_bytes"] <= now["penstock_connections_held_limit_bytes"]
+
+
+@pytest.mark.usefixtures("at_length")
+def test_bodies_under_way_end_by_themselves(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    before_bytes = memory_bytes(attacked)
+    stomp, amqp = [], []
+    for _ in range(20):
+        stomp.append(hostile.stomp())
+        stomp[-1].write(b"SEND\ndestination:/queue/plain.1\ncontent-length:250000\n\n" + b"x" * 249_000)
+        peer = hostile.amqp()
+        peer.send(Attach("s", 0, False, source=Source(), target=Target("plain.1"), initial_delivery_count=0))
+        peer.wait_for(Flow)
+        part = Transfer(0, 0, b"t", 0, more=True)
+        peer.write(b"".join(encode_frame(0, part, b"x" * 15_000) for _ in range(15)))
+        amqp.append(peer)
+    go_on(trips)
+    assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES
+    conditions = {one.refusal()[0] for one in stomp}
+    assert conditions == {"timed-out", "connection-memory"}, "those that fit into the budget come to their time"
+    for peer in amqp:
+        peer.wait_for(Detach, End, Close)
+
+
+def test_one_message_to_many_queues_is_bounded(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    before_bytes = memory_bytes(attacked)
+    peer = hostile.stomp()
+    many = ",".join(f"/queue/plain.{number}" for number in range(1, 4)) + ",/queue/drop.1" * 200
+    peer.write(frame("SEND", b"x" * 250_000, destination=many[:4_000].rpartition(",")[0], receipt="1"))
+    peer.answer()
+    go_on(trips)
+    assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES
+    hostile.empty("plain.1", "plain.2", "plain.3", "drop.1")
+
+
+@pytest.mark.usefixtures("at_length")
+def test_who_reads_nothing_is_given_up(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    honest_count = metrics(attacked)["penstock_connections"]
+    deaf = hostile.stomp()
+    deaf.write(frame("SUBSCRIBE", id="1", destination="/topic/plain.deaf", ack="auto", receipt="1"))
+    deaf.answer()
+    loud = hostile.stomp()
+    for _ in range(400):
+        loud.write(frame("SEND", b"x" * 50_000, destination="/topic/plain.deaf", expiration="3000"))
+    loud.write(frame("SEND", destination="/topic/plain.none", receipt="end"))
+    assert loud.answer().head.headers["receipt-id"] == "end"
+    go_on(trips)
+    wait_until(lambda: metrics(attacked)["penstock_connections"] == honest_count + 1, "only the loud one is left")
+
+
+def test_small_holders_share_it_too(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    """More than the budget in all, though none of them holds much."""
+    limit_bytes = metrics(attacked)["penstock_connections_held_limit_bytes"]
+    ended = metrics(attacked)["penstock_holders_ended_total"]
+    count = CONNECTIONS_PER_ADDRESS - 5
+    size = int(1.5 * limit_bytes) // count
+    for _ in range(count):
+        peer = hostile.stomp()
+        peer.write(
+            frame("BEGIN", transaction="t") + frame("SEND", b"x" * size, destination="/queue/plain.1", transaction="t")
+        )
+    go_on(trips)
+    check_budget(attacked, ended)
+
+
+@pytest.mark.usefixtures("at_length")
+def test_what_nobody_reads_shares_it(attacked: GatewayProcess, hostile: Hostiles, trips: list[Trips]) -> None:
+    """Peers that subscribe and read nothing: what the system does not take is little in all."""
+    before_bytes = memory_bytes(attacked)
+    deaf = [hostile.stomp() for _ in range(30)]
+    for peer in deaf:
+        peer.write(frame("SUBSCRIBE", id="1", destination="/topic/plain.deaf", ack="auto", receipt="1"))
+        peer.answer()
+    loud = hostile.stomp()
+    for _ in range(100):
+        loud.write(frame("SEND", b"x" * 200_000, destination="/topic/plain.deaf", expiration="3000"))
+    loud.write(frame("SEND", destination="/topic/plain.none", receipt="end"))
+    assert loud.answer().head.headers["receipt-id"] == "end"
+    go_on(trips)
+    now = metrics(attacked)
+    assert now["penstock_connections_held_bytes"] <= now["penstock_connections_held_limit_bytes"]
+    assert memory_bytes(attacked) - before_bytes < GROWTH_MAX_BYTES

@@ -1,0 +1,157 @@
+"""What a client may neither see nor change of others, whatever it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from protocols.amqp.v1_0.wire.delivery_states import Rejected
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow, Transfer
+from protocols.amqp.v1_0.wire.termini import Source, Target
+from protocols.amqp.v1_0.wire.value_encoder import encode
+from protocols.amqp.v1_0.wire.values import Symbol, UInt
+from protocols.broker_headers import BROKER_HEADERS
+from protocols.stomp.codec.frames import MESSAGE, SEND
+from tests.support.aftermath import metrics
+from tests.support.gateway_process import GatewayProcess
+from tests.support.honest_clients import Trips, go_on, honest_stomp
+from tests.support.hostile_config import HONEST, HOSTILE
+from tests.support.hostile_peers import Hostiles, StompPeer, frame
+from tests.support.waiting import wait_until
+
+MANAGEMENT = "/topic/ActiveMQ.Scheduler.Management"
+OWNER = "bank"
+OWNED = "/topic/plain.owned"
+DURABLE = {"activemq.subscriptionName": "owned"}
+
+
+def test_what_stands_in_the_packet_of_connect_has_no_more_rights(hostile: Hostiles) -> None:
+    login = f"CONNECT\naccept-version:1.2\nhost:h\nlogin:{HOSTILE[0]}\npasscode:{HOSTILE[1]}\n\n\0".encode()
+    for octets in (
+        frame("SEND", destination="/queue/honest.kept", receipt="1"),
+        frame("SUBSCRIBE", id="1", destination="/queue/honest.kept", receipt="1"),
+        frame("SUBSCRIBE", id="1", destination="/queue/honest.kept?consumer.fromOffset=first", receipt="1"),
+    ):
+        peer = hostile.raw()
+        peer.write(login + octets)
+        said = peer.read_all()
+        assert b"access-denied" in said, said
+        assert b"honest:" not in said, said
+
+
+def test_the_schedule_of_others_is_neither_shown_nor_removed(attacked: GatewayProcess, hostile: Hostiles) -> None:
+    def pending() -> float:
+        return metrics(attacked)["penstock_schedule_pending"]
+
+    before = pending()
+    honest = hostile.enter_context(closing(honest_stomp(attacked)))
+    honest.call(SEND, [("destination", "/queue/honest.later"), ("AMQ_SCHEDULED_DELAY", "3600000")])
+    peer = hostile.stomp()
+    peer.write(frame("SUBSCRIBE", id="1", destination="/temp-queue/mine"))
+    # Its own is due after the other: whoever comes to it has passed that one.
+    peer.write(frame("SEND", b"own", destination="/queue/plain.1", AMQ_SCHEDULED_DELAY="7200000"))
+    asked = {"destination": MANAGEMENT, "reply-to": "/temp-queue/mine"}
+    peer.write(frame("SEND", **asked, AMQ_SCHEDULER_ACTION="BROWSE"))
+    shown = peer.next_frame()
+    assert shown.command == MESSAGE and shown.body == b"own", f"{shown.head.headers} {shown.body!r}"
+    assert pending() == before + 2
+    peer.write(frame("SEND", **asked, AMQ_SCHEDULER_ACTION="REMOVEALL", receipt="removed"))
+    assert peer.answer().head.headers.get("receipt-id") == "removed"
+    wait_until(lambda: pending() == before + 1, "its own schedule is removed, and no other")
+    honest.call(SEND, [("destination", MANAGEMENT), ("AMQ_SCHEDULER_ACTION", "REMOVEALL")])
+    wait_until(lambda: pending() == before, "the honest one removes its own")
+
+
+def test_statistics_tell_nothing_of_what_may_not_be_read(hostile: Hostiles, trips: list[Trips]) -> None:
+    go_on(trips)  # the queues of the honest are there
+    peer = hostile.stomp()
+    peer.write(frame("SUBSCRIBE", id="1", destination="/temp-queue/mine"))
+    peer.write(frame("SUBSCRIBE", id="2", destination="/queue/plain.known"))
+    told = ""
+    for asked in ("honest.kept", "honest.trip", "honest.>", ">", "plain.known"):
+        question = {"reply-to": "/temp-queue/mine", "correlation-id": asked}
+        peer.write(frame("SEND", destination=f"/queue/ActiveMQ.Statistics.Destination.{asked}", **question))
+    while (one := peer.next_frame()).head.headers.get("correlation-id") != "plain.known":
+        assert one.command == MESSAGE, f"{one.head.headers} {one.body!r}"
+        told += f"{one.head.headers} {one.body!r}"
+    assert "plain.known" in told, f"a wildcard finds what it may see; found {told}"
+    assert "honest" not in told
+    peer.write(frame("SEND", destination="/queue/ActiveMQ.Statistics.Broker", **{"reply-to": "/temp-queue/mine"}))
+    assert peer.refusal()[0] == "access-denied"
+
+
+# -- what a client id and a subscription's name are
+
+
+@pytest.fixture
+def owner(hostile: Hostiles) -> Iterator[StompPeer]:
+    """An honest client with a durable subscription to a topic that anybody may read."""
+    owner = hostile.stomp(client_id=OWNER, login=HONEST[0], passcode=HONEST[1])
+    owner.write(frame("SUBSCRIBE", id="s", destination=OWNED, ack="client", receipt="there", **DURABLE))
+    assert owner.answer().head.headers.get("receipt-id") == "there"
+    yield owner
+    owner.write(frame("UNSUBSCRIBE", id="s", receipt="gone", **DURABLE))
+    assert owner.answer().head.headers.get("receipt-id") == "gone"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        frame("SUBSCRIBE", id="1", destination=OWNED, **DURABLE),
+        frame("SUBSCRIBE", id="1", destination="/topic/plain.other", **DURABLE),
+        frame("UNSUBSCRIBE", id="1", **DURABLE),
+    ],
+    ids=["consume", "replace", "delete"],
+)
+def test_a_durable_subscription_is_its_maker_s_over_stomp(said: bytes, owner: StompPeer, hostile: Hostiles) -> None:
+    for number in range(2):
+        peer = hostile.stomp(client_id=OWNER)
+        peer.write(said)
+        assert peer.refusal()[0] in ("access-denied", "subscription-in-use", "client-id-in-use"), number
+    check_owner(owner)
+
+
+def test_a_durable_subscription_is_its_maker_s_over_amqp(owner: StompPeer, hostile: Hostiles) -> None:
+    peer = hostile.amqp(OWNER)
+    source = Source(OWNED.replace("/topic/", "topic://"), UInt(2), "never", capabilities=[Symbol("topic")])
+    peer.send(Attach("owned", 0, True, source=source, target=Target()))
+    refused = peer.wait_for(Detach)
+    assert isinstance(refused, Detach) and refused.error is not None
+    assert refused.error.condition in ("amqp:unauthorized-access", "amqp:resource-locked")
+    check_owner(owner)
+
+
+def check_owner(owner: StompPeer) -> None:
+    """The subscription is there, and gets what is published."""
+    owner.write(frame("SEND", b"mine", destination=OWNED, persistent="true"))
+    message = owner.next_frame()
+    assert (message.command, message.body) == (MESSAGE, b"mine"), f"{message.head.headers} {message.body!r}"
+    owner.write(frame("ACK", id=message.head.headers["ack"], receipt="taken"))
+    assert owner.answer().head.headers.get("receipt-id") == "taken"
+
+
+def test_nobody_sends_in_the_name_of_another(hostile: Hostiles) -> None:
+    reader = hostile.stomp()
+    reader.write(frame("SUBSCRIBE", id="1", destination="/topic/plain.named", receipt="1"))
+    reader.answer()
+    peer = hostile.amqp()
+    peer.send(Attach("s", 0, False, source=Source(), target=Target("topic://plain.named"), initial_delivery_count=0))
+    peer.wait_for(Flow)
+    octets = b"".join(
+        (
+            b"\x00\x53\x72" + encode({Symbol("x-opt-jms-msg-type"): 77, Symbol("x-opt-dlqCause"): "forged"}),
+            b"\x00\x53\x74" + encode(dict.fromkeys(sorted(BROKER_HEADERS), "forged")),
+            b"\x00\x53\x77" + encode("hostile"),
+        )
+    )
+    named = b"\x00\x53\x73" + encode([None, HONEST[0].encode()])
+    peer.write(encode_frame(0, Transfer(0, 0, b"0", 0), named + octets))
+    answer = peer.wait_for(Disposition)
+    assert isinstance(answer, Disposition) and isinstance(answer.state, Rejected)
+    peer.write(encode_frame(0, Transfer(0, 1, b"1", 0), octets))
+    message = reader.next_frame()
+    assert message.body == b"hostile"
+    assert "forged" not in str(message.head.headers)
