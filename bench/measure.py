@@ -27,9 +27,9 @@ Say = Callable[[str], None]
 class Bench:
     """Where things are and how long they take.  Every server gets a fresh directory below ``work``."""
 
-    def __init__(self, loadgen: Path, shared: Path, work: Path, seconds: float, runs: int, say: Say) -> None:
+    def __init__(self, loadgen: Path, yardstick: Path, work: Path, seconds: float, runs: int, say: Say) -> None:
         self.loadgen = loadgen
-        self.shared = shared
+        self.yardstick = yardstick
         self.work = work
         self.seconds = seconds
         self.runs = runs
@@ -45,7 +45,7 @@ class Bench:
     def _servers(self, scenario: Scenario, with_ceiling: bool) -> list[Server]:
         servers: list[Server] = [Gateway(self._home())]
         if with_ceiling and scenario.has_ceiling:
-            servers.append(Ceiling(self._home(), self.shared, scenario.protocol))
+            servers.append(Ceiling(self._home(), self.yardstick, scenario.protocol))
         return servers
 
     def scenario(self, scenario: Scenario, with_ceiling: bool) -> dict[str, list[dict[str, Any]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,16 +27,17 @@ class Broken(Exception):
     """A measurement that cannot be made; the text says why."""
 
 
-def build_loadgen(shared: Path, cache: Path) -> Path:
-    """Build the load generator outside the tree, unless it stands there already; return the program."""
-    source = shared / "bench" / "loadgen"
-    if not (source / "Cargo.toml").is_file():
-        raise Broken(f"no load generator in {source}; say where with --shared or --loadgen")
+def build_loadgen(cache: Path) -> Path:
+    """Build the load generator outside the tree, unless that has been done; return the program."""
+    if shutil.which("cargo") is None:
+        raise Broken(
+            "the load generator is a Rust crate and cargo is not on the PATH; --loadgen FILE names a built one"
+        )
     target = cache / "loadgen"
-    command = ["cargo", "build", "--release", "--locked", "--quiet"]
-    command += ["--manifest-path", str(source / "Cargo.toml"), "--target-dir", str(target)]
+    command = ["cargo", "build", "--release", "--locked", "--offline", "--quiet"]
+    command += ["--manifest-path", str(ROOT / "bench" / "loadgen" / "Cargo.toml"), "--target-dir", str(target)]
     subprocess.run(command, check=True)
-    return target / "release" / "loadgen"
+    return target / "release" / "penstock-load"
 
 
 class Server(ABC):
@@ -142,10 +144,10 @@ class Ceiling(Server):
 
     name = "ceiling"
 
-    def __init__(self, home: Path, shared: Path, protocol: str) -> None:
+    def __init__(self, home: Path, directory: Path, protocol: str) -> None:
         super().__init__(home)
         self._is_amqp = protocol == AMQP
-        self._directory = shared / "bench" / "ceiling"
+        self._directory = directory
 
     def start(self) -> None:
         with socket.socket() as free:

@@ -38,7 +38,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keyed-one-in", type=int, default=10, help="of so many of them one has a key (default: 10)")
     parser.add_argument("--queues", type=int, default=10_000, help="of queues10k, beside a tenth (default: 10,000)")
     parser.add_argument("--settle", type=float, default=15.0, help="seconds until idle memory is read (default: 15)")
-    parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared", help="holds bench/loadgen and ceiling")
+    parser.add_argument(
+        "--yardstick", type=Path, default=ROOT.parent / "shared" / "bench" / "ceiling", help="the yardstick's directory"
+    )
     parser.add_argument("--loadgen", type=Path, help="a load generator that is built already")
     parser.add_argument("--cache", type=Path, default=cache, help=f"for builds and stores (default: {cache})")
     parser.add_argument(
@@ -85,8 +87,8 @@ def machine() -> dict[str, Any]:
 def measure(chosen: argparse.Namespace) -> dict[str, Any]:
     wanted = chosen.names or [scenario.name for scenario in SCENARIOS] + list(SPECIAL)
     is_loaded = any(scenario.name in wanted for scenario in SCENARIOS) or "backlog" in wanted or "deep" in wanted
-    loadgen = chosen.loadgen or (build_loadgen(chosen.shared, chosen.cache) if is_loaded else Path())
-    bench = Bench(loadgen, chosen.shared, chosen.cache / "stores", chosen.seconds, chosen.runs, say)
+    loadgen = chosen.loadgen or (build_loadgen(chosen.cache) if is_loaded else Path())
+    bench = Bench(loadgen, chosen.yardstick, chosen.cache / "stores", chosen.seconds, chosen.runs, say)
     results: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "commit": commit(),
@@ -96,9 +98,12 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
         "disk": [bench.disk()],
         "scenarios": {},
     }
+    with_ceiling = not chosen.no_ceiling and chosen.yardstick.is_dir()
+    if not with_ceiling:
+        say("without the yardstick beside it")
     for scenario in SCENARIOS:
         if scenario.name in wanted:
-            results["scenarios"][scenario.name] = bench.scenario(scenario, not chosen.no_ceiling)
+            results["scenarios"][scenario.name] = bench.scenario(scenario, with_ceiling)
             results["disk"].append(bench.disk())
     if "backlog" in wanted:
         results["backlog"] = bench.backlog(chosen.backlog)
