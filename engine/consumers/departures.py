@@ -86,7 +86,7 @@ class Departure(Chore):
         return len(consumer.ledger) > room
 
 
-class Leavings(Chore):
+class QueueRemains(Chore):
     """What waited in a queue that has ended: it leaves the memory budget."""
 
     __slots__ = ("broker", "deliveries")
@@ -150,7 +150,7 @@ class Departures:
     def let_go(self, deliveries: list[Delivery]) -> None:
         """Let go of what waited in a queue that has ended."""
         if deliveries:
-            self._begin(Leavings(self.broker, deliveries))
+            self._begin(QueueRemains(self.broker, deliveries))
 
     def _begin(self, chore: Chore) -> None:
         if not chore.go_on(self.steps):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.fate.expiry_scan import Scan
+from engine.fate.expiry_scan import ExpiryScan
 from engine.fate.expiry_sweep import Sweep
 from engine.fate.spill_expiry import SpillSweep
 from engine.ports.timers import TimerTarget
@@ -41,8 +41,8 @@ class Expiry(TimerTarget):
         if not self.scan.go_on(self.broker.steps):
             self.broker.steps.begin(self.scan)
 
-    def _scan_of(self, queues: list[Queue]) -> Scan:
-        return Scan(queues, self.broker.dispatcher, self.sweep, self.spill_sweep)
+    def _scan_of(self, queues: list[Queue]) -> ExpiryScan:
+        return ExpiryScan(queues, self.broker.dispatcher, self.sweep, self.spill_sweep)
 
     def _call_later(self) -> None:
         broker = self.broker

@@ -25,7 +25,7 @@ QUEUE_STEPS: Final = 4  # of a queue that has messages which may expire
 BEFORE_ALL: Final = -1 << 62  # position
 
 
-class Scan(Chore):
+class ExpiryScan(Chore):
     """queues: all there were when it began, those before ``place`` have been looked at.
 
     lane_place, row, after: of the queue that is under way, which lane, which row of it, and which position of that.

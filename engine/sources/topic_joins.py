@@ -60,7 +60,7 @@ class TopicJoins(Chore):
         """Do to a topic that matches what is to be done, unless it has been."""
 
 
-class Attaching(TopicJoins):
+class TopicAttachment(TopicJoins):
     """Lets topics feed a subscription in memory: those that its client may read."""
 
     __slots__ = ("attached", "client")
@@ -79,7 +79,7 @@ class Attaching(TopicJoins):
             topic.add(queue, False, self.attached.is_plain)
 
 
-class Detaching(TopicJoins):
+class TopicDetachment(TopicJoins):
     """Lets them do so no longer."""
 
     __slots__ = ("number",)
@@ -92,7 +92,7 @@ class Detaching(TopicJoins):
         topic.remove(self.number)
 
 
-class Opening(TopicJoins):
+class CursorOpening(TopicJoins):
     """Opens a cursor of a durable subscription in each topic, and lets its consumers take from it."""
 
     __slots__ = ("subscription", "options")

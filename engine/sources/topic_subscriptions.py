@@ -20,7 +20,7 @@ from engine.sources.feed import Feed
 from engine.sources.named_subscription import Subscription, from_description
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
-from engine.sources.topic_joins import Attaching, Detaching, Opening, TopicJoins
+from engine.sources.topic_joins import CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
 from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.message import DEAD_LETTER, Message
@@ -366,7 +366,7 @@ class Subscriptions(DestinationWatcher):
             carrier = destinations.store.open_destination(TOPIC, source.name)
             number = destinations.store.open_subscription(carrier, subscription.full_name(), subscription.description())
             subscription.carrier = self._cursor_queue(subscription, number, carrier, source.name)
-            self._begin(Opening(self, source, subscription, list(destinations.topics.values()), options))
+            self._begin(CursorOpening(self, source, subscription, list(destinations.topics.values()), options))
 
     def open_cursor(self, subscription: Subscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
         """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
@@ -427,7 +427,7 @@ class Subscriptions(DestinationWatcher):
             return
         attached = Attached(source, queue, is_plain)
         self.wildcards[_feed_of(queue).number] = attached
-        self._begin(Attaching(self, attached, list(self.broker.destinations.topics.values()), client))
+        self._begin(TopicAttachment(self, attached, list(self.broker.destinations.topics.values()), client))
 
     def _begin(self, joins: TopicJoins) -> None:
         """Do as much as this turn allows, and the rest in the next ones."""
@@ -504,7 +504,7 @@ class Subscriptions(DestinationWatcher):
         attached = self.wildcards.pop(feed.number, None)
         topic = destinations.by_id.get(feed.source_id)
         if attached is not None:
-            self._begin(Detaching(self, attached, list(destinations.topics.values()), feed.number))
+            self._begin(TopicDetachment(self, attached, list(destinations.topics.values()), feed.number))
         elif isinstance(topic, Topic):
             topic.remove(feed.number)
             if not topic.is_logged and topic.kind == TOPIC and not topic.subscriptions:
