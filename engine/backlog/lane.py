@@ -397,11 +397,15 @@ class Lane:
             self.stale.clear()
 
     def settle_ahead(self) -> None:
-        """Keep of what was found ahead and is gone only that it is."""
+        """Keep of what was found ahead and is gone only that it is, and pass what is settled before anything else."""
         gone = [offset for offset, delivery in self.ahead.items() if delivery.state == GONE]
         for offset in gone:
             del self.ahead[offset]
             self.settled.add(offset)
+        if gone and not self.is_loading and self.next_load in self.settled:
+            self.next_load = min(self.settled.first_missing(self.next_load), self.tail)
+            self.settled.drop_below(self.next_load)
+            self.catch_up()
 
     def forget_ahead(self, delivery: Delivery) -> None:
         """Let a delivery that was found ahead and never handed over be found again, or be loaded in its turn."""

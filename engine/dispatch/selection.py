@@ -101,6 +101,7 @@ class Selection:
             consumer.seat = None
         for lane in self.queue.used_lanes:
             lane.drop_taken()
+            lane.settle_ahead()
             for delivery in list(lane.ahead.values()):
                 lane.forget_ahead(delivery)
 

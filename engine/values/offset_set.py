@@ -40,6 +40,15 @@ class OffsetSet:
     def __len__(self) -> int:
         return sum(bits.bit_count() for bits in self.pages.values())
 
+    def first_missing(self, offset: int) -> int:
+        """Return the first offset from ``offset`` on that is not here."""
+        while True:
+            bits = self.pages.get(offset >> PAGE_BITS, 0) >> (offset & _MASK)
+            count = (~bits & (bits + 1)).bit_length() - 1  # of the ones at the end
+            if count < _PAGE_COUNT - (offset & _MASK):
+                return offset + count
+            offset += count
+
     def drop_below(self, offset: int) -> None:
         """Forget whole pages below ``offset``: nobody asks for them any more."""
         last = offset >> PAGE_BITS
