@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Iterable
+from heapq import merge
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from config.policies import AddressFullPolicy
@@ -321,6 +324,23 @@ class Lane:
         return (
             self.ahead_bytes > 0 and self.memory.is_short() and selection is not None and bool(selection.groups.by_key)
         )
+
+    def in_memory_from(self, position: int) -> Iterable[Delivery]:
+        """Return what is in memory from ``position`` on, in order, and with it the places of what was taken."""
+        parts: list[Iterable[Delivery]] = []
+        if self.ready and self.ready[-1].position >= position:
+            start = bisect_left(self.ready, position, key=position_of) if self.ready[0].position < position else 0
+            parts.append(islice(self.ready, start, None))
+        if self.volatile and self.volatile[-1].position >= position:
+            parts.append(islice(self.volatile, bisect_left(self.volatile, position, key=position_of), None))
+        in_turn = parts[0] if len(parts) == 1 else chain(*parts)
+        if self.returned and self.returned[-1].position >= position:
+            return merge(self.returned_from(position), in_turn, key=position_of)
+        return in_turn
+
+    def returned_from(self, position: int) -> Iterable[Delivery]:
+        """Return what has come back from ``position`` on, in order."""
+        return islice(self.returned, bisect_left(self.returned, position, key=position_of), None)
 
     def first(self) -> Delivery | None:
         """Return the first delivery in memory that is READY, None if entries on disk come before it."""

@@ -304,12 +304,12 @@ class Spiller(SpillListener):
         selection = lane.queue.selection
         if selection is None:
             return
-        lookout = selection.lookout
-        found = lookout.block_read(lane, block, positions, messages, self.is_short())
+        index = selection.index
+        found = index.block_read(lane, block, positions, messages, self.is_short())
         for delivery, views in found:
             self._take_out(lane, block, delivery)
             for view in views:
-                lookout.put(view, delivery)
+                index.put(view, delivery)
         lane.queue.mark_dirty()
 
     def _take_out(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:

@@ -6,23 +6,26 @@ them has no ``Selection``: then every consumer takes the next message (engine.di
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.backlog.lane import AHEAD_BYTES, SERIAL_BITS
+from engine.backlog.lane import AHEAD_BYTES
 from engine.backlog.waiting_deliveries import order_of
 from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
 from engine.dispatch.seat import Seat
-from engine.dispatch.selector_index import Lookout
+from engine.dispatch.selector_cursor import SPILLED
+from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import View
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.readers import PropertyReaders
 from engine.values import gates
-from engine.values.delivery import DELAYED, Delivery
+from engine.values.delivery import DELAYED, READY, Delivery
 from engine.values.message import Message
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
+    from engine.consumers.steps import Steps
     from engine.sources.queue import Queue
 
 GROUPS_NAMED: Final = 5  # in words about groups
@@ -32,38 +35,51 @@ ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may b
 class Selection:
     """The seats of one queue's consumers, and the owners of its groups.
 
-    turns: whose turn it is.  lookout: which messages are for which selector.
+    turns: whose turn it is.  index: which messages are for which selector.
     is_open: the consumers that ``consumers_before_dispatch`` waits for have come, or the time for it is over.
     blocking: deliveries that wait for their redelivery, and everything behind them with them.
     orphan_count: messages read ahead that waited for selectors which have gone since, and perhaps for others.
+    offered: deliveries that are READY again and were not looked at since; until they are, nobody gets anything.
     originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
     """
 
-    __slots__ = ("queue", "turns", "lookout", "is_open", "groups", "now_ms", "blocking", "orphan_count", "originals")
+    __slots__ = (
+        "queue",
+        "turns",
+        "index",
+        "is_open",
+        "groups",
+        "now_ms",
+        "blocking",
+        "orphan_count",
+        "originals",
+        "offered",
+    )
 
-    def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int) -> None:
+    def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int, steps: Steps) -> None:
         self.queue = queue
         self.turns = Turns(queue)
-        self.lookout = Lookout(queue, readers, self.turns)
+        self.index = SelectorIndex(queue, readers, self.turns, steps)
         self.is_open = False
         self.groups = Groups(queue.settings.queue.group_buckets)
         self.now_ms = now_ms
         self.blocking: list[Delivery] = []
         self.orphan_count = 0
         self.originals: dict[int, Message] = {}
+        self.offered: deque[Delivery] = deque()
 
     # -- consumers come and go
 
     def add(self, consumer: Consumer) -> None:
         """Give a consumer its seat."""
-        view = self.lookout.view_for(consumer.selector)
+        view = self.index.view_for(consumer.selector)
         view.consumer_count += 1
         consumer.seat = Seat(consumer, view)
         if consumer.priority:
             self.turns.has_priorities = True
-        if self.lookout.exclusions is not None:
-            for delivery in self.lookout.exclusions.waiting():
-                if self.lookout.matches(view, delivery):
+        if self.index.exclusions is not None:
+            for delivery in self.index.exclusions.waiting():
+                if self.index.matches(view, delivery):
                     consumer.seat.owned.push(delivery)
         if consumer.is_listed:  # it took its turns before there was a Selection
             self.queue.rotation.remove(consumer)
@@ -88,13 +104,13 @@ class Selection:
         if consumer is self.turns.active or consumer is self.turns.heir:
             self.turns.choose_active()
         offered = seat.owned.take_all()
-        if self.lookout.exclusions is not None:
-            offered += self.lookout.exclusions.forget(consumer)
+        if self.index.exclusions is not None:
+            offered += self.index.exclusions.forget(consumer)
         self.offer(offered)
 
     def close(self) -> None:
         """Go back to plain dispatch."""
-        for view in self.lookout.by_number.values():
+        for view in self.index.by_number.values():
             while view.idle:
                 self.queue.rotation.append(view.idle.take_first())
         for consumer in self.queue.consumers.values():
@@ -107,7 +123,7 @@ class Selection:
 
     def _drop(self, view: View) -> None:
         """Forget a view without consumers, and what was read ahead for nobody else."""
-        self.lookout.drop(view)
+        self.index.drop(view)
         self.orphan_count += sum(1 for one in view.waiting.by_order.values() if one.lane.ahead)
         ahead_count = sum(len(lane.ahead) for lane in self.queue.used_lanes)
         # All at once, and seldom: to ask of each message by itself who else waits for it costs a look at every view.
@@ -119,8 +135,8 @@ class Selection:
         if self.orphan_count == 0:
             return
         self.orphan_count = 0
-        wanted: set[int] = set()
-        for view in self.lookout.by_number.values():
+        wanted = {order_of(one) for one in self.offered}
+        for view in self.index.by_number.values():
             wanted.update(view.waiting.by_order)
         for consumer in self.queue.consumers.values():
             if consumer.seat is not None:
@@ -136,7 +152,7 @@ class Selection:
 
     def begin_turn(self, now_ms: int, budget: int) -> None:
         self.now_ms = now_ms
-        self.lookout.budget = budget
+        self.index.budget = budget
 
     def held_by(self) -> int:
         """Return the gate that keeps everybody from getting anything, gates.OPEN for none."""
@@ -160,8 +176,7 @@ class Selection:
         assert seat is not None, "a consumer of this queue has a seat"
         view = seat.view
         while True:
-            if view.behind:
-                self.lookout.feed(view)
+            self.index.feed(view)
             delivery = view.waiting.first()
             if delivery is not None and not view.has_passed(delivery):
                 delivery = None  # something before it may match
@@ -192,7 +207,7 @@ class Selection:
             return True
         seat = owner.seat
         assert seat is not None, "the owner of a group is there"
-        if not self.lookout.matches(seat.view, delivery) or self._is_excluded(owner, delivery):
+        if not self.index.matches(seat.view, delivery) or self._is_excluded(owner, delivery):
             return True  # its owner does not want it: so it is nobody's
         seat.owned.push(delivery)
         group.expect(delivery)
@@ -205,7 +220,7 @@ class Selection:
         if key == 0:
             return None
         group = self.groups.by_key.get(key)
-        properties = self.lookout.properties(delivery)
+        properties = self.index.properties(delivery)
         if group is None:
             group = self.groups.begin(key, "")
         if not group.text:
@@ -282,9 +297,9 @@ class Selection:
         """Let the consumer that has ``delivery`` not have it again; a group of which it is goes to another one."""
         consumer = delivery.consumer
         assert consumer is not None, "a refused delivery is with a consumer"
-        exclusions = self.lookout.exclusions
+        exclusions = self.index.exclusions
         if exclusions is None:
-            exclusions = self.lookout.exclusions = Exclusions()
+            exclusions = self.index.exclusions = Exclusions()
         exclusions.add(delivery, consumer)
         group = self.groups.of(delivery)
         if group is not None and group.owner is consumer:
@@ -293,29 +308,37 @@ class Selection:
     # -- messages come
 
     def offer(self, deliveries: list[Delivery]) -> None:
-        """Deliveries that are READY again may go to anybody."""
-        for delivery in deliveries:
+        """Deliveries that are READY again may go to anybody, once all of them were looked at."""
+        self.offered.extend(deliveries)
+        self.queue.mark_dirty()
+
+    def look_at_offered(self) -> bool:
+        """Find out for whom what was offered is; return False if that is too much for this turn."""
+        while self.offered:
+            if self.index.budget <= 0:
+                return False
+            delivery = self.offered.popleft()
             if self.groups.by_key:
                 group = self.groups.of(delivery)
                 if group is not None and group.delayed:
                     for parked in group.take_free():
                         self._offer(parked)
             self._offer(delivery)
+        return True
 
     def _offer(self, delivery: Delivery) -> None:
-        exclusions = self.lookout.exclusions
+        if delivery.state != READY:
+            return  # it has expired, or was purged
+        exclusions = self.index.exclusions
         if exclusions is not None and exclusions.holds(delivery):
             self._offer_to_others(exclusions, delivery)
             return
-        is_ahead = delivery.position >> SERIAL_BITS >= delivery.lane.next_load and delivery.message.queue_offset >= 0
-        for view in self.lookout.views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
-            if not is_ahead or view.has_passed(delivery):
-                self.lookout.put(view, delivery)  # else its reading will come upon it
+        self.index.show(delivery)
 
     def _offer_to_others(self, exclusions: Exclusions, delivery: Delivery) -> None:
         for consumer in self.queue.consumers.values():
             seat = consumer.seat
-            if seat is None or exclusions.excludes(delivery, consumer) or not self.lookout.matches(seat.view, delivery):
+            if seat is None or exclusions.excludes(delivery, consumer) or not self.index.matches(seat.view, delivery):
                 continue
             seat.owned.push(delivery)
             self.turns.wake(consumer)
@@ -336,15 +359,15 @@ class Selection:
             return gates.OPEN
         queue = self.queue
         for lane in queue.used_lanes:
-            if view.behind & lane.bit and lane.next_load < lane.tail:
+            if view.is_behind(lane.priority) and lane.next_load < lane.tail:
                 if queue.fault():
                     return gates.STORE_DAMAGED
                 return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
-            if view.spill_behind & lane.bit and lane.spill is not None and queue.spiller is not None:
+            if view.is_behind(lane.priority + SPILLED) and lane.spill is not None and queue.spiller is not None:
                 return gates.PAGING if queue.spiller.may_look(lane) else gates.LOOK_AHEAD
         if queue.depth <= queue.in_flight_count + queue.delayed_count:
             return gates.DELAYED if queue.delayed_count else gates.NOTHING_WAITING
-        if self.lookout.exclusions is not None and self.lookout.exclusions.keep_from(consumer):
+        if self.index.exclusions is not None and self.index.exclusions.keep_from(consumer):
             return gates.EXCLUDED
         return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
 
@@ -368,7 +391,7 @@ class Selection:
             return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
         if gate == gates.SELECTOR and consumer.seat is not None:
             view = consumer.seat.view
-            looked_count = view.looked_count + self.lookout.arrived_count - view.arrived_before
+            looked_count = view.looked_at(self.index.arrived_count)
             return f"{looked_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
         return ""
 
@@ -402,5 +425,5 @@ class Selection:
         return f": {', '.join(named[:GROUPS_NAMED])}{more}" if named else ""
 
     def _is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
-        exclusions = self.lookout.exclusions
+        exclusions = self.index.exclusions
         return exclusions is not None and exclusions.excludes(delivery, consumer)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from engine.backlog.lane import PAGE_MESSAGES, Lane
 from engine.consumers.consumer import AUTO
 from engine.dispatch.selection import Selection
-from engine.dispatch.selector_index import SCAN_LEAST, SCAN_MESSAGES
+from engine.dispatch.selector_index import SCAN_LEAST, SCAN_STEPS
 from engine.ports.timers import TimerTarget
 from engine.selector.readers import PropertyReaders
 from engine.sources.queue import Queue
@@ -81,7 +81,7 @@ class SelectiveDispatcher(TimerTarget):
             is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
             is_needed = is_needed or any(one.is_choosy() for one in consumers)
             is_needed = is_needed or (
-                selection.lookout.exclusions is not None and bool(selection.lookout.exclusions.by_order)
+                selection.index.exclusions is not None and bool(selection.index.exclusions.by_order)
             )
         else:
             # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
@@ -94,7 +94,7 @@ class SelectiveDispatcher(TimerTarget):
         queue.mark_dirty()
 
     def _begin(self, queue: Queue) -> Selection:
-        selection = Selection(queue, self.readers, self.broker.clock.monotonic_ms())
+        selection = Selection(queue, self.readers, self.broker.clock.monotonic_ms(), self.broker.steps)
         queue.selection = selection
         for consumer in queue.consumers.values():
             selection.add(consumer)
@@ -127,10 +127,10 @@ class SelectiveDispatcher(TimerTarget):
         if selection is None:
             selection = self._begin(queue)
         steps = self.broker.steps
-        budget = max(SCAN_LEAST, min(SCAN_MESSAGES, steps.left))
+        budget = self._budget(queue)
         selection.begin_turn(self.broker.clock.monotonic_ms(), budget)
-        if selection.held_by() == gates.OPEN:
-            selection.lookout.feed_idle()
+        if selection.look_at_offered() and selection.held_by() == gates.OPEN:
+            selection.index.look()
             self._hand_over(queue, selection)
         for lane in queue.used_lanes:
             lane.tidy()
@@ -139,9 +139,15 @@ class SelectiveDispatcher(TimerTarget):
             self._read_ahead(queue, selection, lane)
             if lane.spill is not None:
                 self._look_at_spilled(queue, selection, lane)
-        steps.left -= budget - selection.lookout.budget
-        if selection.lookout.budget <= 0:
+        steps.left -= budget - selection.index.budget
+        if selection.index.budget <= 0:
             steps.postpone(queue)
+
+    def _budget(self, queue: Queue) -> int:
+        """Return how many steps a queue may take now: a few in each turn, even if others have used them up."""
+        steps = self.broker.steps
+        least = 0 if queue in steps.postponed else SCAN_LEAST
+        return max(least, min(SCAN_STEPS, steps.left))
 
     def _hand_over(self, queue: Queue, selection: Selection) -> None:
         dispatcher = self.broker.dispatcher
@@ -225,11 +231,11 @@ class SelectiveDispatcher(TimerTarget):
         if lane.is_ahead_full():
             self._wait_for_memory(queue)
             return
-        first = selection.lookout.scan_start(lane)
+        first = selection.index.scan_start(lane)
         if first < 0:
             return
         lane.is_scanning = True
-        count = min(PAGE_MESSAGES, selection.lookout.page_messages())
+        count = min(PAGE_MESSAGES, selection.index.page_messages())
         store = self.broker.store
         store.write()  # only what has been written can be read
         size_bytes = SHORT_SCAN_BYTES if self.broker.memory.is_short() else SCAN_BYTES
@@ -245,14 +251,14 @@ class SelectiveDispatcher(TimerTarget):
         """Look at what is in temporary files, a block at a time, if somebody has nothing else to look at."""
         spiller = queue.spiller
         assert spiller is not None, "who has spilled has a spiller"
-        lookout = selection.lookout
+        index = selection.index
         while (spill := lane.spill) is not None and spill.reading is None:
-            if lookout.budget <= 0:
+            if index.budget <= 0:
                 return
             if not spiller.may_look(lane):
                 self._wait_for_memory(queue)
                 return
-            block = lookout.spilled_block(lane)
+            block = index.spilled_block(lane)
             if block is None or block.is_writing:
                 return  # it comes again when the block has been written
             spiller.look(lane, block)
@@ -264,17 +270,18 @@ class SelectiveDispatcher(TimerTarget):
         selection = queue.selection
         if selection is None:
             return
-        self.broker.steps.left -= len(messages) * selection.lookout.steps_of_message()
+        budget = selection.index.budget = self._budget(queue)
         for message in messages:
             if message.expires_ms:
                 queue.has_expiring = True
             if message.group_hash:
                 queue.has_groups = True
         broker = self.broker
-        for delivery, known in selection.lookout.page_read(lane, first, next_offset, messages, broker.wall_ms):
+        for delivery, known in selection.index.page_read(lane, first, next_offset, messages, broker.wall_ms):
             delivery.history = restored(known, broker.store)
             if delivery.state == DELAYED:
                 broker.redelivery.delays.restore_wait(delivery, known.due_ms)
+        broker.steps.left -= budget - selection.index.budget
         queue.mark_dirty()
 
     # -- timers

@@ -1,4 +1,4 @@
-"""What the consumers of one selector may have of a queue: a reading of its own, with a cursor a lane."""
+"""What the consumers of one selector may have of a queue."""
 
 from __future__ import annotations
 
@@ -6,35 +6,32 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.waiting_deliveries import Waiting
 from engine.dispatch.idle_consumers import Idle
+from engine.dispatch.selector_cursor import END, SPILLED, Cursor
 from engine.selector.evaluate import Selector
 
 if TYPE_CHECKING:
+    from engine.consumers.consumer import Consumer
     from engine.values.delivery import Delivery
 
 VIEW_MESSAGES: Final = 1_024  # found in one lane for one selector and not handed over yet; then it looks no further
 VIEW_BYTES: Final = 1024 * 1024  # the same in octets
-START: Final = -(1 << 62)  # below every position
 
 
 class View:
     """The messages of a queue that ``selector`` matches, found in order and ahead of what nobody takes.
 
     selector: None matches everything.  waiting: found and not handed over.
-    behind: bits of the lanes in which messages lie that were not looked at; in all others each message is looked at
-    as it comes.  cursors: priority -> position up to which such a lane was looked at.
+    cursors: priority -> how far it has read that lane; priority + SPILLED -> the same of the lane's temporary files.
     idle: consumers that could take one and find none.
-    spill_behind, spill_cursors: the same of what a lane has in temporary files.
-    looked_count: messages looked at, the whole table's arrivals aside.  arrived_before: see ``Selection.looked_at``.
+    looked_count: messages looked at, but for those that its cursors count and the whole table's arrivals.
+    arrived_before: ``SelectorIndex.arrived_count`` when it began.
     """
 
     __slots__ = (
         "number",
         "selector",
         "waiting",
-        "behind",
         "cursors",
-        "spill_behind",
-        "spill_cursors",
         "idle",
         "consumer_count",
         "looked_count",
@@ -42,46 +39,33 @@ class View:
         "arrived_before",
     )
 
-    def __init__(self, number: int, selector: Selector | None, behind: int, spill_behind: int, is_strict: bool) -> None:
+    def __init__(self, number: int, selector: Selector | None, arrived_before: int, is_strict: bool) -> None:
         self.number = number
         self.selector = selector
         self.waiting = Waiting()
-        self.behind = behind
-        self.cursors: dict[int, int] = {}
-        self.spill_behind = spill_behind
-        self.spill_cursors: dict[int, int] = {}
+        self.cursors: dict[int, Cursor] = {}
         self.idle = Idle(is_strict)
         self.consumer_count = 0
         self.looked_count = 0
         self.matched_count = 0
-        self.arrived_before = 0
+        self.arrived_before = arrived_before
 
-    def cursor(self, priority: int) -> int:
-        return self.cursors.get(priority, START)
+    def is_behind(self, key: int) -> bool:
+        """Say whether messages lie in a lane, or are spilled there, that were not looked at."""
+        cursor = self.cursors.get(key)
+        return cursor is not None and cursor.position != END
 
     def has_passed(self, delivery: Delivery) -> bool:
         """Say whether everything before ``delivery`` in its lane was looked at."""
         lane = delivery.lane
-        if self.behind & lane.bit and delivery.position >= self.cursor(lane.priority):
+        cursor = self.cursors.get(lane.priority)
+        if cursor is not None and delivery.position >= cursor.position:
             return False
         spill = lane.spill
-        if spill is None or not self.spill_behind & lane.bit:
+        if spill is None:
             return True
-        return delivery.position < max(spill.first_position(), self.spill_cursor(lane.priority))
-
-    def spill_cursor(self, priority: int) -> int:
-        return self.spill_cursors.get(priority, START)
-
-    def leave_spilled(self, priority: int, cursor: int) -> None:
-        """Take note that what a lane has in temporary files has not been looked at from ``cursor`` on."""
-        if not self.spill_behind & 1 << priority:
-            self.spill_behind |= 1 << priority
-            self.spill_cursors[priority] = cursor
-
-    def catch_up_spilled(self, priority: int) -> None:
-        """All that a lane has in temporary files was looked at."""
-        self.spill_behind &= ~(1 << priority)
-        self.spill_cursors.pop(priority, None)
+        cursor = self.cursors.get(lane.priority + SPILLED)
+        return cursor is None or delivery.position < max(spill.first_position(), cursor.position)
 
     def wants_more(self) -> bool:
         """Say whether a consumer has nothing to do, and nothing that was found may go to it."""
@@ -90,16 +74,6 @@ class View:
         first = self.waiting.first()
         return first is None or not self.has_passed(first)
 
-    def fall_behind(self, priority: int, cursor: int) -> None:
-        """Look at no more of a lane for now; what has not been looked at begins at ``cursor``."""
-        self.behind |= 1 << priority
-        self.cursors[priority] = cursor
-
-    def catch_up(self, priority: int) -> None:
-        """Everything in a lane was looked at."""
-        self.behind &= ~(1 << priority)
-        self.cursors.pop(priority, None)
-
     def is_full(self, priority: int) -> bool:
         """Say whether enough was found in a lane; what others have taken meanwhile does not count."""
         waiting = self.waiting
@@ -107,3 +81,33 @@ class View:
             return False
         waiting.compact()
         return waiting.holds_more_than(priority, VIEW_MESSAGES // 2, VIEW_BYTES // 2)
+
+    def looked_at(self, arrived_count: int) -> int:
+        """Return how many messages were looked at for it, if so many have arrived at the queue."""
+        counted = sum([cursor.looked_count for cursor in self.cursors.values()])
+        return self.looked_count + counted + arrived_count - self.arrived_before
+
+    # -- its consumers that find nothing
+
+    def rest(self, consumer: Consumer) -> None:
+        self.idle.add(consumer)
+        for cursor in self.cursors.values():
+            cursor.idle[self.number] = self
+
+    def rouse_first(self) -> Consumer:
+        """Take out the one that is to look first; there must be one."""
+        consumer = self.idle.take_first()
+        self._note_idle()
+        return consumer
+
+    def rouse(self, consumer: Consumer) -> bool:
+        """Take out ``consumer``; say whether it was here."""
+        if not self.idle.remove(consumer):
+            return False
+        self._note_idle()
+        return True
+
+    def _note_idle(self) -> None:
+        if not self.idle:
+            for cursor in self.cursors.values():
+                cursor.idle.pop(self.number, None)

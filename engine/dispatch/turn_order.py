@@ -68,7 +68,7 @@ class Turns:
         seat = consumer.seat
         assert seat is not None, "a consumer of this queue has a seat"
         self.take_turn_from(consumer)
-        seat.view.idle.add(consumer)
+        seat.view.rest(consumer)
         self.owed.pop(seat.view.number, None)
 
     def leave(self, consumer: Consumer) -> None:
@@ -101,7 +101,7 @@ class Turns:
 
     def unlist_consumer(self, consumer: Consumer) -> None:
         seat = consumer.seat
-        if seat is not None and seat.view.idle.remove(consumer):
+        if seat is not None and seat.view.rouse(consumer):
             return
         self.queue.rotation.remove(consumer)
         self._owe(consumer)
@@ -120,7 +120,7 @@ class Turns:
     def wake(self, consumer: Consumer) -> None:
         """Let a consumer that found nothing look again."""
         seat = consumer.seat
-        if seat is not None and consumer.is_listed and seat.view.idle.remove(consumer):
+        if seat is not None and consumer.is_listed and seat.view.rouse(consumer):
             self.list_consumer(consumer)
             self.queue.mark_dirty()
 
@@ -131,7 +131,7 @@ class Turns:
             if active in view.idle:
                 self.wake(active)
         elif view.idle:
-            self.list_consumer(view.idle.take_first())
+            self.list_consumer(view.rouse_first())
             self.queue.mark_dirty()
 
     def pay_owed(self) -> bool:

@@ -44,17 +44,22 @@ _TESTS: Final[dict[str, _Test]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+BODY_COST: Final = 64  # of an expression over the body, in comparisons of a property
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Selector:
-    """text: as the consumer wrote it.  expression: what was read; ``syntax.write`` gives its canonical text."""
+    """text: as the consumer wrote it.  expression: what was read; ``syntax.write`` gives its canonical text.
 
-    __slots__ = ("text", "expression", "_condition")
+    cost: about how many comparisons of a property it takes.
+    """
+
+    __slots__ = ("text", "expression", "cost", "_condition")
 
     def __init__(self, text: str, expression: Node) -> None:
         self.text = text
         self.expression = expression
+        self.cost = _cost(expression)
         self._condition = _condition(expression)
 
     def matches(self, properties: Properties) -> bool:
@@ -263,3 +268,15 @@ def _number(value: Value, converts_strings: bool) -> int | float | None:
     if isinstance(value, str):
         return number_of(value) if converts_strings else None
     return None if isinstance(value, bool) else value
+
+
+def _cost(node: Node) -> int:
+    """Return about how many comparisons of a property it costs to ask for ``node``."""
+    match node:
+        case And(operands) | Or(operands):
+            return sum(_cost(operand) for operand in operands)
+        case Not(operand):
+            return _cost(operand)
+        case BodyTest():
+            return BODY_COST
+    return 1

@@ -7,29 +7,29 @@ one by one, so that what counts is how many match, not how many there are.
 
 from __future__ import annotations
 
-from typing import Final
-
 from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
-from engine.selector.syntax import And, BodyTest, Comparison, Identifier, In, Literal, Node, Not, Or
-
-BODY_COST: Final = 16  # of an expression over the body, in comparisons of a property
+from engine.selector.syntax import And, Comparison, Identifier, In, Literal, Node
 
 
 class SelectorTable:
     """Selectors by number.
 
     by_value: property name -> its value -> (number, selector, whether the value alone decides).
-    others: those that must be asked one by one.  cost: of asking all of them about a message.
+    others: those that must be asked one by one.
+    asked_count: conditions asked since ``take_asked``.
     """
 
-    __slots__ = ("by_value", "others", "selectors", "cost")
+    __slots__ = ("by_value", "others", "selectors", "asked_count", "_others_cost", "_value_costs", "_value_cost")
 
     def __init__(self) -> None:
         self.by_value: dict[str, dict[str, dict[int, tuple[Selector, bool]]]] = {}
         self.others: dict[int, Selector] = {}
         self.selectors: dict[int, Selector] = {}
-        self.cost = 0
+        self.asked_count = 0
+        self._others_cost = 0
+        self._value_costs: dict[str, dict[str, int]] = {}  # property -> value -> of those that ask for more than it
+        self._value_cost = 0  # the most that the values of one message can cost, -1 if it is to be found out
 
     def __len__(self) -> int:
         return len(self.selectors)
@@ -40,21 +40,25 @@ class SelectorTable:
         key = _key(selector.expression)
         if key is None:
             self.others[number] = selector
-            self.cost += _cost(selector.expression)
+            self._others_cost += selector.cost
             return
         name, texts, is_whole = key
         values = self.by_value.setdefault(name, {})
         for text in texts:
             values.setdefault(text, {})[number] = (selector, is_whole)
+        if not is_whole:
+            self._count(name, texts, selector.cost)
 
     def remove(self, number: int) -> None:
         selector = self.selectors.pop(number)
         key = _key(selector.expression)
         if key is None:
             del self.others[number]
-            self.cost -= _cost(selector.expression)
+            self._others_cost -= selector.cost
             return
-        name, texts, _ = key
+        name, texts, is_whole = key
+        if not is_whole:
+            self._count(name, texts, -selector.cost)
         values = self.by_value[name]
         for text in texts:
             del values[text][number]
@@ -62,6 +66,30 @@ class SelectorTable:
                 del values[text]
         if not values:
             del self.by_value[name]
+
+    def cost(self) -> int:
+        """Return how many conditions one message may meet."""
+        if self._value_cost < 0:
+            self._value_cost = sum([max(costs.values(), default=0) for costs in self._value_costs.values()])
+        return self._others_cost + self._value_cost
+
+    def take_asked(self) -> int:
+        """Return how many conditions were asked since the last time."""
+        asked_count = self.asked_count
+        self.asked_count = 0
+        return asked_count
+
+    def _count(self, name: str, texts: tuple[str, ...], cost: int) -> None:
+        costs = self._value_costs.setdefault(name, {})
+        for text in texts:
+            left = costs.get(text, 0) + cost
+            if left:
+                costs[text] = left
+            else:
+                del costs[text]
+        if not costs:
+            del self._value_costs[name]
+        self._value_cost = -1
 
     def matching(self, properties: Properties) -> list[int]:
         """Return the numbers of the selectors that match."""
@@ -72,15 +100,21 @@ class SelectorTable:
                 candidates = values.get(value)
                 if candidates is not None:
                     for number, (selector, is_whole) in candidates.items():
-                        if is_whole or selector.matches(properties):
+                        if is_whole:
                             found.append(number)
+                        else:
+                            self.asked_count += selector.cost
+                            if selector.matches(properties):
+                                found.append(number)
             elif value is not None and properties.converts_strings:
                 # The text of the selector is worth what it says beside a number: ``JMSPriority = '4'``.
                 numbers = {number for candidates in values.values() for number in candidates}
                 found += [number for number in sorted(numbers) if self.selectors[number].matches(properties)]
+                self.asked_count += len(numbers)
         for number, selector in self.others.items():
             if selector.matches(properties):
                 found.append(number)
+        self.asked_count += self._others_cost
         return found
 
 
@@ -99,15 +133,3 @@ def _key(node: Node) -> tuple[str, tuple[str, ...], bool] | None:
                 if key is not None:
                     return key[0], key[1], False
     return None
-
-
-def _cost(node: Node) -> int:
-    """Return about how many comparisons of a property it costs to ask for ``node``."""
-    match node:
-        case And(operands) | Or(operands):
-            return sum(_cost(operand) for operand in operands)
-        case Not(operand):
-            return _cost(operand)
-        case BodyTest():
-            return BODY_COST
-    return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -168,7 +169,7 @@ class Queue:
         if lane is None:
             lane = Lane(self, priority)
             self.lanes[priority] = lane
-            self.used_lanes.append(lane)
+            insort(self.used_lanes, lane, key=_rank_of)
             if self.shares is not None:
                 self.shares.join(lane)
         return lane
@@ -195,7 +196,7 @@ class Queue:
             if self.keeper is not None:
                 self.keeper.message_came(message, lane.newest(message))
             if self.selection is not None:
-                self.selection.lookout.arrived(lane, message)
+                self.selection.index.arrived(lane, message)
             if self.audience is not None:
                 self.audience.show(message, self.is_logged and message.queue_offset >= 0)
         if self.pending is not None:
@@ -315,3 +316,7 @@ def _is_choosy(settings: AddressSettings) -> bool:
         or is_keeping(settings)
         or not settings.redelivery.non_blocking_redelivery
     )
+
+
+def _rank_of(lane: Lane) -> int:
+    return -lane.priority

@@ -81,15 +81,14 @@ class EngineWorld(BrokerView):
         until_ms = self.clock.now_ms + milliseconds
         while True:
             next_ms = self.timers.next_ms()
-            if next_ms is None or next_ms > until_ms:
-                break
-            self.clock.now_ms = max(next_ms, self.clock.now_ms)
+            is_due = next_ms is not None and next_ms <= until_ms
+            self.clock.now_ms = max(next_ms, self.clock.now_ms) if next_ms is not None and is_due else until_ms
             self.broker.begin_turn()
-            self.timers.fire_due()
+            if is_due:
+                self.timers.fire_due()
             self.turn()
-        self.clock.now_ms = until_ms
-        self.broker.begin_turn()
-        self.turn()
+            if not is_due and not self.broker.steps.is_waiting():
+                return
 
     def client(self, name: str = "client", client_id: str = "") -> FakeClient:
         client = FakeClient(name, client_id)

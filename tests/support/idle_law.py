@@ -77,10 +77,10 @@ def _is_read(lane: Lane) -> bool:
 def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> bool:
     seat = consumer.seat
     assert seat is not None, "a consumer of this queue has a seat"
-    lookout = selection.lookout
-    if selection.turns.is_shut_for(consumer) or not lookout.matches(seat.view, delivery):
+    index = selection.index
+    if selection.turns.is_shut_for(consumer) or not index.matches(seat.view, delivery):
         return False
-    if lookout.exclusions is not None and lookout.exclusions.excludes(delivery, consumer):
+    if index.exclusions is not None and index.exclusions.excludes(delivery, consumer):
         return False
     if any(lane.priority > delivery.lane.priority and _is_read(lane) for lane in selection.queue.used_lanes):
         return False  # something of a higher priority may come first
@@ -98,5 +98,5 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
     if owner is consumer:
         return True
     assert owner.seat is not None, "the owner of a group is there"
-    is_excluded = lookout.exclusions is not None and lookout.exclusions.excludes(delivery, owner)
-    return is_excluded or not lookout.matches(owner.seat.view, delivery)
+    is_excluded = index.exclusions is not None and index.exclusions.excludes(delivery, owner)
+    return is_excluded or not index.matches(owner.seat.view, delivery)

@@ -209,7 +209,7 @@ def _(count: int) -> Input:
             world.queue("q"),
             world.message(world.queue("q"), b"x", group=f"g{number}"),
         )
-    world.turn()
+    world.advance(0)
     return in_a_turn(world, lambda: world.consumer(world.client("other"), "q", INDIVIDUAL, 1))
 
 

@@ -151,5 +151,5 @@ def test_what_is_gone_is_forgotten() -> None:
             world.acknowledge(delivery)
     selection = world.queue("q").selection
     assert selection is not None
-    assert selection.lookout.exclusions is not None
-    assert len(selection.lookout.exclusions.by_order) <= SWEEP_COUNT
+    assert selection.index.exclusions is not None
+    assert len(selection.index.exclusions.by_order) <= SWEEP_COUNT
