@@ -114,7 +114,7 @@ class Replaced:
 
     def add(self, delivery: Delivery | None) -> None:
         """A message has come, None if only the log has it."""
-        value = None if delivery is None else self.readers.properties(delivery.message, 1, False).get(self.name)
+        value = None if delivery is None else self.readers.properties(delivery.message, 1, False).known(self.name)
         if delivery is None or value is None:
             return
         earlier = self.newest.get(value)

@@ -224,7 +224,7 @@ class Selection:
         if group is None:
             group = self.groups.begin(key, "")
         if not group.text:
-            value = properties.get(GROUP_ID)
+            value = properties.known(GROUP_ID)
             group.text = value if isinstance(value, str) else f"#{key:x}"
         group.is_new = group.owner is None
         if group.is_new:
@@ -232,7 +232,7 @@ class Selection:
         if group.owner is not consumer:
             return None
         self.groups.use(group, self.now_ms)
-        sequence = properties.get(GROUP_SEQUENCE)
+        sequence = properties.known(GROUP_SEQUENCE)
         if isinstance(sequence, (int, float)) and sequence < 0:
             self.close_group(group)
         return group

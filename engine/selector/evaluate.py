@@ -31,6 +31,7 @@ from engine.selector.syntax import (
     Signed,
 )
 from engine.selector.xpath.parser import XPath
+from engine.values.errors import DATA_FAULTS
 
 _Condition = Callable[[Properties], bool | None]
 _Operand = Callable[[Properties], Value]
@@ -63,7 +64,11 @@ class Selector:
         self._condition = _condition(expression)
 
     def matches(self, properties: Properties) -> bool:
-        return self._condition(properties) is True
+        """Say whether it is true for a message; for one that cannot be read it is not, whatever it asks."""
+        try:
+            return self._condition(properties) is True
+        except DATA_FAULTS:
+            return False
 
 
 def compile_selector(text: str) -> Selector:

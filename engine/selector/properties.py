@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from engine.selector.arithmetic import number_of
 from engine.selector.xpath.document import Node, read_document
+from engine.values.errors import DATA_FAULTS
 from engine.values.message import PERSISTENT, Message
 
 Value = bool | int | float | str | None
@@ -33,6 +34,13 @@ class Properties(ABC):
 
         None: the message has no such property.
         """
+
+    def known(self, name: str) -> Value:
+        """Return the same, also None where the message is such that it cannot be read."""
+        try:
+            return self.get(name)
+        except DATA_FAULTS:
+            return None
 
     def document(self) -> Node | None:
         """Return the body as XPath sees it, None if it is no XML; read only where a selector asks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from engine.selector.properties import Properties, StompProperties, Value, header_field
+from engine.values.errors import DATA_FAULTS
 from engine.values.message import STOMP, Message
 
 
@@ -38,7 +39,10 @@ class PropertyReaders:
         reader = self.by_encoding.get(message.encoding)
         if reader is None:
             return _HeaderFields(message, delivery_count, is_redelivered)
-        return reader.read(message, delivery_count, is_redelivered)
+        try:
+            return reader.read(message, delivery_count, is_redelivered)
+        except DATA_FAULTS:
+            return _HeaderFields(message, delivery_count, is_redelivered)
 
 
 class _StompReader(PropertyReader):

@@ -95,7 +95,7 @@ class SelectorTable:
         """Return the numbers of the selectors that match."""
         found: list[int] = []
         for name, values in self.by_value.items():
-            value = properties.get(name)
+            value = properties.known(name)
             if type(value) is str:
                 candidates = values.get(value)
                 if candidates is not None:
