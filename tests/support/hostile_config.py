@@ -54,8 +54,10 @@ KINDS: Final = (
     *("plain", "block", "wait", "fail", "drop", "page", "ring", "last", "stays", "purge", "alone", "group", "auto"),
     *("gate", "few", "strict", "past", "pending", "slow", "rate", "expiring", "dead", "back"),
 )
+# So much that the crowd does not come to it.  Memory is one budget for all: whoever fills it makes every producer wait.
+AMPLE: Final = "64 MiB"
+TIGHT: Final = "4 MiB"
 LIMITS: Final = """\
-memory-limit-bytes: 4 MiB
 destinations-max: 400
 temporary-destinations-max: 10
 expire-messages-period: 200ms
@@ -78,7 +80,7 @@ amqp:
 """
 
 
-def hostile_config(dialect: str = "penstock") -> str:
+def hostile_config(dialect: str = "penstock", memory: str = AMPLE) -> str:
     """Return the text of a YAML file."""
     users = "users:\n"
     for (name, password), group in ((HONEST, "honest"), (HOSTILE, "others")):
@@ -88,4 +90,4 @@ def hostile_config(dialect: str = "penstock") -> str:
     permissions += '  - {match: "honest.>", read: honest, write: honest, admin: honest}\n'
     connections = f"limits: {{connection-memory: 2 MiB, connections-per-address: {CONNECTIONS_PER_ADDRESS}}}\n"
     limits = LIMITS.replace("stomp:\n", f"stomp:\n  dialect: {dialect}\n", 1)
-    return users + permissions + connections + limits + ADDRESSES
+    return f"memory-limit-bytes: {memory}\n" + users + permissions + connections + limits + ADDRESSES
