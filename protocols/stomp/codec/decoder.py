@@ -102,7 +102,6 @@ class Decoder(Reassembly):
             if octet > _ORD_CR or octet not in FILLER:
                 break
             start += 1
-        self._position = start
 
         if octet == _ORD_S:
             if buffer.startswith(self._guess_before, start):
@@ -119,11 +118,17 @@ class Decoder(Reassembly):
                     at = stop + self._guess_after_size
                 end = at + self._guess_length if self._guess_length >= 0 else buffer.find(b"\0", at)
                 if at <= end < size and buffer[end] == 0 and end - at <= self._body_max:
-                    self._position = end + 1
                     frame = self._send_frame
                     frame.head = self._guess_head
                     frame.receipt = receipt
                     frame.body = buffer[at:end]
+                    end += 1
+                    if end == size and not self._waiting:
+                        self._buffer = b""
+                        self._position = 0
+                        self.is_drained = True
+                    else:
+                        self._position = end
                     return frame
             return self._next_known(start)
 
@@ -143,7 +148,9 @@ class Decoder(Reassembly):
                     frame = self._ack_frame
                     frame.id = id_octets
                     return frame
+            self._position = start
             return self._next_with_id(ACK, at)
+        self._position = start
         if octet == _ORD_N and buffer.startswith(b"NACK\nid:", start):
             return self._next_with_id(NACK, start + 8)
         return self._next_slow()
@@ -182,6 +189,7 @@ class Decoder(Reassembly):
         before it: the empty line that this leaves cannot stand in any other key.
         """
         buffer = self._buffer
+        self._position = start
         if not buffer.startswith(b"SEND\n", start):
             return self._next_slow()
         end = buffer.find(b"\n\n", start, start + _KEPT_HEAD_BYTES)

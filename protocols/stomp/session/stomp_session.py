@@ -17,7 +17,7 @@ from protocols.peer_times import NO_FRAME, TICK_ENDING_MS
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
-from protocols.stomp.codec.frames import Frame
+from protocols.stomp.codec.frames import ACK, SEND, Frame
 from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import InvalidHeader, LoginRefused, TimedOut, UnexpectedFrame
 from protocols.stomp.mapping.error_frame import error_frame
@@ -284,12 +284,15 @@ class StompSession(MessageOutput):
                     if frame is None:
                         break
                     command = frame.command
-                    if command == frames.ACK:
+                    if command == ACK:
                         self.ack.take(frame)
                         if decoder.is_drained:  # a consumer that takes one at a time: one read brings one ACK
                             break
-                    elif command == frames.SEND:
+                    elif command == SEND:
                         self.send.take(frame)
+                        if decoder.is_drained:  # so does a producer that waits for each receipt
+                            frame.body = b""  # the decoder has it still, and an idle connection is not to keep a body
+                            break
                     else:
                         self._take_rare(frame)
                 else:
@@ -318,7 +321,7 @@ class StompSession(MessageOutput):
                 break
             frame = one.frame
             try:
-                if frame.command == frames.SEND:
+                if frame.command == SEND:
                     self.send.take(frame)
                 else:
                     self._take_rare(frame)

@@ -206,6 +206,21 @@ def test_has_partial(octets: bytes, is_partial: bool) -> None:
     assert decoder.has_partial() == is_partial
 
 
+def test_a_send_like_the_last_one_that_came_alone_leaves_nothing() -> None:
+    decoder = Decoder()
+    send = b"SEND\ndestination:/queue/q\n\nbody\0"
+    found: list[bool] = []
+    for octets in (send, send, send, send + b"\n", send + b"S"):
+        decoder.receive_data(octets)
+        frame = decoder.next_frame()
+        assert frame is not None and frame.body == b"body"
+        found.append(decoder.is_drained)
+        assert decoder.buffered_bytes() == 0 or not found[-1]
+        if not found[-1]:
+            assert decoder.next_frame() is None
+    assert found == [False, False, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("octets", "is_drained"),
     [
