@@ -6,14 +6,12 @@ from engine.broker import Broker
 from engine.consumers.consumer import CLIENT, INDIVIDUAL, Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.refusal import AS_THE_ADDRESS_SAYS
-from protocols.stomp.codec import frames
-from protocols.stomp.codec.frames import Frame
-from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2
+from protocols.stomp.codec.frames import ACK, Frame
+from protocols.stomp.codec.versions import VERSION_1_0
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.dialects import Dialect
 from protocols.stomp.mapping.nack_options import refusal_in
 from protocols.stomp.session.receipts import Receipts
-from protocols.stomp.session.subscription import Subscription
 from protocols.stomp.session.transactions import Transactions
 from protocols.stomp.session.unsettled import Unsettled
 
@@ -42,46 +40,57 @@ class AckCommand:
     def take(self, frame: Frame) -> None:
         """Take an ACK or NACK, in each version's form.  Raises: InvalidHeader, EngineError."""
         key = frame.id
-        name: str | None = None
-        if key is not None and self.version == VERSION_1_2:
-            delivery = self.by_ack.get(key)
-        else:
-            delivery = None
-            name = frame.head.headers.get("transaction")
-        if delivery is None:
-            delivery = self.unsettled.find(frame, self.version, self.dialect.is_ack_exact)
-            if delivery is None:
-                self.receipts.confirm(frame)
-                return
+        delivery = None if key is None else self.by_ack.get(key)
+        if delivery is None or key is None:
+            self._take_other(frame)
+            return
         consumer = delivery.consumer
         assert consumer is not None, "an unsettled delivery is with a consumer"
         is_single = consumer.ack_mode == INDIVIDUAL or len(consumer.ledger) == 1
-        if is_single and name is None and frame.command == frames.ACK:
-            if delivery.state != IN_FLIGHT:
-                raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
-            subscription = consumer.adapter
-            assert isinstance(subscription, Subscription), "a consumer of this session has a subscription"
-            del subscription.unsettled[delivery.key]
+        if not is_single or frame.command != ACK or delivery.state != IN_FLIGHT:
+            self._settle(frame, None, consumer, delivery)
+        else:
+            del self.by_ack[key]
             if frame.receipt is None:
                 if consumer.queue.is_logged:
                     self.receipts.has_unlogged = True
                 self.broker.acknowledge_unconfirmed(delivery)
                 return
             self.broker.acknowledge(delivery)
-        else:
+        self._confirm(frame, consumer)
+
+    def _take_other(self, frame: Frame) -> None:
+        """Take what another header names than the ``ack`` of 1.2, or what a transaction is to settle."""
+        delivery = self.unsettled.find(frame, self.version, self.dialect.is_ack_exact)
+        if delivery is None:
+            self.receipts.confirm(frame)
+            return
+        consumer = delivery.consumer
+        assert consumer is not None, "an unsettled delivery is with a consumer"
+        name = frame.head.headers.get("transaction")
+        if name is not None:
             self._settle(frame, name, consumer, delivery)
-            if name is not None:
-                self.receipts.confirm(frame)  # accepted into the transaction: nothing to wait for
-                return
+            self.receipts.confirm(frame)  # accepted into the transaction: nothing to wait for
+            return
+        is_single = consumer.ack_mode == INDIVIDUAL or len(consumer.ledger) == 1
+        if is_single and frame.command == ACK and frame.receipt is None and delivery.state == IN_FLIGHT:
+            self.unsettled.forget([delivery])
+            if consumer.queue.is_logged:
+                self.receipts.has_unlogged = True
+            self.broker.acknowledge_unconfirmed(delivery)
+            return
+        self._settle(frame, None, consumer, delivery)
+        self._confirm(frame, consumer)
+
+    def _confirm(self, frame: Frame, consumer: Consumer) -> None:
         if consumer.queue.is_logged:
             self.receipts.has_logged = True
-        receipt = frame.receipt
-        if receipt is not None:
-            self.receipts.receipts.append(receipt)
+        if frame.receipt is not None:
+            self.receipts.receipts.append(frame.receipt)
 
     def _settle(self, frame: Frame, name: str | None, consumer: Consumer, delivery: Delivery) -> None:
         """The general form: cumulative modes, NACK, transactions."""
-        is_ack = frame.command == frames.ACK
+        is_ack = frame.command == ACK
         dialect = self.dialect
         if delivery.state != IN_FLIGHT:
             is_cumulative = is_ack and consumer.ack_mode == CLIENT
