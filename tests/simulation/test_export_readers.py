@@ -21,7 +21,8 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED, DROP
 from engine.values.stored import Range
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
+from tests.support.store_world import RecordingListener
 
 SETTINGS = StoreSettings(segment_bytes=16384)
 
@@ -51,9 +52,9 @@ class World:
         self.open()
 
     def open(self) -> None:
-        self.clock = ManualClock()
-        self.workers = ManualWorkers()
-        timers = ManualTimers(self.clock)
+        self.clock = VirtualClock()
+        self.workers = HeldWorkers()
+        timers = VirtualTimers(self.clock)
         self.store = FileStore(str(self.directory), RealFiles(), self.workers, self.clock, timers, SETTINGS)
         self.store.attach(RecordingListener())
         self.destinations = [

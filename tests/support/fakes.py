@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,15 +37,18 @@ RECORD_BYTES: Final = 64  # of a record without its message, in ScriptedStore
 
 
 class VirtualClock(Clock):
-    """Stands still until ``VirtualTimers.advance``."""
+    """Stands still until a test, ``VirtualTimers.advance`` or a World moves it.
+
+    now_ms: of the monotonic clock.  wall_ms: of the other one at the start.
+    """
+
+    def __init__(self, wall_ms: int = START_WALL_MS, now_ms: int = START_MONOTONIC_MS) -> None:
+        self.now_ms = now_ms
+        self.wall_offset_ms = wall_ms - now_ms
 
     def set_wall(self, by_ms: int) -> None:
         """Have somebody set the wall clock forward, or back."""
         self.wall_offset_ms += by_ms
-
-    def __init__(self) -> None:
-        self.now_ms = START_MONOTONIC_MS
-        self.wall_offset_ms = START_WALL_MS - START_MONOTONIC_MS
 
     def monotonic_ms(self) -> int:
         return self.now_ms
@@ -86,6 +89,15 @@ class VirtualTimers(Timers):
             timer[2].timer_fired(timer[3])
         for timer in later:
             heapq.heappush(self._due, timer)
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, timer by timer; what is set meanwhile for a time that comes is fired, too."""
+        until_ms = self.clock.now_ms + milliseconds
+        while self._due and self._due[0][0] <= until_ms:
+            when_ms, _, target, key = heapq.heappop(self._due)
+            self.clock.now_ms = max(self.clock.now_ms, when_ms)
+            target.timer_fired(key)
+        self.clock.now_ms = until_ms
 
 
 @dataclass(slots=True)
@@ -537,17 +549,32 @@ class HeldWorkers(Workers):
 
     def __init__(self) -> None:
         self.submitted: Counter[int] = Counter()
-        self.jobs: list[tuple[int, Job]] = []
+        self.jobs: deque[tuple[Job, int]] = deque()
 
     def submit(self, job: Job, lane: int) -> None:
         self.submitted[lane] += 1
-        self.jobs.append((lane, job))
+        self.jobs.append((job, lane))
 
     def finish(self, lane: int) -> bool:
         """Run and finish all jobs of ``lane`` that are there now; return whether there were any."""
-        mine = [job for found, job in self.jobs if found == lane]
-        self.jobs = [(found, job) for found, job in self.jobs if found != lane]
+        mine = [job for job, found in self.jobs if found == lane]
+        self.jobs = deque((job, found) for job, found in self.jobs if found != lane)
         for job in mine:
             job.run()
             job.finish()
         return bool(mine)
+
+    def run_one(self, lane: int | None = None) -> bool:
+        """Run and finish the oldest job, of one lane if given; return False if there is none."""
+        for number, (job, found) in enumerate(self.jobs):
+            if lane is None or found == lane:
+                del self.jobs[number]
+                job.run()
+                job.finish()
+                return True
+        return False
+
+    def run_all(self, lane: int | None = None) -> None:
+        """Run jobs, and those that they lead to, until none is left."""
+        while self.run_one(lane):
+            pass

@@ -33,10 +33,9 @@ from engine.values.destination import TEMP_QUEUE, TOPIC
 from engine.values.errors import AccessDenied, EngineError
 from engine.values.message import Message
 from tests.support.engine_world import address
-from tests.support.fakes import FakeClient
+from tests.support.fakes import FakeClient, HeldWorkers
 from tests.support.faulty_files import FaultyFiles
 from tests.support.feature_world import FeatureWorld, Sent, Taker
-from tests.support.store_world import ManualWorkers
 from tests.support.world_bodies import Violation
 
 WAITING: Final = "waiting"
@@ -94,7 +93,7 @@ class GuestWorld(FeatureWorld):
         super().__init__(seed, broker_class)
 
     def broker_options(self) -> dict[str, Any]:
-        self.spill_workers = ManualWorkers()
+        self.spill_workers = HeldWorkers()
         space = SpillFiles(self.files, "data", self.spill_workers)
         return {"spill_space": space, "connection_memory_bytes": HOLDINGS_BYTES}
 

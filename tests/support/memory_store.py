@@ -6,6 +6,8 @@ sync is a job without work, so a test that holds the job back holds the confirma
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from engine.ports.store import Store, StoreListener
@@ -18,7 +20,6 @@ from engine.values.stored import (
     SEEK_ENTRY,
     SEEK_LOG,
     DestinationState,
-    Entry,
     EntryColumns,
     LanePlace,
     Range,
@@ -347,7 +348,7 @@ class MemoryStore(Store):
         self.write()
         if self._durable < self._written and not self._reason:
             self._is_in_flight = True
-            self._workers.submit(DurableJob(self, self._written), SYNC_LANE)
+            self._workers.submit(Answer(partial(self.sync_finished, self._written)), SYNC_LANE)
 
     def sync_finished(self, target: int) -> None:
         """Take everything below ``target`` as durable."""
@@ -398,15 +399,14 @@ class MemoryStore(Store):
                 found.append(message)
                 limit_bytes -= message.size
             entry += 1
-        job = MemoryPageJob(self._listener, destination_id, priority, first, entry, found, reader)
-        self._workers.submit(job, READ_LANE)
+        self._answer(self._listener.page_loaded, destination_id, priority, first, entry, found, reader)
 
     def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
         assert self._listener is not None, "the answer needs a listener"
         self._require_open(destination_id)
         end = min(first + count, self._state.open_lane(destination_id, priority).tail)
         found = expired_entries(self.entries(destination_id, priority, first, end - first), wall_ms)
-        self._workers.submit(MemoryExpiredJob(self._listener, destination_id, priority, first, end, *found), READ_LANE)
+        self._answer(self._listener.expired_found, destination_id, priority, first, end, *found)
 
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         assert self._listener is not None, "the answer needs a listener"
@@ -414,7 +414,11 @@ class MemoryStore(Store):
             LanePlace(lane.priority, value if what == SEEK_ENTRY else self._first(lane, what, value), lane.kept_first)
             for lane in self._state.destinations[destination_id].lanes
         ]
-        self._workers.submit(MemorySeekJob(self._listener, places, reader), READ_LANE)
+        self._answer(self._listener.sought, reader, 0, places)
+
+    def _answer(self, tell: Callable[..., None], *what: object) -> None:
+        """Hand over an answer when the workers come to it."""
+        self._workers.submit(Answer(partial(tell, *what)), READ_LANE)
 
     def _first(self, lane: Lane, what: int, value: int) -> int:
         """Return the first entry in memory whose log offset or store time is not below ``value``."""
@@ -442,101 +446,17 @@ class MemoryStore(Store):
         self._written = self._durable = self._end
 
 
-class DurableJob(Job):
-    """A sync with nothing to do."""
+class Answer(Job):
+    """Nothing to do on a thread; what the store has to say is handed over."""
 
-    __slots__ = ("_store", "_target")
-
-    def __init__(self, store: MemoryStore, target: int) -> None:
-        self._store = store
-        self._target = target
+    def __init__(self, answer: Callable[[], None]) -> None:
+        self._answer = answer
 
     def run(self) -> None:
         pass
 
     def finish(self) -> None:
-        self._store.sync_finished(self._target)
-
-
-class MemoryPageJob(Job):
-    """An answer on its way."""
-
-    __slots__ = ("_listener", "_destination_id", "_priority", "_first", "_next", "_messages", "_reader")
-
-    def __init__(
-        self,
-        listener: StoreListener,
-        destination_id: int,
-        priority: int,
-        first: int,
-        next_offset: int,
-        messages: list[Message],
-        reader: int,
-    ) -> None:
-        self._listener = listener
-        self._destination_id = destination_id
-        self._priority = priority
-        self._first = first
-        self._next = next_offset
-        self._messages = messages
-        self._reader = reader
-
-    def run(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        self._listener.page_loaded(
-            self._destination_id, self._priority, self._first, self._next, self._messages, self._reader
-        )
-
-
-class MemoryExpiredJob(Job):
-    """The same for what has expired."""
-
-    __slots__ = ("_listener", "_destination_id", "_priority", "_first", "_next", "_expired", "_next_ms")
-
-    def __init__(
-        self,
-        listener: StoreListener,
-        destination_id: int,
-        priority: int,
-        first: int,
-        next_offset: int,
-        expired: list[Entry],
-        next_ms: int,
-    ) -> None:
-        self._listener = listener
-        self._destination_id = destination_id
-        self._priority = priority
-        self._first = first
-        self._next = next_offset
-        self._expired = expired
-        self._next_ms = next_ms
-
-    def run(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        self._listener.expired_found(
-            self._destination_id, self._priority, self._first, self._next, self._expired, self._next_ms
-        )
-
-
-class MemorySeekJob(Job):
-    """The same for a place."""
-
-    __slots__ = ("_listener", "_places", "_reader")
-
-    def __init__(self, listener: StoreListener, places: list[LanePlace], reader: int) -> None:
-        self._listener = listener
-        self._places = places
-        self._reader = reader
-
-    def run(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        self._listener.sought(self._reader, 0, self._places)
+        self._answer()
 
 
 def _message_bytes(message: Message) -> int:

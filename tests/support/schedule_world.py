@@ -30,12 +30,11 @@ from engine.values.errors import EngineError
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
 from tests.support.broker_view import BrokerView
-from tests.support.fakes import FakeClient
+from tests.support.fakes import FakeClient, VirtualClock, VirtualTimers
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.world_bodies import Violation, make_body, uid_of
 from tests.support.world_store import StoreWrapper, census
-from tests.support.world_time import EPOCH_MS, VirtualTimers, VirtualWorkers
-from tests.support.world_time import VirtualClock as SteadyClock
+from tests.support.world_time import VirtualWorkers
 
 TARGETS: Final = ("a", "b")
 NOISE: Final = "noise"  # somebody takes what comes there at once
@@ -49,17 +48,6 @@ FAULTS: Final = (
     ("open_to_read", errno.EMFILE),
 )
 END_TURNS: Final = 20_000
-
-
-class MovedClock(SteadyClock):
-    """A wall clock that may be set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.moved_ms = 0
-
-    def wall_ms(self) -> int:
-        return EPOCH_MS + self.now_ms + self.moved_ms
 
 
 @dataclass(slots=True)
@@ -101,7 +89,7 @@ class ScheduleWorld(BrokerView):
         self.seed = seed
         self.chance = Random(seed)
         self.disk = FaultyFiles(seed)
-        self.clock = MovedClock()
+        self.clock = VirtualClock(now_ms=0)
         self.asked: dict[int, Asked] = {}
         self.fired: Counter[int] = Counter()  # in the log, as the engine of this start knows it
         self.stop_count = 0
@@ -143,7 +131,7 @@ class ScheduleWorld(BrokerView):
         elif draw < 0.85:
             self._let_time_pass()
         elif draw < 0.88:
-            self.clock.moved_ms += chance.choice((-5_000, -300, 300, 20_000))
+            self.clock.set_wall(chance.choice((-5_000, -300, 300, 20_000)))
         elif draw < 0.92:
             operation, error = chance.choice(FAULTS)
             self.disk.fail(operation, error, count=chance.randint(1, 3))
@@ -225,7 +213,7 @@ class ScheduleWorld(BrokerView):
         self._end_turn()
         self.clock.now_ms += step_ms
         self._open_turn()
-        self.timers.fire_due()
+        self.timers.advance(0)
 
     def appended(self, message: Message) -> None:
         """Something enters a queue: the laws of a firing."""
@@ -313,7 +301,7 @@ class ScheduleWorld(BrokerView):
         self.broker.connect(client)
         queue = self.own_queue(NOISE)
         self.broker.start(self.broker.subscribe(client, queue, SubscribeOptions(AUTO)))
-        self.clock.moved_ms += self.chance.choice((0, 0, 1_000, -1_000))
+        self.clock.set_wall(self.chance.choice((0, 0, 1_000, -1_000)))
 
     def _check_found(self, store: Store) -> None:
         """Compare what a start finds with what was confirmed; go on from what it has found."""
@@ -357,7 +345,7 @@ class ScheduleWorld(BrokerView):
             self._end_turn()
             self.clock.now_ms += 5_000 if self.store.is_accepting() else RETRY_MS
             self._open_turn()
-            self.timers.fire_due()
+            self.timers.advance(0)
         else:
             raise Violation(f"after {END_TURNS} turns {list(scheduler.pending)[:5]} are still pending")
         self._end_turn()

@@ -7,9 +7,9 @@ from typing import Any
 from config.matching import AddressEntry
 from engine.backlog.spiller import Spiller
 from engine.store.disk.spill_files import SpillFiles
+from tests.support.fakes import HeldWorkers
 from tests.support.faulty_files import FaultyFiles
 from tests.support.restart_world import RestartWorld
-from tests.support.store_world import ManualWorkers
 
 
 class SpillWorld(RestartWorld):
@@ -21,7 +21,7 @@ class SpillWorld(RestartWorld):
         super().__init__(*addresses, memory_limit_bytes=memory_limit_bytes)
 
     def broker_options(self) -> dict[str, Any]:
-        self.spill_workers = ManualWorkers()
+        self.spill_workers = HeldWorkers()
         self.space = SpillFiles(self.files, "data", self.spill_workers)
         return {"spill_space": self.space}
 

@@ -26,6 +26,7 @@ from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import DestinationState, Range
 from gateway.message_keys import MESSAGE_KEYS
 from tests.support.disk_faults import BIT_FLIP
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.store_damage import Rot, break_disk
 from tests.support.store_model import (
@@ -39,7 +40,7 @@ from tests.support.store_model import (
     Settled,
     Step,
 )
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
+from tests.support.store_world import Page, RecordingListener
 
 TOPICS = ("news", "prices")
 NAMES = ("orders", "bills", "audit", *TOPICS)
@@ -88,7 +89,7 @@ class History:
         self.verifies = verifies
         self.told: list[str] = []
         self.files = FaultyFiles(seed, without=without)
-        self.clock = ManualClock()
+        self.clock = VirtualClock()
         self.steps: list[Step] = []
         self.confirmed_offset = 0
         self.highest_offset = 0  # of any message ever written: a later one must not have its offset
@@ -139,8 +140,8 @@ class History:
         """Open the store, against power cuts, a failing disk and changed octets, and check what it has found."""
         has_queues = True
         while True:
-            self.timers = ManualTimers(self.clock)
-            self.workers = ManualWorkers()
+            self.timers = VirtualTimers(self.clock)
+            self.workers = HeldWorkers()
             self.listener = RecordingListener()
             self.files.crash_at = 0
             self.bug.disk_found(self.files)

@@ -10,10 +10,11 @@ from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.values.stored import DestinationState, LaneState
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.faulty_files import FaultyFiles
 from tests.support.left_behind import HOMES
 from tests.support.memory_store import MemoryStore
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, Page, RecordingListener
+from tests.support.store_world import Page, RecordingListener
 
 UNLIMITED = 1 << 40
 # What nobody needs is past its retention at once, and full segments are looked at each second.
@@ -31,9 +32,9 @@ class Home(ABC):
     """Where a store lives: it can be opened, crashed and opened again."""
 
     def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.timers = ManualTimers(self.clock)
-        self.workers = ManualWorkers()
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.workers = HeldWorkers()
         self.listener = RecordingListener()
         self.store = self.open()
         self.store.attach(self.listener)
@@ -47,7 +48,7 @@ class Home(ABC):
 
     def restart(self) -> None:
         self.crash()
-        self.workers = ManualWorkers()
+        self.workers = HeldWorkers()
         self.listener = RecordingListener()
         self.store = self.open()
         self.store.attach(self.listener)
@@ -104,8 +105,8 @@ class FileHome(Home):
 
     def begin(self) -> None:
         """Open the store anew."""
-        self.timers = ManualTimers(self.clock)
-        self.workers = ManualWorkers()
+        self.timers = VirtualTimers(self.clock)
+        self.workers = HeldWorkers()
         self.listener = RecordingListener()
         self.store = self.open()
         self.store.attach(self.listener)

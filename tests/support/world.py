@@ -27,6 +27,7 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreCorrupt, StoreError
 from tests.support.broker_view import BrokerView
+from tests.support.fakes import VirtualClock, VirtualTimers
 from tests.support.faulty_files import Crashed, FaultyFiles
 from tests.support.idle_law import check_nobody_idles
 from tests.support.world_accounts import Accounts
@@ -49,7 +50,7 @@ from tests.support.world_profile import (
 from tests.support.world_replays import KeptLog, LogBook, Replay, draw_replay
 from tests.support.world_stomp import StompPeer
 from tests.support.world_store import Image, RecordingStore, census
-from tests.support.world_time import VirtualClock, VirtualTimers, VirtualWorkers
+from tests.support.world_time import VirtualWorkers
 from tests.support.world_views import Fact
 
 DATA: Final = "data"
@@ -105,7 +106,7 @@ class World(BrokerView):
         self.compares_store = compares_store
         self.chance = Random(seed)
         self.history: list[str] = []
-        self.clock = VirtualClock()
+        self.clock = VirtualClock(now_ms=0)
         self.timers = VirtualTimers(self.clock)
         self.workers = VirtualWorkers()
         self.addresses = AddressMatcher(self.profile.addresses())
@@ -206,7 +207,7 @@ class World(BrokerView):
         """Let time pass between two turns."""
         self.clock.now_ms += step_ms
         self.open_turn()
-        self.timers.fire_due()
+        self.timers.advance(0)
 
     def add_peer(self) -> Peer:
         number = self._next_peer

@@ -63,7 +63,7 @@ def test_a_queue_that_an_operator_deletes_ends_its_readers(options: dict[str, An
     queue = world.queue("q")
     if is_page_under_way:
         for _ in range(10):
-            if any(lane == READ_LANE for lane, _ in world.workers.jobs):
+            if any(lane == READ_LANE for _, lane in world.workers.jobs):
                 break
             for delivery in list(consumer.ledger.values()):
                 world.broker.acknowledge(delivery)

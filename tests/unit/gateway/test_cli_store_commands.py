@@ -18,9 +18,9 @@ from gateway.__main__ import main
 from gateway.cli import exit_codes
 from gateway.questions import WrongQuestion
 from gateway.store_dump import dump_page
+from tests.support.fakes import START_WALL_MS
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
-from tests.support.store_world import START_WALL_MS
 
 CONFIG = "store:\n  segment-bytes: 8 KiB\n  index: {slots: 8, entries: 10}\n"
 

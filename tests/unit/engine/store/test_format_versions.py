@@ -29,9 +29,10 @@ from engine.values.stored import Attempts, DestinationState, LaneState
 from gateway.__main__ import main
 from gateway.cli import exit_codes
 from tests.support.broker_view import BrokerView
+from tests.support.fakes import START_WALL_MS, HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
-from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, RecordingListener
+from tests.support.store_world import RecordingListener
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 VERSIONS = (1,)  # samples with the same content
@@ -47,9 +48,9 @@ def unpacked(version: int, directory: Path) -> Path:
 
 
 def opened(data: Path) -> FileStore:
-    clock = ManualClock(START_WALL_MS + 3_600_000)
+    clock = VirtualClock(START_WALL_MS + 3_600_000)
     settings = StoreSettings(segment_bytes=8192)
-    return FileStore(str(data), RealFiles(), ManualWorkers(), clock, ManualTimers(clock), settings)
+    return FileStore(str(data), RealFiles(), HeldWorkers(), clock, VirtualTimers(clock), settings)
 
 
 def lanes(states: list[DestinationState], name: str) -> dict[int, LaneState]:
@@ -80,7 +81,7 @@ def test_a_gateway_goes_on_with_it(tmp_path: Path, version: int) -> None:
     listener = RecordingListener()
     store.attach(listener)
     workers = store._workers
-    assert isinstance(workers, ManualWorkers)
+    assert isinstance(workers, HeldWorkers)
     store.request(states[0].destination_id, 4, 10, 1, 1 << 20)
     workers.run_all()
     assert listener.pages[0].messages[0].body.startswith(b"order 12 ")
@@ -121,7 +122,7 @@ def test_a_gateway_goes_on_with_sparse_segments(tmp_path: Path) -> None:
         listener = RecordingListener()
         store.attach(listener)
         workers = store._workers
-        assert isinstance(workers, ManualWorkers)
+        assert isinstance(workers, HeldWorkers)
         for number, name in ((states[0].destination_id, b"order 3 "), (states[1].destination_id, b"news")):
             store.request(number, 4, 3 if name != b"news" else 0, 1, 1 << 20)
             workers.run_all()
@@ -153,8 +154,8 @@ def test_a_gateway_goes_on_with_a_schedule(tmp_path: Path) -> None:
             shutil.rmtree(data / "consumequeue")
             (data / "checkpoint").unlink()
         store = opened(data)
-        clock = ManualClock(START_WALL_MS + 10_000)
-        broker = Broker(store, clock, ManualTimers(clock), AddressMatcher(()), 1 << 20)
+        clock = VirtualClock(START_WALL_MS + 10_000)
+        broker = Broker(store, clock, VirtualTimers(clock), AddressMatcher(()), 1 << 20)
         assert BrokerView(broker).schedule.due_times() == [one["due_ms"] for one in listed]
         assert BrokerView(broker).depth("orders.eu") == 3
         store.close()

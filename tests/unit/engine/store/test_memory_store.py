@@ -5,13 +5,14 @@ from __future__ import annotations
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.fakes import HeldWorkers
 from tests.support.memory_store import MemoryStore
 from tests.support.store_home import UNLIMITED, message
-from tests.support.store_world import ManualWorkers, RecordingListener
+from tests.support.store_world import RecordingListener
 
 
-def opened() -> tuple[MemoryStore, ManualWorkers, RecordingListener]:
-    workers = ManualWorkers()
+def opened() -> tuple[MemoryStore, HeldWorkers, RecordingListener]:
+    workers = HeldWorkers()
     store = MemoryStore(workers)
     listener = RecordingListener()
     store.attach(listener)

@@ -13,8 +13,8 @@ from engine.values.message import IN_TRANSACTION, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range
 from tests.support.attributes import attributes
+from tests.support.fakes import START_WALL_MS
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
-from tests.support.store_world import START_WALL_MS
 
 
 @pytest.fixture(params=[FileHome, MemoryHome])

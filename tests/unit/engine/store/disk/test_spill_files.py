@@ -7,8 +7,8 @@ import pytest
 from engine.store.disk.spill_files import SpillFiles, pack_messages, unpack_messages
 from engine.values.message import AMQP_1_0, STOMP, TEXT, Message
 from tests.support.attributes import attributes
+from tests.support.fakes import HeldWorkers
 from tests.support.faulty_files import FaultyFiles
-from tests.support.store_world import ManualWorkers
 
 
 def sample() -> list[Message]:
@@ -41,5 +41,5 @@ def test_what_an_earlier_process_has_left_is_removed() -> None:
     files.make_directory("data/spill")
     for name in ("00000000.spill", "00000007.spill", "notes"):
         files.create(f"data/spill/{name}")
-    SpillFiles(files, "data", ManualWorkers())
+    SpillFiles(files, "data", HeldWorkers())
     assert files.paths() == ["data/spill/notes"]

@@ -18,8 +18,8 @@ from engine.values.destination import QUEUE
 from engine.values.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_CONNECTION_LOST, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.fakes import START_WALL_MS
 from tests.support.store_home import FileHome, lane, message
-from tests.support.store_world import START_WALL_MS
 
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
 

@@ -17,8 +17,9 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store_home import lane, message
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
+from tests.support.store_world import RecordingListener
 
 SETTINGS = StoreSettings(segment_bytes=8192, index_slots=8)
 
@@ -28,9 +29,9 @@ class RealHome:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.clock = ManualClock()
-        self.timers = ManualTimers(self.clock)
-        self.workers = ManualWorkers()
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.workers = HeldWorkers()
         self.store = FileStore(str(directory), RealFiles(), self.workers, self.clock, self.timers, SETTINGS)
         self.store.attach(RecordingListener())
         self.orders = self.store.open_destination(QUEUE, "orders")

@@ -12,9 +12,10 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_home import lane, message
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
+from tests.support.store_world import RecordingListener
 
 SEEDS = range(20)
 SETTINGS = StoreSettings(segment_bytes=4096)
@@ -25,14 +26,14 @@ class Starts:
 
     def __init__(self, seed: int) -> None:
         self.files = FaultyFiles(seed)
-        self.clock = ManualClock()
-        self.timers = ManualTimers(self.clock)
-        self.workers = ManualWorkers()
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.workers = HeldWorkers()
 
     def start(self) -> FileStore:
         self.files = self.files.killed()
-        self.workers = ManualWorkers()
-        self.timers = ManualTimers(self.clock)
+        self.workers = HeldWorkers()
+        self.timers = VirtualTimers(self.clock)
         store = FileStore("data", self.files, self.workers, self.clock, self.timers, SETTINGS)
         store.attach(RecordingListener())
         return store

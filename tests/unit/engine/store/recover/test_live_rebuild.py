@@ -16,7 +16,8 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from engine.values.message_keys import Keys
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers, RecordingListener
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
+from tests.support.store_world import RecordingListener
 
 SETTINGS = StoreSettings(segment_bytes=8192, index_slots=8, index_entries=20)
 
@@ -26,9 +27,9 @@ class Open:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.clock = ManualClock()
-        self.timers = ManualTimers(self.clock)
-        self.workers = ManualWorkers()
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.workers = HeldWorkers()
         self.listener = RecordingListener()
         self.store = FileStore(
             str(directory), RealFiles(), self.workers, self.clock, self.timers, SETTINGS, keys=Keys()

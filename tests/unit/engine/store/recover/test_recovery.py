@@ -16,11 +16,11 @@ from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt, StoreError, StoreLocked
 from tests.support.crash_points import StoppableFiles, disks_left_by
+from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.faulty_files import FaultyFiles
 from tests.support.files_wrapper import FilesWrapper
 from tests.support.many_segments import bodies, check_many, many_segments, report, settle
 from tests.support.store_home import FileHome, lane
-from tests.support.store_world import ManualClock, ManualTimers, ManualWorkers
 
 HEADER = layout.SEGMENT_HEADER_BYTES
 FIRST_SEGMENT = "data/commitlog/00000000000000000000.log"
@@ -175,7 +175,7 @@ def test_the_files_of_each_queue_are_looked_at_once() -> None:
     home.flush()
     home.stop()
     files = Looking(home.files)
-    store = FileStore("data", files, ManualWorkers(), home.clock, ManualTimers(home.clock), home.settings)
+    store = FileStore("data", files, HeldWorkers(), home.clock, VirtualTimers(home.clock), home.settings)
     assert store.report.replayed_from > 0
     assert store.report.rebuilt == ""
     for queue in queues:
@@ -413,9 +413,9 @@ def test_a_disk_that_fails_while_opening_is_a_store_error_and_frees_the_lock() -
 
 def test_a_second_opener_is_refused_and_told_the_holder(tmp_path: Path) -> None:
     def open_store() -> FileStore:
-        clock = ManualClock()
+        clock = VirtualClock()
         settings = StoreSettings(segment_bytes=65536)
-        return FileStore(str(tmp_path / "data"), RealFiles(), ManualWorkers(), clock, ManualTimers(clock), settings)
+        return FileStore(str(tmp_path / "data"), RealFiles(), HeldWorkers(), clock, VirtualTimers(clock), settings)
 
     store = open_store()
     with pytest.raises(StoreLocked, match=rf"is in use by process {RealFiles().process_id()}, which holds .*/lock"):

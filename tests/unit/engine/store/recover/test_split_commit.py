@@ -16,8 +16,9 @@ from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
 from engine.values.errors import StoreCorrupt
+from tests.support.fakes import START_WALL_MS, HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store_home import lane
-from tests.support.store_world import START_WALL_MS, ManualClock, ManualTimers, ManualWorkers, RecordingListener
+from tests.support.store_world import RecordingListener
 
 VECTOR = Path(__file__).resolve().parents[4] / "vectors" / "store_split_commit.tar.gz"
 SPLIT = 46  # the entry that the transaction sent; it settled entry 0
@@ -30,11 +31,11 @@ def _unpacked(directory: Path) -> Path:
     return directory / "data"
 
 
-def _opened(data: Path, is_skipping: bool) -> tuple[FileStore, ManualWorkers]:
-    clock = ManualClock(START_WALL_MS + 3_600_000)
-    workers = ManualWorkers()
+def _opened(data: Path, is_skipping: bool) -> tuple[FileStore, HeldWorkers]:
+    clock = VirtualClock(START_WALL_MS + 3_600_000)
+    workers = HeldWorkers()
     settings = StoreSettings(segment_bytes=8192)
-    return FileStore(str(data), RealFiles(), workers, clock, ManualTimers(clock), settings, is_skipping), workers
+    return FileStore(str(data), RealFiles(), workers, clock, VirtualTimers(clock), settings, is_skipping), workers
 
 
 @pytest.mark.damages_store("as an earlier version did")

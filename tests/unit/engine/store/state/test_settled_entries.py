@@ -88,7 +88,7 @@ def test_a_page_that_runs_fill_is_the_one_object() -> None:
     assert settled.pages[1] is FULL_PAGE
 
 
-def testpages_go_once_the_cursor_has_passed() -> None:
+def test_pages_go_once_the_cursor_has_passed() -> None:
     settled = SettledEntries(0)
     settled.add(1, 3 * PAGE_ENTRIES)
     assert len(settled.pages) == 4

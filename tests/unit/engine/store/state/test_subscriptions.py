@@ -16,8 +16,8 @@ from engine.values.outcomes import (
     DROPPED,
 )
 from engine.values.stored import Attempts, DestinationState, Range
+from tests.support.fakes import START_WALL_MS
 from tests.support.store_home import UNLIMITED, FileHome, Home, MemoryHome, lane, message
-from tests.support.store_world import START_WALL_MS
 
 SIZE = message(1, b"body").size
 
