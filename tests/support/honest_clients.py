@@ -149,6 +149,8 @@ class AmqpTrips(Trips):
     def __init__(self, gateway: GatewayProcess) -> None:
         super().__init__()
         self._socket = socket.create_connection((gateway.stomp_host, gateway.stomp_port), LIMIT_S)
+        # Else what follows a small frame waits in this system until the gateway's has said that it has that one.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._decoder = Decoder(1 << 24)
         self._sent = 0
         self._came = 0
