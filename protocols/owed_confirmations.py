@@ -16,37 +16,25 @@ class Held(ABC):
         """Send from now on."""
 
 
-class Owed:
-    """Octets that may leave once the log is durable up to ``offset``; then ``held`` may send.
-
-    held: None where nothing could wait for it.
-    """
-
-    __slots__ = ("offset", "octets", "held")
-
-    def __init__(self, offset: int, octets: bytes, held: list[Held] | None) -> None:
-        self.offset = offset
-        self.octets = octets
-        self.held = held
-
-
 class OwedConfirmations:
     """Stamped at the end of a turn, let go in order as the confirmed offset moves.
 
-    out: what the connection sends in this turn.  barrier_count: of those owed for which others may wait.
+    out: what the connection sends in this turn.
+    owed: the offset up to which the log must be durable, the octets that may leave then, and who may send then, None
+    where nobody could wait for it.  barrier_count: of those for which somebody may.
     """
 
     __slots__ = ("out", "owed", "barrier_count")
 
     def __init__(self, out: list[bytes]) -> None:
         self.out = out
-        self.owed: deque[Owed] = deque()
+        self.owed: deque[tuple[int, bytes, list[Held] | None]] = deque()
         self.barrier_count = 0
 
     def owe(self, offset: int, octets: bytes, held: list[Held] | None, confirmed_offset: int) -> None:
         """Let ``octets`` leave once the log is durable up to ``offset``: now, if it is and nothing is owed before."""
         if self.owed or offset > confirmed_offset:
-            self.owed.append(Owed(offset, octets, held))
+            self.owed.append((offset, octets, held))
             if held is not None:
                 self.barrier_count += 1
             return
@@ -58,11 +46,11 @@ class OwedConfirmations:
     def release(self, offset: int) -> bool:
         """Let go what waited for ``offset`` or less; return whether anything still waits."""
         owed = self.owed
-        while owed and owed[0].offset <= offset:
-            one = owed.popleft()
-            self.out.append(one.octets)
-            if one.held is not None:
+        while owed and owed[0][0] <= offset:
+            _, octets, held = owed.popleft()
+            self.out.append(octets)
+            if held is not None:
                 self.barrier_count -= 1
-                for held in one.held:
-                    held.release()
+                for one in held:
+                    one.release()
         return bool(owed)

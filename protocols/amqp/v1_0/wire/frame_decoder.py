@@ -109,13 +109,16 @@ class Decoder:
         """Return the next frame, None for "more octets please".  Raises: FramingError, DecodeError."""
         buffer = self._buffer
         start = self._position
+        buffered = len(buffer)
+        if start == buffered:
+            return self._rare(0)
         shape = self._transfer
         if buffer.startswith(shape.head, start):
             id_at = start + shape.head_bytes
             tail_at = start + shape.tail_at
             end = start + shape.frame_bytes
             if (
-                end <= len(buffer)
+                end <= buffered
                 and buffer.startswith(shape.tag_head, id_at + 4)
                 and buffer.startswith(shape.tail, tail_at)
             ):
@@ -126,7 +129,7 @@ class Decoder:
                 alike.delivery_tag = buffer[id_at + 6 : tail_at]
                 self.payload = buffer[start + shape.payload_at : end]
                 return alike
-        elif buffer.startswith(self._disposition.head, start) and len(buffer) - start >= RANGE_FRAME_BYTES:
+        elif buffer.startswith(self._disposition.head, start) and buffered - start >= RANGE_FRAME_BYTES:
             known = self._disposition
             first, code, last, tail = RANGE_NUMBERS.unpack_from(buffer, start + known.head_bytes)
             if code == 0x70 and tail == RANGE_TAIL:
