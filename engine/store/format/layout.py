@@ -165,14 +165,14 @@ RECORD_NAMES: Final = {
 RECORD_HEADER: Final = Struct("<IIBBHIQQq")
 RECORD_HEADER_BYTES: Final = 40
 RECORD_REST: Final = Struct("<BBHIQQq")  # the header without size and crc: what the checksum covers first
-MESSAGE_FIXED: Final = Struct("<IIIBBHIIqQ")
+MESSAGE_FIXED: Final[Struct] = Struct("<IIIBBHIIqQ")
 MESSAGE_FIXED_BYTES: Final = 40
 MESSAGE_HEAD_BYTES: Final = RECORD_HEADER_BYTES + MESSAGE_FIXED_BYTES
 # Both in one call, without size and crc: what the checksum covers first.
 MESSAGE_HEAD: Final = Struct("<BBHIQQqIIIBBHIIqQ")
 SIZE_AND_CRC: Final = Struct("<II")
 MESSAGE_RECORD: Final = Struct("<IIBBHIQQqIIIBBHIIqQ")  # all of it
-SETTLEMENT_FIXED: Final = Struct("<IIBBHIq")
+SETTLEMENT_FIXED: Final[Struct] = Struct("<IIBBHIq")
 SETTLEMENT_FIXED_BYTES: Final = 24
 RANGE: Final = Struct("<QIBBH")
 RANGE_BYTES: Final = 16
