@@ -1,6 +1,6 @@
 """The compiled build: with ``PENSTOCK_COMPILED=1`` in the environment mypyc compiles the hot files, else nothing is.
 
-``scripts/build-compiled`` sets it; docs/compiled.md tells the rest.  All else about the project is in pyproject.toml.
+``scripts/build-compiled`` sets it; docs/how-to/compiled.md tells the rest.  All else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MYPY = "mypy>=1.19,<3"
 
 # What a message passes on its way is one compile group, because a call or an attribute that crosses between compiled
 # and interpreted code costs more than either.  Of these rooms that is everything but what is named: what no message
-# passes, and what mypyc cannot take (docs/compiled.md).
+# passes, and what mypyc cannot take (docs/how-to/compiled.md).
 ROOMS_BUT = {
     "engine": "client_ids consumer_registry registry",
     "engine/values": """

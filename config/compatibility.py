@@ -1,4 +1,4 @@
-"""docs/compatibility.md: every option of every dialect, and what becomes of it.  Written from the tables themselves."""
+"""docs/reference/compatibility.md, written from the tables: every option of every dialect and what becomes of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.sources import activemq_options, artemis_options, uri
 INTRODUCTION: Final = """\
 # What becomes of other brokers' options
 
-Written from the tables that the files are read by: `penstock check-config --options > docs/compatibility.md`.
+Written from the tables that the files are read by: `penstock check-config --options > docs/reference/compatibility.md`.
 
 - **honoured**: sets the key named, or does what the text says; [configuration.md](configuration.md) has the keys.
 - **listed**: the file is taken, the option has no effect; `penstock check-config` and `penstock lint` show the text and

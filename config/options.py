@@ -1,7 +1,7 @@
 """One option of a foreign dialect: what it becomes here, or why it has no effect.
 
 Every dialect (ActiveMQ's XML and URIs, HornetQ's and Artemis' XML) is a set of tables of these.  Readers look options
-up in them, ``docs/compatibility.md`` is written from them, and a test walks through all of them.
+up in them, ``docs/reference/compatibility.md`` is written from them, and a test walks through all of them.
 
 honoured: sets what ``values`` says.  listed: the file is taken, the option has no effect, and its text is shown with
 its line.  refused: the file is not taken, because running without it would not be safe.

@@ -1,4 +1,4 @@
-"""What each address holds, against what it may hold.  Terms: Artemis address-settings; docs/flow-control.md.
+"""What each address holds, against what it may hold.  Terms: Artemis address-settings; docs/reference/flow-control.md.
 
 Under BLOCK, DROP and FAIL a message counts once for its address, headers and body as they were encoded, from its append
 until the last queue of the address has settled it, on disk or in memory.  Under PAGE that is what the page limits are

@@ -1,8 +1,8 @@
 """How much a consumer may hold: base + extension - in flight.  Prefetch, link credit and pull are this one thing.
 
-Source: docs/semantics.md, "Windows".  ActiveMQ's prefetch, with the half top-up in the broker: a window that has filled
-opens again when at most half of it, rounded down, is in flight.  HornetQ's window in octets, consumer-window-size, with
-its credits, which come back in halves, too.
+Source: docs/reference/semantics.md, "Windows".  ActiveMQ's prefetch, with the half top-up in the broker: a window that
+has filled opens again when at most half of it, rounded down, is in flight.  HornetQ's window in octets,
+consumer-window-size, with its credits, which come back in halves, too.
 """
 
 from __future__ import annotations

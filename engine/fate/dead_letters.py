@@ -1,6 +1,6 @@
 """Messages that are given up: where they go, what they tell of their origin, and the move itself.
 
-Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/semantics.md, "Dead letters".
+Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/reference/semantics.md, "Dead letters".
 """
 
 from __future__ import annotations

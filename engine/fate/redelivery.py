@@ -1,7 +1,7 @@
 """A failed delivery: now, later, or the dead-letter queue.
 
 The delays are config.policies.RedeliveryPolicy's; here is when they apply and who is blamed.
-Source: ActiveMQ RedeliveryPolicy; docs/semantics.md, "Redelivery" and "Blame".
+Source: ActiveMQ RedeliveryPolicy; docs/reference/semantics.md, "Redelivery" and "Blame".
 """
 
 from __future__ import annotations

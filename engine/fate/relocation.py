@@ -19,7 +19,7 @@ def relocate(
 ) -> None:
     """Settle ``delivery``, which is GONE already, and append ``moved`` to ``target``; None for both just settles it.
 
-    The engine's own moves wait for no gate (docs/semantics.md, "Full addresses").
+    The engine's own moves wait for no gate (docs/reference/semantics.md, "Full addresses").
     """
     queue = delivery.lane.queue
     message = delivery.message

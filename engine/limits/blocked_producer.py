@@ -1,6 +1,6 @@
 """How much of what a connection sends may wait while its addresses take nothing.
 
-Source: docs/semantics.md, "Full addresses".
+Source: docs/reference/semantics.md, "Full addresses".
 """
 
 from __future__ import annotations

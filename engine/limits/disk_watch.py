@@ -1,6 +1,6 @@
 """Stops producers before the disk is full, and says so before that.
 
-Source: Artemis max-disk-usage and min-disk-free (docs/semantics.md, "Disk").
+Source: Artemis max-disk-usage and min-disk-free (docs/reference/semantics.md, "Disk").
 """
 
 from __future__ import annotations

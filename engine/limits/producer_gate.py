@@ -1,6 +1,6 @@
 """Who may send now: the gates before the engine, and the connections that wait at them.
 
-Source: docs/semantics.md, "Full addresses".
+Source: docs/reference/semantics.md, "Full addresses".
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A replay has a queue of its own, as a browser has.  What it shows comes from the
 priorities, whether it was settled or not, as long as retention keeps it.  On a topic it then goes on with what is
 published, on a queue with what is sent there; one that is a browser ends.  It holds a page of each priority and another
 one that is ready, however far it is behind, so that nobody waits for a slow one; many replays have smaller pages.
-Sources: RabbitMQ stream offset specifications; docs/destinations.md for what a retroactive consumer does instead.
+Sources: RabbitMQ stream offset specifications; docs/reference/destinations.md for what a retroactive consumer does
+instead.
 """
 
 from __future__ import annotations

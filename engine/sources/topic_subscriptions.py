@@ -2,7 +2,7 @@
 
 A subscription's queue refers to its topic's messages.  That of a durable one settles them in the log under a number of
 its own, so that an idle one costs a cursor and no memory; all others live in memory, under the budget.
-Source: Jakarta Messaging 3.1, sections 8.3 and 4.11; docs/destinations.md.
+Source: Jakarta Messaging 3.1, sections 8.3 and 4.11; docs/reference/destinations.md.
 """
 
 from __future__ import annotations

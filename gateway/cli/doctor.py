@@ -77,7 +77,7 @@ def examine() -> list[Finding]:
 
 def _build() -> Finding:
     found = build()
-    advice = "" if found == COMPILED else "scripts/build-compiled makes a faster one; docs/compiled.md"
+    advice = "" if found == COMPILED else "scripts/build-compiled makes a faster one; docs/how-to/compiled.md"
     return Finding("build", found, advice=advice)
 
 

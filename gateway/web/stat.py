@@ -1,4 +1,4 @@
-"""The JSON document behind ``penstock stat``; docs/configuration.md has it field by field."""
+"""The JSON document behind ``penstock stat``; docs/reference/configuration.md has it field by field."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_heart_beats_survive_a_long_block(blocking: GatewayProcess) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_connection_that_floods_and_consumes_gets_through(version: str, blocking: GatewayProcess) -> None:
-    """ActiveMQ 5.18 stops for good here (docs/semantics.md)."""
+    """ActiveMQ 5.18 stops for good here (docs/reference/semantics.md)."""
     queue = f"blocked.both.{version.replace('.', '-')}"
     both = Client(blocking, version).connect()
     both.subscribe(f"/queue/{queue}", "client")

@@ -62,7 +62,7 @@ STEPS_OF_A_RUN = st.lists(
 
 
 def expected(plan: Plan, sent_ms: int, end_ms: int) -> list[int]:
-    """Return when a message fires that is sent then, by the words of docs/schedule.md."""
+    """Return when a message fires that is sent then, by the words of docs/reference/schedule.md."""
     begins = [sent_ms]
     if plan.cron:
         every_ms = 2 * MINUTE_MS if plan.cron.startswith("*/2") else MINUTE_MS

@@ -1,4 +1,4 @@
-"""Random histories of the whole gateway but its sockets: see tests/support/world.py and docs/testing.md."""
+"""Random histories of the whole gateway but its sockets: see tests/support/world.py and docs/how-to/testing.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``XPATH '...'`` in a selector, ActiveMQ's condition on the body (docs/selectors.md), over STOMP and AMQP."""
+"""``XPATH '...'`` in a selector, ActiveMQ's condition on the body: docs/reference/selectors.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durable subscriptions between logins, over STOMP, over AMQP and across both (docs/consumers.md)."""
+"""Durable subscriptions between logins, over STOMP, over AMQP and across both (docs/reference/consumers.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Destinations of every kind, as a STOMP client meets them (docs/stomp.md)."""
+"""Destinations of every kind, as a STOMP client meets them (docs/reference/stomp.md)."""
 
 from __future__ import annotations
 

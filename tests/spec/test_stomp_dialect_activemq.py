@@ -1,4 +1,4 @@
-"""The dialect ``activemq`` of a STOMP listener: what ActiveMQ does, where we do otherwise (docs/stomp.md)."""
+"""The dialect ``activemq`` of a STOMP listener: what ActiveMQ does, where we do otherwise (docs/reference/stomp.md)."""
 
 from __future__ import annotations
 

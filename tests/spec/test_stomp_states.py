@@ -1,6 +1,6 @@
 """Each row of the table of a STOMP connection's states, driven by a client: the state after it is what the table says.
 
-Sources: STOMP 1.2, "Connecting" and "Graceful Shutdown"; docs/semantics.md, "Full addresses".
+Sources: STOMP 1.2, "Connecting" and "Graceful Shutdown"; docs/reference/semantics.md, "Full addresses".
 """
 
 from __future__ import annotations

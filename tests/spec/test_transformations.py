@@ -1,4 +1,4 @@
-"""``transformation`` on SEND and SUBSCRIBE, over STOMP and to and from AMQP's MapMessages (docs/stomp.md)."""
+"""``transformation`` on SEND and SUBSCRIBE, over STOMP and to and from AMQP's MapMessages (docs/reference/stomp.md)."""
 
 from __future__ import annotations
 

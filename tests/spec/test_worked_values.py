@@ -1,4 +1,4 @@
-"""Worked values of docs/semantics.md, seen at the engine's door and not only in the formula."""
+"""Worked values of docs/reference/semantics.md, seen at the engine's door and not only in the formula."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The oracle follows each client's requests at the moment the engine takes them, and keeps for each queue (and each
 topic subscription) which messages must be there, with whom, and how often they failed.  It knows the rules in JMS
-words (docs/semantics.md, docs/architecture.md), none of the engine's code.
+words (docs/reference/semantics.md, docs/explanation/architecture.md), none of the engine's code.
 """
 
 from __future__ import annotations

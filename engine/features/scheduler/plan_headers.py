@@ -1,6 +1,7 @@
 """How senders ask for a later delivery: the names of headers, properties and annotations, whatever the protocol.
 
-Source: ActiveMQ's scheduler, also as its AMQP mapping says it; Artemis' and JMS' delivery time (docs/schedule.md).
+Source: ActiveMQ's scheduler, also as its AMQP mapping says it; Artemis' and JMS' delivery time
+(docs/reference/schedule.md).
 """
 
 from __future__ import annotations

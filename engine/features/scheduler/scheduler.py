@@ -1,8 +1,8 @@
 """The schedule: messages that have been accepted and wait for their time.
 
-Each waits as a record of its own in a queue of the store that no client knows (docs/log-format.md); in memory is only
-where it stands and when it is due.  A firing is one batch: the message goes where it was sent to, and its record is
-settled, or told when it is due next.  Confirmations, recovery and retention are those of any queue.
+Each waits as a record of its own in a queue of the store that no client knows (docs/reference/log-format.md).  Memory
+has only where it is and when it is due.  A firing is one batch: the message goes to its destination, and its record is
+settled or gets its next time.  Confirmations, recovery and retention are those of any queue.
 """
 
 from __future__ import annotations

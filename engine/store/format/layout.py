@@ -1,4 +1,4 @@
-"""Every on-disk layout: octets <-> values.  ``docs/log-format.md`` is this page in words.
+"""Every on-disk layout: octets <-> values.  ``docs/reference/log-format.md`` is this page in words.
 
 All integers are little-endian.  Records start at multiples of 8 and follow each other without gaps other than the
 padding to the next multiple of 8.
@@ -63,7 +63,7 @@ Commit, 16 octets after the header:
     52     4  -            0
 
 Destination, subscription, close, consumer and snapshot records carry compact JSON in UTF-8 after the header:
-docs/log-format.md.
+docs/reference/log-format.md.
 
 Segment file: 4096 octets of header, then the log; log offset o stands at 4096 + (o - base):
 

@@ -1,4 +1,4 @@
-"""Snapshots: the state of a store as the JSON of one record, and back.  Layout: docs/log-format.md."""
+"""Snapshots: the state of a store as the JSON of one record, and back.  Layout: docs/reference/log-format.md."""
 
 from __future__ import annotations
 

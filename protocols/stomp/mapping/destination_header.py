@@ -1,4 +1,4 @@
-"""Destinations as STOMP clients of all four brokers write them (docs/stomp.md)."""
+"""Destinations as STOMP clients of all four brokers write them (docs/reference/stomp.md)."""
 
 from __future__ import annotations
 

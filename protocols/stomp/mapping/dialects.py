@@ -1,6 +1,6 @@
 """What a listener may do as another broker does it, where that differs from what we do.
 
-Source: docs/stomp.md, "Dialect activemq": ActiveMQ answers a wrong request with ERROR and
+Source: docs/reference/stomp.md, "Dialect activemq": ActiveMQ answers a wrong request with ERROR and
 keeps the connection; a NACK gives exactly the named message up, at once, in every ack mode; clients find its name in
 CONNECTED and choose their own dialect by it.
 """

@@ -1,4 +1,4 @@
-"""Message to the octets of a MESSAGE frame.  Source: ActiveMQ's header translation (docs/stomp.md)."""
+"""Message to the octets of a MESSAGE frame.  Source: ActiveMQ's header translation (docs/reference/stomp.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers of SEND that ask for a later delivery (docs/schedule.md)."""
+"""Headers of SEND that ask for a later delivery (docs/reference/schedule.md)."""
 
 from __future__ import annotations
 

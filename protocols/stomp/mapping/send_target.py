@@ -1,4 +1,4 @@
-"""What a SEND asks for: frame to the parts of a Message.  Source: ActiveMQ's headers (docs/stomp.md)."""
+"""What a SEND asks for: frame to the parts of a Message.  Source: ActiveMQ's headers (docs/reference/stomp.md)."""
 
 from __future__ import annotations
 

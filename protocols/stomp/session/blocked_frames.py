@@ -1,6 +1,6 @@
 """Frames that wait at a gate: SENDs to an address that takes nothing now, COMMITs, and DISCONNECT behind them.
 
-Source: docs/semantics.md, "Full addresses".
+Source: docs/reference/semantics.md, "Full addresses".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One STOMP connection: frames in, operations on the engine, octets out.  STOMP 1.0, 1.1, 1.2 (docs/stomp.md)."""
+"""One STOMP connection: frames in, operations on the engine, octets out.  docs/reference/stomp.md."""
 
 from __future__ import annotations
 

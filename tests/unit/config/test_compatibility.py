@@ -1,4 +1,4 @@
-"""docs/compatibility.md is what the tables say."""
+"""docs/reference/compatibility.md is what the tables say."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_page_is_current() -> None:
-    """To renew it: ``penstock check-config --options > docs/compatibility.md``."""
-    assert (ROOT / "docs" / "compatibility.md").read_text() == build()
+    """To renew it: ``penstock check-config --options > docs/reference/compatibility.md``."""
+    assert (ROOT / "docs" / "reference" / "compatibility.md").read_text() == build()
 
 
 def test_every_kind_of_option_is_there() -> None:

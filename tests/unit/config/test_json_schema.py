@@ -43,8 +43,8 @@ def validate(text: str) -> None:
 
 
 def test_the_published_schema_is_current() -> None:
-    """To renew it: ``penstock check-config --json-schema > docs/penstock.schema.json``."""
-    assert json.loads((ROOT / "docs" / "penstock.schema.json").read_text()) == build()
+    """To renew it: ``penstock check-config --json-schema > docs/reference/penstock.schema.json``."""
+    assert json.loads((ROOT / "docs" / "reference" / "penstock.schema.json").read_text()) == build()
 
 
 def test_it_is_a_schema() -> None:

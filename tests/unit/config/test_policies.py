@@ -1,4 +1,4 @@
-"""The policies: the worked table of docs/semantics.md, "Redelivery", and the ends of every range."""
+"""The policies: the worked table of docs/reference/semantics.md, "Redelivery", and the ends of every range."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_every_default_is_within_its_own_range(leaf: Leaf, settings: object) -> 
 
 @pytest.mark.parametrize("key", [*leaves(SERVER), *leaves(ADDRESS), *LISTS, *PERMISSION_KEYS, "group"])
 def test_every_key_is_documented(key: str) -> None:
-    text = (ROOT / "docs" / "configuration.md").read_text()
+    text = (ROOT / "docs" / "reference" / "configuration.md").read_text()
     assert f"`{key}`" in text or f"`{key}: " in text
 
 
@@ -67,7 +67,7 @@ def test_every_key_is_documented(key: str) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_page_says_the_default(key: str, leaf: Leaf, settings: object) -> None:
-    text = (ROOT / "docs" / "configuration.md").read_text()
+    text = (ROOT / "docs" / "reference" / "configuration.md").read_text()
     row = re.search(rf"^\| `{re.escape(key)}` \| `?(.+?)`? \|", text, re.MULTILINE)
     assert row is not None
     if row[1] not in ("none", "empty", "as `queue-prefetch"):
@@ -75,7 +75,7 @@ def test_the_page_says_the_default(key: str, leaf: Leaf, settings: object) -> No
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
 )
 def test_pages_name_settings_by_their_keys(page: Path) -> None:
     """The model groups some of them otherwise; its paths stand in no configuration file."""

@@ -20,7 +20,7 @@ NOT_YET = frozenset(_NOT_YET.split())
 
 
 def _rows() -> dict[str, str]:
-    lines = (ROOT / "docs" / "glossary.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "reference" / "glossary.md").read_text().splitlines()
     rows = [line.split("|") for line in lines if line.startswith("| ")]
     return {row[1].strip(): row[2] for row in rows if row[1].strip() != "word"}
 

@@ -9,12 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("bench", "config", "docs", "engine", "examples", "gateway", "protocols", "scripts", "spark_bridge", "tests")
+KINDS = tuple(place for place in (ROOT / "docs").iterdir() if place.is_dir())
 PAGE = re.compile(r"(?<![\w./:-])[\w./-]*\w\.md\b")
 
 
 def _missing(text: str, folder: Path) -> list[str]:
-    """Return the pages that ``text`` names and that are neither in the root, in docs nor beside it."""
-    places = (ROOT, ROOT / "docs", folder)
+    """Return the pages that ``text`` names and that are neither in the root, in a folder of docs nor beside it."""
+    places = (ROOT, folder, *KINDS)
     return [page for page in PAGE.findall(text) if not any((place / page).is_file() for place in places)]
 
 
@@ -31,7 +32,7 @@ def test_every_page_is_there() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Source: docs/stomp.md, [there](flow-control.md#memory), CHANGELOG.md", []),
+        ("Source: docs/reference/stomp.md, [there](flow-control.md#memory), CHANGELOG.md", []),
         ("Source: design" + ".md 4; (wire/stomp" + ".md 8)", ["design" + ".md", "wire/stomp" + ".md"]),
         ("https://example.org/other" + ".md", []),
     ],

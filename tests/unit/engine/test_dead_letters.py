@@ -1,4 +1,4 @@
-"""Where messages go that are given up (docs/semantics.md): the strategies, and what is not kept."""
+"""Where messages go that are given up (docs/reference/semantics.md): the strategies, and what is not kept."""
 
 from __future__ import annotations
 

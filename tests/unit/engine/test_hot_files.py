@@ -1,4 +1,4 @@
-"""What the compiled build would stumble over, found without building it (docs/compiled.md)."""
+"""What the compiled build would stumble over, found without building it (docs/how-to/compiled.md)."""
 
 from __future__ import annotations
 

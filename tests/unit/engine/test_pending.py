@@ -1,4 +1,4 @@
-"""Pending-message limits of topic subscriptions and which messages they let go (docs/flow-control.md)."""
+"""Pending-message limits of topic subscriptions and which messages they let go (docs/reference/flow-control.md)."""
 
 from __future__ import annotations
 

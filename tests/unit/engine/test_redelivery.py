@@ -1,4 +1,4 @@
-"""Failed deliveries: NACK, delays and dead letters (docs/semantics.md)."""
+"""Failed deliveries: NACK, delays and dead letters (docs/reference/semantics.md)."""
 
 from __future__ import annotations
 

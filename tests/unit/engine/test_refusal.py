@@ -1,4 +1,4 @@
-"""What a client may ask for with a negative answer, and policies of a consumer's own (docs/stomp.md, "NACK")."""
+"""What a client may ask for with a negative answer, and policies of a consumer's own.  docs/reference/stomp.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow consumers by each rule (docs/flow-control.md), and what becomes of them."""
+"""Slow consumers by each rule (docs/reference/flow-control.md), and what becomes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows: how much may be in flight, and when a full one opens again (docs/semantics.md)."""
+"""Windows: how much may be in flight, and when a full one opens again (docs/reference/semantics.md)."""
 
 from __future__ import annotations
 

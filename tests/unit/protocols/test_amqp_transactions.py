@@ -230,7 +230,7 @@ def test_a_rollback_waits_where_its_address_sets_a_delay() -> None:
     assert gateway.stats("q").in_flight == 1
 
 
-NO_LIMIT = "tcp://h:1?jms.redeliveryPolicy.maximumRedeliveries=-1"  # the line that docs/amqp.md gives
+NO_LIMIT = "tcp://h:1?jms.redeliveryPolicy.maximumRedeliveries=-1"  # the line that docs/reference/amqp.md gives
 
 
 @pytest.mark.parametrize(("uri", "dead_letters"), [("tcp://h:1", 1), (NO_LIMIT, 0)])

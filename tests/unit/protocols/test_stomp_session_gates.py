@@ -1,4 +1,4 @@
-"""SENDs that wait at a gate, and what waits behind them (docs/semantics.md, "Full addresses")."""
+"""SENDs that wait at a gate, and what waits behind them (docs/reference/semantics.md, "Full addresses")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a RECEIPT promises, what it waits for, and in which order they leave (docs/architecture.md)."""
+"""What a RECEIPT promises, what it waits for, and in which order they leave (docs/explanation/architecture.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STOMP -> AMQP 1.0, by way of JMS.  The table is in docs/amqp.md."""
+"""STOMP -> AMQP 1.0, by way of JMS.  The table is in docs/reference/amqp.md."""
 
 from __future__ import annotations
 

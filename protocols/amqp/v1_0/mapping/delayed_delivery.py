@@ -1,4 +1,4 @@
-"""Message-annotations and application-properties that ask for a later delivery (docs/schedule.md)."""
+"""Message-annotations and application-properties that ask for a later delivery (docs/reference/schedule.md)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
     modified, undeliverable-here             likewise, and not to this consumer again; delivery-failed counts as above
     none of these, settled                   the source's default-outcome; released where there is none
 
-Sources: AMQP 1.0 part 3, 3.4; semantics as of the other protocols (docs/amqp.md).
+Sources: AMQP 1.0 part 3, 3.4; semantics as of the other protocols (docs/reference/amqp.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AMQP 1.0 -> STOMP, by way of JMS; ``amqp_form`` goes the other way.  The table is in docs/amqp.md.
+"""AMQP 1.0 -> STOMP, by way of JMS; ``amqp_form`` goes the other way.  The table is in docs/reference/amqp.md.
 
 What STOMP has no words for becomes headers that come back as what they were: types of application properties in
 ``amqp-property-types`` (name=type, comma-separated), other message annotations in ``JMS_AMQP_MA_<name>``, a body that
