@@ -21,7 +21,8 @@ from gateway.workers import JobSink
 log: Final = logging.getLogger("penstock.engine")
 
 HELD_BACK_S: Final = 0.02  # between two looks whether there is room for output that is held back
-HELD_BACK_ROUNDS: Final = 250  # of them without room for any of it; then those who read nothing give some
+HELD_BACK_ROUNDS: Final = 250  # of them without room for any of it; then those who have not read give some
+READ_PART: Final = 100  # of all that connections may hold: who reads so much meanwhile, in all, is waited for
 LAZY_SYNC_S: Final = 0.05  # what nobody waits for is synced this long after it was written
 
 
@@ -74,6 +75,7 @@ class EngineLoop(JobSink):
         self._held_back: list[Flushable] = []
         self._held_back_rounds = 0
         self._held_back_before: set[Flushable] = set()
+        self._unread_before = 0  # when the rounds began
         self.ticks = Ticks(loop, clock)
         self._loop = loop
         self.is_open = False
@@ -184,11 +186,16 @@ class EngineLoop(JobSink):
         self.open_turn()
         has_moved = not self._held_back_before.issubset(held_back)
         self._held_back_before = set(held_back)
-        self._held_back_rounds = 0 if has_moved else self._held_back_rounds + 1
         holdings = self.broker.holdings
         try:
             holdings.look_again()
-            if self._held_back_rounds >= HELD_BACK_ROUNDS:
+            has_read = (self._unread_before - holdings.unread_bytes) * READ_PART >= holdings.limit_bytes
+            if has_moved or has_read:
+                self._held_back_rounds = 0
+            if self._held_back_rounds == 0:
+                self._unread_before = holdings.unread_bytes
+            self._held_back_rounds += 1
+            if self._held_back_rounds > HELD_BACK_ROUNDS:
                 self._held_back_rounds = 0
                 holdings.make_room()
         except Exception:

@@ -628,6 +628,23 @@ async def test_who_reads_nothing_ends_when_others_have_waited_for_long() -> None
     assert crowd.host.sessions[1].given_up == []
 
 
+async def test_who_reads_slowly_is_waited_for() -> None:
+    crowd = Crowd(2, 1_000_000)
+    crowd.write(0, 480_000)
+    crowd.transports[0].unsent = 480_000
+    crowd.write(1, 490_000)
+    for _ in range(4 * HELD_BACK_ROUNDS):
+        crowd.transports[0].unsent -= 100
+        crowd.engine_loop._flush_held_back()
+        crowd.engine_loop.end_turn()
+    assert crowd.host.sessions[0].given_up == []
+    assert crowd.written_bytes(1) == 0
+    crowd.transports[0].unsent = 0
+    crowd.engine_loop._flush_held_back()
+    crowd.engine_loop.end_turn()
+    assert crowd.written_bytes(1) == 490_000
+
+
 async def test_while_it_is_crowded_nobody_gets_more_before_it_has_read() -> None:
     crowd = Crowd(2, 1_000_000)
     crowd.write(0, 600_000)
