@@ -238,6 +238,16 @@ class Broker:
         self._next_client += 1
         self.clients[client.client_number] = client
 
+    def introduce(self, client: Client, host: str, client_id: str, is_sole: bool) -> None:
+        """Take a client whose peer has said who it is; ``client.user`` is set, and what ``describe`` says.
+
+        client_id: JMS client id, "" for none.  is_sole: no other connection may have it at the same time.
+        Raises: LimitReached, ClientIdInUse.
+        """
+        self.quotas.enter(client, client.user, host)
+        self.client_ids.take(client, client_id, is_sole)
+        self.advisories.connected(client)
+
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of ``client``, many of them in the turns to come; its transactions must have been aborted
         before.

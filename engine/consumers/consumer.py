@@ -119,6 +119,15 @@ class Consumer:
         furthest = self.furthest_tag
         return next((tag for tag in self.ledger if tag > furthest), furthest)
 
+    def shown_by(self) -> str:
+        """Return what only shows it messages, whatever it answers, in words; "" where its answers count."""
+        feed = self.queue.feed
+        if feed is None or not feed.is_browser:
+            return ""
+        if feed.is_of_kept:
+            return "reader of a non-destructive queue"
+        return "browser" if feed.replay is None else "replay"
+
     def description(self) -> dict[str, str]:
         """Return who this is, as its metadata record in the log says it."""
         return {**self.client.describe(), "subscription": self.name}

@@ -65,6 +65,17 @@ def reached(destination: Destination) -> list[Target]:
     return found
 
 
+def paced_part(destination: Destination) -> Target | None:
+    """Return the address that looks at how fast messages come, of several the first; None for none."""
+    parts = destination.parts if isinstance(destination, Composite) else [destination]
+    return next((part for part in parts if part.intake is not None), None)
+
+
+def is_several(source: Source) -> bool:
+    """Say whether what is taken from ``source`` may be of several destinations."""
+    return not isinstance(source, Queue | Topic)
+
+
 def held_part(destination: Destination) -> Target:
     """Return the address whose gate is shut, of those that a message to ``destination`` reaches."""
     found = reached(destination)

@@ -31,6 +31,11 @@ class Delayed(Composite):
             self.numbers = [part.destination_id for part in parts]
 
 
+def is_logged_anyway(destination: Destination) -> bool:
+    """Say whether a message to ``destination`` is logged even if it is not persistent: all that is scheduled is."""
+    return isinstance(destination, Delayed)
+
+
 def delayed(destination: Destination, plan: Plan) -> Delayed:
     """Return where a message goes that is for ``destination``, but later.
 

@@ -7,11 +7,11 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.features.broker_questions import is_management
-from engine.features.scheduler.delayed_send import Delayed, delayed
+from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.plan_headers import PROPERTIES
 from engine.features.scheduler.ticket import JOB_ID
-from engine.sources.composite import Composite, Destination, Target
+from engine.sources.composite import Destination, paced_part
 from engine.values.annotations import annotation
 from engine.values.errors import InvalidOption
 from engine.values.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT
@@ -62,7 +62,7 @@ class SendTarget:
     ) -> None:
         self.destination = destination
         self.destination_id = destination.destination_id
-        self.paced = _paced(destination)
+        self.paced = paced_part(destination)
         self.flags = flags
         self.priority = priority
         self.expires_ms = expires_ms
@@ -70,7 +70,7 @@ class SendTarget:
         self.group_hash = group_hash
         self.block = block
         self.transaction = transaction
-        self.is_persistent = bool(flags & PERSISTENT) or isinstance(destination, Delayed)  # the schedule is logged
+        self.is_persistent = bool(flags & PERSISTENT) or is_logged_anyway(destination)
 
     def later(self, plan: Plan) -> SendTarget:
         """Return the same when ``plan`` says so.  Raises: InvalidDestination."""
@@ -186,11 +186,6 @@ def _priority_and_expiration(headers: dict[str, str], dialect: Dialect) -> tuple
     if dialect.is_clamped:
         return clamped("priority", priority, 0, 9, 32), clamped("expires", expires, 0, TIME_MOST_MS, 64)
     return number("priority", priority, 0, 9), number("expires", expires, 0, TIME_MOST_MS)
-
-
-def _paced(destination: Destination) -> Target | None:
-    parts = destination.parts if isinstance(destination, Composite) else [destination]
-    return next((part for part in parts if part.intake is not None), None)
 
 
 def text_hash(text: str | None) -> int:

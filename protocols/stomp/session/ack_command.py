@@ -98,12 +98,10 @@ class AckCommand:
                 return  # the ACK of a later message, in the same transaction, covers this one
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
         covered = [delivery] if dialect.is_nack_single and not is_ack else self.broker.covered(delivery)
-        feed = consumer.queue.feed
-        if not is_ack and feed is not None and feed.is_browser:
-            if feed.is_of_kept:
-                raise InvalidHeader("NACK names a message of a queue that keeps its messages (non-destructive)")
-            shower = "browser" if feed.replay is None else "replay"
-            raise InvalidHeader(f"NACK names a message of a {shower}; a {shower} only looks, and may ACK or leave it")
+        if not is_ack:
+            who = consumer.shown_by()
+            if who:
+                raise InvalidHeader(f"NACK names a message of a {who}; a {who} only looks, and may ACK or leave it")
         if name is not None:
             transaction = self.transactions.named(name)
             if is_ack:

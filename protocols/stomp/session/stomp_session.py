@@ -371,20 +371,18 @@ class StompSession(MessageOutput):
         settings = self.settings
         terms = self.handshake.terms
         terms.passcode = ""
-        user = terms.login if settings.needs_login else ""  # a login that nobody checked proves nothing
-        self.broker.quotas.enter(self, user, host_of(self.socket.peer()))
-        self.broker.client_ids.take(self, terms.client_id, settings.dialect.is_client_id_sole)
+        if settings.needs_login:  # a login that nobody checked proves nothing
+            self.groups = settings.groups.get(terms.login, self.groups)
+            self.user = terms.login
+        is_sole = settings.dialect.is_client_id_sole
+        self.broker.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
         self.outbox.parts.append(self.handshake.answer(str(self.client_number)))
         self.speak(terms.version)
         self.decoder.version = terms.version
         self.decoder.limits = settings.frame_limits
         self.ack.version = terms.version
-        if settings.needs_login:
-            self.groups = settings.groups.get(terms.login, self.groups)
-            self.user = terms.login
         self._move(ADMIT)
         self.socket.look_soon()
-        self.broker.advisories.connected(self)
 
     def _disconnect(self, frame: Frame) -> None:
         if self.blocked.waiting:

@@ -6,8 +6,7 @@ from config.model import ConnectionDefaults
 from engine.broker import Broker
 from engine.consumers.consumer import ACK_MODES
 from engine.ports.client import Client
-from engine.sources.queue import Queue
-from engine.sources.topic import Topic
+from engine.sources.composite import is_several
 from engine.values.errors import InvalidSelector, LimitReached
 from protocols.peer_socket import PeerSocket
 from protocols.stomp.codec.frames import Frame
@@ -93,7 +92,7 @@ class SubscribeCommand:
         source = self.resolver.source(address)
         if len(self.resolver.aliases) > known:
             self.unsettled.look_at_each_message()
-        is_mixed = not isinstance(source, Queue | Topic)
+        is_mixed = is_several(source)
         consumer = self.broker.subscribe(self.client, source, asked.options)
         subscription = Subscription(
             consumer,

@@ -110,18 +110,17 @@ class Handshake:
         connection.peer_channel_max = CHANNEL_MAX if frame.channel_max is None else frame.channel_max
         connection.idle.agree(frame.idle_time_out)
         self.is_sole = SOLE_CONNECTION in (frame.desired_capabilities or ())
+        connection.container_id = frame.container_id
+        host = host_of(connection.socket.peer())
         try:
-            connection.broker.quotas.enter(connection, connection.user, host_of(connection.socket.peer()))
+            connection.broker.introduce(connection, host, frame.container_id, self.is_sole)
         except LimitReached as error:
             self.refuse(error)
             return
-        try:
-            connection.broker.client_ids.take(connection, frame.container_id, self.is_sole)
         except ClientIdInUse as error:
             # A client reads in open that it will not come to anything, and waits for the close (Qpid JMS).
             self.refuse(error, {Symbol("invalid-field"): Symbol("container-id")})
             return
-        connection.container_id = frame.container_id
         connection.out.append(encode_frame(0, self._answer()))
         connection.advance(frame.CODE)
         connection.socket.look_soon()
