@@ -44,10 +44,13 @@ class Waiting:
         """Return the one whose turn it is, and leave it there."""
         orders = self.orders
         while orders:
-            delivery = self.by_order[orders[0]]
-            if delivery.state == READY:
+            delivery = self.by_order.get(orders[0])
+            if delivery is None:
+                heappop(orders)
+            elif delivery.state == READY:
                 return delivery
-            self.pop()
+            else:
+                self.pop()
         return None
 
     def pop(self) -> Delivery:
@@ -55,6 +58,14 @@ class Waiting:
         delivery = self.by_order.pop(heappop(self.orders))
         self.size_bytes -= delivery.message.size
         return delivery
+
+    def remove(self, delivery: Delivery) -> bool:
+        """Take out ``delivery``, wherever it is; say whether it was here."""
+        order = order_of(delivery)
+        if order not in self.by_order:
+            return False
+        self.size_bytes -= self.by_order.pop(order).message.size
+        return True
 
     def compact(self) -> None:
         """Forget what others have taken."""

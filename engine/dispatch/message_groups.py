@@ -30,7 +30,7 @@ class Group:
     """One group.
 
     key: hash of its id, or its bucket.  text: the id of the first message that was seen of it, for ``why``.
-    owner: who gets its messages, None while it is free.  unsettled: tags of its messages that are with a consumer.
+    unsettled: tags of its messages that are with a consumer.
     delayed: its messages that wait for their redelivery, by their order.  parked: those that wait for one of these.
     expecting: those that were put aside for its owner, until somebody has them.
     is_new: it has just got its owner.  used_ms: monotonic time of its last message.
@@ -39,7 +39,7 @@ class Group:
     __slots__ = (
         "key",
         "text",
-        "owner",
+        "_owner",
         "unsettled",
         "delayed",
         "parked",
@@ -52,7 +52,7 @@ class Group:
     def __init__(self, key: int, text: str) -> None:
         self.key = key
         self.text = text
-        self.owner: Consumer | None = None
+        self._owner: Consumer | None = None
         self.unsettled: set[int] = set()
         self.delayed: dict[int, Delivery] = {}
         self.parked = Waiting()
@@ -61,9 +61,20 @@ class Group:
         self.used_ms = 0
         self._delayed_orders: list[int] = []
 
+    def owner(self) -> Consumer | None:
+        """Return who gets its messages, None while it is free: a consumer that has gone owns nothing."""
+        owner = self._owner
+        if owner is not None and owner.seat is None:
+            self._owner = None
+            return None
+        return owner
+
+    def give_to(self, owner: Consumer | None) -> None:
+        self._owner = owner
+
     def holds_back(self, delivery: Delivery) -> bool:
         """Say whether ``delivery`` must wait, whoever is to have it."""
-        if self.owner is None and self.unsettled:
+        if self.unsettled and self.owner() is None:
             return True
         return bool(self.delayed) and self.first_delayed() < order_of(delivery)
 
@@ -114,15 +125,16 @@ class Group:
 class Groups:
     """The groups of one queue, the one longest without a message first.
 
-    latest_ms: when one of them last had a message.
+    latest_ms: when one of them last had a message.  unsettled_count: messages of them that consumers hold.
     buckets: -1 for a group an id, else ids are hashed into so many; 0 for no groups at all.
     """
 
-    __slots__ = ("by_key", "latest_ms", "buckets")
+    __slots__ = ("by_key", "latest_ms", "buckets", "unsettled_count")
 
     def __init__(self, buckets: int) -> None:
         self.by_key: OrderedDict[int, Group] = OrderedDict()
         self.latest_ms = 0
+        self.unsettled_count = 0
         self.buckets = buckets
 
     def key(self, delivery: Delivery) -> int:
@@ -149,12 +161,30 @@ class Groups:
         self.latest_ms = now_ms
         self.by_key.move_to_end(group.key)
 
-    def has_unsettled(self) -> bool:
-        """Say whether some group waits for what a consumer holds of it."""
-        return any(group.unsettled for group in self.by_key.values())
+    def hold(self, group: Group, tag: int) -> None:
+        """A message of ``group`` is with a consumer."""
+        group.unsettled.add(tag)
+        self.unsettled_count += 1
 
-    def owned_by(self, consumer: Consumer) -> list[Group]:
-        return [group for group in self.by_key.values() if group.owner is consumer]
+    def let_go(self, group: Group, tag: int) -> None:
+        """It has left it, if it was of this group."""
+        if tag in group.unsettled:
+            group.unsettled.discard(tag)
+            self.unsettled_count -= 1
+
+    def forget(self, group: Group) -> None:
+        """Begin anew with the next message of ``group``."""
+        if self.by_key.pop(group.key, None) is not None:
+            self.unsettled_count -= len(group.unsettled)
+
+    def unused_since(self, before_ms: int) -> list[Group]:
+        """Return the groups whose last message went out at ``before_ms`` at the latest."""
+        unused: list[Group] = []
+        for group in self.by_key.values():
+            if group.used_ms > before_ms:
+                break
+            unused.append(group)
+        return unused
 
     def _forget_some(self) -> None:
         """Forget the longest without a message, but none whose order that could change: those are asked again later."""

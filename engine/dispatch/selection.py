@@ -22,12 +22,14 @@ from engine.selector.readers import PropertyReaders
 from engine.values import gates
 from engine.values.delivery import DELAYED, READY, Delivery
 from engine.values.message import Message
+from engine.values.stored import NEVER_MS
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
     from engine.consumers.steps import Steps
     from engine.sources.queue import Queue
 
+RELEASE_STEPS: Final = 2  # of a group that is taken from its owner
 GROUPS_NAMED: Final = 5  # in words about groups
 ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
 
@@ -40,6 +42,8 @@ class Selection:
     blocking: deliveries that wait for their redelivery, and everything behind them with them.
     orphan_count: messages read ahead that waited for selectors which have gone since, and perhaps for others.
     offered: deliveries that are READY again and were not looked at since; until they are, nobody gets anything.
+    choosy_count: consumers that ask for more than the next message.
+    release_from: groups that are to be taken from their owners; release_before_ms: if not used since, NEVER_MS for all.
     originals: tag -> message as it is on the queue, of those that were marked as the first of their group.
     """
 
@@ -54,6 +58,9 @@ class Selection:
         "orphan_count",
         "originals",
         "offered",
+        "choosy_count",
+        "release_from",
+        "release_before_ms",
     )
 
     def __init__(self, queue: Queue, readers: PropertyReaders, now_ms: int, steps: Steps) -> None:
@@ -67,6 +74,9 @@ class Selection:
         self.orphan_count = 0
         self.originals: dict[int, Message] = {}
         self.offered: deque[Delivery] = deque()
+        self.choosy_count = 0
+        self.release_from: deque[Group] = deque()
+        self.release_before_ms = 0
 
     # -- consumers come and go
 
@@ -75,8 +85,6 @@ class Selection:
         view = self.index.view_for(consumer.selector)
         view.consumer_count += 1
         consumer.seat = Seat(consumer, view)
-        if consumer.priority:
-            self.turns.has_priorities = True
         if self.index.exclusions is not None:
             for delivery in self.index.exclusions.waiting():
                 if self.index.matches(view, delivery):
@@ -84,11 +92,12 @@ class Selection:
         if consumer.is_listed:  # it took its turns before there was a Selection
             self.queue.rotation.remove(consumer)
             self.turns.list_consumer(consumer)
+        if consumer.is_choosy():
+            self.choosy_count += 1
         if self.queue.settings.queue.group_rebalance:
-            for group in list(self.groups.by_key.values()):
-                self.release(group)
-        if consumer.is_exclusive or self.queue.settings.queue.exclusive_consumer:
-            self.turns.choose_active()
+            self.release_from = deque(self.groups.by_key.values())
+            self.release_before_ms = NEVER_MS
+        self.turns.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Take the seat of a consumer that has closed; its groups are free."""
@@ -99,10 +108,9 @@ class Selection:
         view.consumer_count -= 1
         if view.consumer_count == 0:
             self._drop(view)
-        for group in self.groups.owned_by(consumer):
-            group.owner = None
-        if consumer is self.turns.active or consumer is self.turns.heir:
-            self.turns.choose_active()
+        if consumer.is_choosy():
+            self.choosy_count -= 1
+        self.turns.remove(consumer)
         offered = seat.owned.take_all()
         if self.index.exclusions is not None:
             offered += self.index.exclusions.forget(consumer)
@@ -202,7 +210,7 @@ class Selection:
         if group.holds_back(delivery):
             group.parked.push(delivery)
             return False
-        owner = group.owner
+        owner = group.owner()
         if owner is None or owner is consumer:
             return True
         seat = owner.seat
@@ -226,10 +234,10 @@ class Selection:
         if not group.text:
             value = properties.known(GROUP_ID)
             group.text = value if isinstance(value, str) else f"#{key:x}"
-        group.is_new = group.owner is None
+        group.is_new = group.owner() is None
         if group.is_new:
-            group.owner = consumer
-        if group.owner is not consumer:
+            group.give_to(consumer)
+        if group.owner() is not consumer:
             return None
         self.groups.use(group, self.now_ms)
         sequence = properties.known(GROUP_SEQUENCE)
@@ -239,31 +247,36 @@ class Selection:
 
     def close_group(self, group: Group) -> None:
         """Forget a group whose sequence has ended: the next message with its id begins a new one."""
-        del self.groups.by_key[group.key]
-        self._release_waiting(group)
+        self.groups.forget(group)
+        self.release(group)
 
     def release(self, group: Group) -> None:
         """Take a group from its owner; whoever is next once the owner has settled what it holds gets it."""
-        self._release_waiting(group)
-        group.owner = None
-
-    def _release_waiting(self, group: Group) -> None:
-        owner = group.owner
+        owner = group.owner()
         waiting = group.parked.take_all()
         if owner is not None and owner.seat is not None:
-            waiting += owner.seat.owned.take_all(lambda one: self.groups.key(one) == group.key)
-        group.owner = None
+            waiting += [one for one in group.expecting if one.state == READY and owner.seat.owned.remove(one)]
+        group.expecting.clear()
+        group.give_to(None)
         self.offer(waiting)
 
     def release_idle(self, before_ms: int) -> None:
         """Take from their owners all groups whose last message went out before ``before_ms`` and is settled."""
-        for group in list(self.groups.by_key.values()):
-            if group.used_ms > before_ms:
-                break
-            if not group.unsettled:
+        if not self.release_from:
+            self.release_from = deque(self.groups.unused_since(before_ms))
+            self.release_before_ms = before_ms
+
+    def go_on_releasing(self) -> None:
+        """Take groups from their owners while this turn has steps left; the queue runs again for the others."""
+        while self.release_from and self.index.budget > 0:
+            self.index.budget -= RELEASE_STEPS
+            group = self.release_from.popleft()
+            if self.release_before_ms == NEVER_MS:
+                self.release(group)
+            elif group.used_ms <= self.release_before_ms and not group.unsettled:
                 self.release(group)
                 if not group.is_busy():
-                    self.groups.by_key.pop(group.key, None)
+                    self.groups.forget(group)
 
     def left(self, delivery: Delivery) -> None:
         """A delivery has left its consumer's hands: settled, refused, or returned."""
@@ -271,8 +284,8 @@ class Selection:
             delivery.message = self.originals.pop(delivery.tag, delivery.message)
         group = self.groups.of(delivery)
         if group is not None:
-            group.unsettled.discard(delivery.tag)
-            if not group.unsettled and group.owner is None:
+            self.groups.let_go(group, delivery.tag)
+            if not group.unsettled and group.parked.orders and group.owner() is None:
                 self.offer(group.parked.take_all())
         if self.turns.heir is not None:
             self.turns.choose_active()
@@ -291,7 +304,8 @@ class Selection:
 
     def owners(self) -> dict[str, int]:
         """Return the id of each group -> the number of the consumer that owns it."""
-        return {group.text: group.owner.consumer_id for group in self.groups.by_key.values() if group.owner is not None}
+        owned = [(group.text, group.owner()) for group in self.groups.by_key.values()]
+        return {text: owner.consumer_id for text, owner in owned if owner is not None}
 
     def exclude(self, delivery: Delivery) -> None:
         """Let the consumer that has ``delivery`` not have it again; a group of which it is goes to another one."""
@@ -302,7 +316,7 @@ class Selection:
             exclusions = self.index.exclusions = Exclusions()
         exclusions.add(delivery, consumer)
         group = self.groups.of(delivery)
-        if group is not None and group.owner is consumer:
+        if group is not None and group.owner() is consumer:
             self.release(group)
 
     # -- messages come
@@ -400,8 +414,9 @@ class Selection:
         group = self.groups.of(delivery)
         if group is None:
             return ""
-        if group.owner is not None:
-            return f"its group {group.text!r} belongs to consumer {group.owner.consumer_id}"
+        owner = group.owner()
+        if owner is not None:
+            return f"its group {group.text!r} belongs to consumer {owner.consumer_id}"
         if group.unsettled:
             return f"its group {group.text!r} waits for {len(group.unsettled)} messages with its last owner"
         return ""
@@ -416,11 +431,8 @@ class Selection:
             if other is not consumer and other.seat is not None
             for delivery in other.seat.owned.by_order.values()
         }
-        named = [
-            f"{group.text!r} of consumer {group.owner.consumer_id}"
-            for group in self.groups.by_key.values()
-            if group.owner is not None and group.key in waiting
-        ]
+        owned = [(group.text, group.owner()) for group in self.groups.by_key.values() if group.key in waiting]
+        named = [f"{text!r} of consumer {owner.consumer_id}" for text, owner in owned if owner is not None]
         more = f" and {len(named) - GROUPS_NAMED} more" if len(named) > GROUPS_NAMED else ""
         return f": {', '.join(named[:GROUPS_NAMED])}{more}" if named else ""
 

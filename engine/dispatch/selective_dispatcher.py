@@ -76,16 +76,15 @@ class SelectiveDispatcher(TimerTarget):
         if selection is None:
             return
         selection.remove(consumer)
-        consumers = queue.consumers.values()
-        if consumers:
+        if queue.consumers:
             is_needed = queue.has_choosy_settings or (queue.has_groups and (queue.depth > 0 or selection.groups.by_key))
-            is_needed = is_needed or any(one.is_choosy() for one in consumers)
+            is_needed = is_needed or selection.choosy_count > 0
             is_needed = is_needed or (
                 selection.index.exclusions is not None and bool(selection.index.exclusions.by_order)
             )
         else:
             # An open transaction may hold messages: of a group, or of those whose acknowledgement is told of.
-            is_needed = selection.groups.has_unsettled() or queue.is_watched
+            is_needed = selection.groups.unsettled_count > 0 or queue.is_watched
         if not is_needed:
             selection.close()
             queue.selection = None
@@ -129,6 +128,7 @@ class SelectiveDispatcher(TimerTarget):
         steps = self.broker.steps
         budget = self._budget(queue)
         selection.begin_turn(self.broker.clock.monotonic_ms(), budget)
+        selection.go_on_releasing()
         if selection.look_at_offered() and selection.held_by() == gates.OPEN:
             selection.index.look()
             self._hand_over(queue, selection)
@@ -204,7 +204,7 @@ class SelectiveDispatcher(TimerTarget):
             dispatcher.next_tag = tag + 1
             delivery.tag = tag
             if group is not None:
-                group.unsettled.add(tag)
+                selection.groups.hold(group, tag)
             if message is not delivery.message:
                 selection.originals[tag] = delivery.message
                 delivery.message = message

@@ -136,7 +136,7 @@ class SelectorIndex:
         front = cursors.front()
         if front is None:
             return
-        if self.steps.left <= 0 and self.table.others:
+        if self.steps.left <= 0 and self.table.cost():
             cursors.advance(front, lane.last_position)  # it is looked at in a turn to come
             self.queue.mark_dirty()
             return
@@ -406,6 +406,14 @@ class SelectorIndex:
         """Return how many messages a page may have that all views look at in one turn."""
         a_message = READING_STEPS + self.table.cost() // EVALUATIONS_A_STEP
         return max(PAGE_LEAST, SCAN_STEPS // max(a_message, self._page_cost))
+
+    def has_idle(self) -> bool:
+        """Say whether a consumer has found nothing."""
+        for cursors in self.cursors.values():
+            for cursor in cursors.by_position.values():
+                if cursor.idle:
+                    return True
+        return False
 
     def _wanting(self, cursors: LaneCursors) -> list[Cursor]:
         """Return the cursors that are behind and of which a consumer has nothing to do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.waiting_deliveries import Waiting
-from engine.dispatch.idle_consumers import Idle
+from engine.dispatch.ranked_consumers import RankedConsumers
 from engine.dispatch.selector_cursor import END, SPILLED, Cursor
 from engine.selector.evaluate import Selector
 
@@ -44,7 +44,7 @@ class View:
         self.selector = selector
         self.waiting = Waiting()
         self.cursors: dict[int, Cursor] = {}
-        self.idle = Idle(is_strict)
+        self.idle = RankedConsumers(is_strict)
         self.consumer_count = 0
         self.looked_count = 0
         self.matched_count = 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING
 
+from engine.dispatch.ranked_consumers import RankedConsumers
+
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
     from engine.dispatch.selector_view import View
@@ -21,16 +23,19 @@ class Turns:
     found nothing is ``idle`` in its view until something comes.
     active: the one consumer that gets anything, where the queue or a consumer is exclusive.
     heir: who takes over from it, once it holds nothing.
+    exclusive: consumers that asked to be the only one.  candidates: all, where the address has only one get anything.
     is_in_turn: False where each keeps its place (strict order).
     owed: views, by number, whose consumers may have left something that an idle one could take.
     """
 
-    __slots__ = ("queue", "active", "heir", "has_priorities", "is_in_turn", "owed")
+    __slots__ = ("queue", "active", "heir", "exclusive", "candidates", "has_priorities", "is_in_turn", "owed")
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.active: Consumer | None = None
         self.heir: Consumer | None = None
+        self.exclusive = RankedConsumers(True)
+        self.candidates = RankedConsumers(True)
         self.has_priorities = False
         self.is_in_turn = not queue.settings.queue.strict_order_dispatch
         self.owed: dict[int, View] = {}
@@ -44,24 +49,38 @@ class Turns:
 
         One of a higher priority takes over once the active one holds nothing any more, so that the order stays.
         """
-        queue = self.queue
-        exclusive = [one for one in queue.consumers.values() if one.is_exclusive]
-        if not exclusive:
-            if not queue.settings.queue.exclusive_consumer:
-                self.active = self.heir = None
-                return
-            exclusive = list(queue.consumers.values())
-        best = min(exclusive, key=_rank, default=None)
+        candidates = self.exclusive or self.candidates
+        best = candidates.first()
         active = self.active
         self.heir = None
         if active is best:
             return
-        if active is not None and active in exclusive and active.ledger:
+        if active is not None and active in candidates and active.ledger:
             self.heir = best
             return
         self.active = best
         if best is not None:
             self.wake(best)
+
+    def add(self, consumer: Consumer) -> None:
+        """A consumer has come."""
+        if consumer.priority:
+            self.has_priorities = True
+        is_exclusive = consumer.is_exclusive
+        if is_exclusive:
+            self.exclusive.add(consumer)
+        if self.queue.settings.queue.exclusive_consumer:
+            self.candidates.add(consumer)
+            is_exclusive = True
+        if is_exclusive:
+            self.choose_active()
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer has closed."""
+        self.exclusive.remove(consumer)
+        self.candidates.remove(consumer)
+        if consumer is self.active or consumer is self.heir:
+            self.choose_active()
 
     def let_rest(self, consumer: Consumer) -> None:
         """The consumer in front has found nothing: it takes no turns until something comes."""

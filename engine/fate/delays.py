@@ -169,7 +169,10 @@ class Delays(TimerTarget):
         return delivery
 
     def _has_room_for(self, delivery: Delivery) -> bool:
-        """Say whether memory has room for the content of a delivery that is due; the first of a lane always has."""
+        """Say whether memory has room for the content of a delivery that is due; the first of a lane always has.
+
+        Where consumers have nothing to do, one at a time has: those before it may be for nobody.
+        """
         memory = self.broker.memory
         if memory.held_bytes() + self.reloading_bytes + delivery.message.size <= memory.keep_bytes:
             return True
@@ -179,7 +182,7 @@ class Delays(TimerTarget):
         if not lane.returned or delivery.position < lane.returned[0].position:
             return True
         selection = lane.queue.selection  # what has returned may itself wait for this one
-        return selection is not None and selection.held_by() == gates.DELAYED
+        return selection is not None and (selection.held_by() == gates.DELAYED or selection.index.has_idle())
 
     def _reload(self, delivery: Delivery) -> None:
         message = delivery.message

@@ -92,7 +92,7 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
     order = order_of(delivery)
     if any(one.state == DELAYED and order_of(one) < order for one in group.delayed.values()):
         return False
-    owner = group.owner
+    owner = group.owner()
     if owner is None:
         return not group.unsettled
     if owner is consumer:

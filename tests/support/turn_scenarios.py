@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from config.matching import AddressEntry
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.registry import TEMPORARY_DESTINATIONS_MAX
 from engine.sources.topic import Topic
@@ -211,6 +212,55 @@ def _(count: int) -> Input:
         )
     world.advance(0)
     return in_a_turn(world, lambda: world.consumer(world.client("other"), "q", INDIVIDUAL, 1))
+
+
+@scenario("a consumer comes to a queue that shares its groups out anew")
+def _(count: int) -> Input:
+    world, _ = _groups(count, address("q", queue__group_rebalance=True))
+    return in_a_turn(world, lambda: world.consumer(world.client("other"), "q", INDIVIDUAL, 1))
+
+
+@scenario("many groups are idle")
+def _(count: int) -> Input:
+    world, client = _groups(count, address("q", queue__group_idle_timeout_ms=1_000))
+    world.acknowledge(*client.take())
+    return lambda: world.advance(5_000)
+
+
+@scenario("consumers beside many groups come and go")
+def _(count: int) -> Input:
+    world, _ = _groups(count)
+    last = world.client("last")
+
+    def come_and_go() -> None:
+        for _ in range(20):
+            world.broker.unsubscribe(world.consumer(last, "q", INDIVIDUAL, 1), is_lost=False)
+        world.turn()
+
+    return come_and_go
+
+
+def _groups(count: int, *addresses: AddressEntry) -> tuple[EngineWorld, FakeClient]:
+    """Return a world with a consumer that owns as many groups, and its client."""
+    world = EngineWorld(*addresses)
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, 2 * count)
+    for number in range(count):
+        world.send(b"x", group=f"g{number}")
+    return world, client
+
+
+@scenario("messages of an exclusive queue are settled before its heir takes over")
+def _(count: int) -> Input:
+    world = EngineWorld(address("q", queue__exclusive_consumer=True))
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, count)
+    world.send(*[b"x"] * 50)
+    for _ in range(count):
+        world.consumer(client, "q", INDIVIDUAL, 1, priority=5)
+    world.advance(0)
+    deliveries = client.take()
+    return lambda: world.acknowledge(*deliveries)
 
 
 # -- wildcards

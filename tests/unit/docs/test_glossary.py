@@ -12,7 +12,7 @@ ROOMS = ("config", "engine", "protocols", "gateway", "spark_bridge")
 # Classes with a word of their own that the glossary does not explain.  A new class goes into the glossary, not in here.
 _NOT_YET = """
     Access Account Accounts Advisories Attached Broker Browsing Client Clock Commits Composite Consumer Copies
-    Dispatcher Exclusions Expiry Flow Group Groups Holder Idle Inspection Job Joins Kept Keys Message Places
+    Dispatcher Exclusions Expiry Flow Group Groups Holder Inspection Job Joins Kept Keys Message Places
     Question Quota Quotas Range Rates Reading Redelivery Refusal Replaced Spiller Statistics Store Subscribing
     Subscription Subscriptions Sweep Timers Unanswered Upkeep Wait Waiting Wakes Watch Whereabouts Workers
 """

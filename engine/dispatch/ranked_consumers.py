@@ -1,4 +1,4 @@
-"""Consumers that found nothing, in the order in which they are to look again."""
+"""Consumers in the order in which they are to have something: of those that found nothing, or of exclusive ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 STALE_MAX: Final = 64  # places of those that have left; beyond, and if they are the most, they are cleared away
 
 
-class Idle:
+class RankedConsumers:
     """The higher priority first, then who came first; with ``is_strict`` who subscribed first."""
 
     __slots__ = ("is_strict", "_places", "_heap", "_next")
@@ -33,6 +33,13 @@ class Idle:
         self._next += 1
         self._places[consumer.consumer_id] = place
         heappush(self._heap, (-consumer.priority, place, consumer))
+
+    def first(self) -> Consumer | None:
+        """Return the one that is to have something first and leave it here, None if there is none."""
+        heap = self._heap
+        while heap and self._places.get(heap[0][2].consumer_id) != heap[0][1]:
+            heappop(heap)
+        return heap[0][2] if heap else None
 
     def take_first(self) -> Consumer:
         """Take out the one that is to look first; there must be one."""
