@@ -167,6 +167,10 @@ class BrokerView(FeatureView):
         """Return a durable subscription.  Raises: AccessDenied if it is another user's."""
         return self.broker.subscriptions.find(client, client_id, name)
 
+    def join_count(self) -> int:
+        """Return how many consumers of a wildcard have not joined all its topics."""
+        return len(self.broker.subscriptions.joins)
+
     def place_seekers(self) -> int:
         """Return how many consumers wait for a place at a queue that has all it may have."""
         return len(self.broker.subscribing.places.waiting)

@@ -87,7 +87,7 @@ class EngineWorld(BrokerView):
             if is_due:
                 self.timers.fire_due()
             self.turn()
-            if not is_due and not self.broker.steps.is_waiting():
+            if not is_due and not self.is_more_to_come():
                 return
 
     def client(self, name: str = "client", client_id: str = "") -> FakeClient:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
+from engine.features.advisories import Advisories
 from engine.features.slow_consumers import Watch
+from engine.features.statistics_plugin import Statistics
+from engine.limits.user_quota import Quotas
 from engine.ports.client import Client
 from engine.selector.readers import PropertyReader
 from engine.sources.composite import Destination, Target
@@ -16,6 +19,18 @@ from tests.support.schedule_view import ScheduleView
 
 class FeatureView:
     broker: Broker
+
+    @property
+    def _quotas(self) -> Quotas:
+        return self.broker.quotas
+
+    @property
+    def _advisories(self) -> Advisories:
+        return self.broker.advisories
+
+    @property
+    def _statistics(self) -> Statistics:
+        return self.broker.statistics
 
     @property
     def schedule(self) -> ScheduleView:
@@ -77,51 +92,51 @@ class FeatureView:
 
     def announce(self, client: Client) -> None:
         """Tell of a connection in an advisory."""
-        self.broker.advisories.connected(client)
+        self._advisories.connected(client)
 
     def advisory_listeners(self) -> int:
-        return self.broker.advisories.listeners
+        return self._advisories.listeners
 
     def stop_advisories(self) -> None:
-        self.broker.advisories.is_enabled = False
+        self._advisories.is_enabled = False
 
     def announced_producers(self) -> list[object]:
         """Return the producers of which an advisory has told."""
-        return list(self.broker.advisories.producers)
+        return list(self._advisories.producers)
 
     def question_count(self) -> int:
         """Return how many questions for statistics are under way."""
-        return len(self.broker.statistics.asked)
+        return len(self._statistics.asked)
 
     def asking_count(self) -> int:
         """Return how many clients have questions for statistics under way."""
-        return len(self.broker.statistics.counts)
+        return len(self._statistics.counts)
 
     def questions_of(self, client: Client) -> int:
-        return self.broker.statistics.counts.get(client.client_number, 0)
+        return self._statistics.counts.get(client.client_number, 0)
 
     def question_steps(self) -> int:
         """Return how many destinations and consumers may still be looked at in this turn."""
-        return self.broker.statistics.steps_left
+        return self._statistics.steps_left
 
     def answer_questions(self) -> None:
         """Go on answering, as the timer would if it is set."""
-        if self.broker.statistics.is_armed:
-            self.broker.statistics.timer_fired(0)
+        if self._statistics.is_armed:
+            self._statistics.timer_fired(0)
 
     def refused_counts(self) -> dict[str, int]:
         """Return how often somebody was refused for each limit of a user."""
-        return self.broker.quotas.refused_counts()
+        return self._quotas.refused_counts()
 
     def destinations_made_by(self, holder: str) -> int:
-        return self.broker.quotas.destinations.count(holder)
+        return self._quotas.destinations.count(holder)
 
     def subscriptions_of(self, holder: str) -> int:
-        return self.broker.quotas.durable_subscriptions.count(holder)
+        return self._quotas.durable_subscriptions.count(holder)
 
     def enter(self, client: Client, user: str, host: str) -> None:
         """Count a connection for its user.  Raises: LimitReached."""
-        self.broker.quotas.enter(client, user, host)
+        self._quotas.enter(client, user, host)
 
     def read_properties_by(self, encoding: int, reader: PropertyReader) -> None:
         """Have ``reader`` find properties in messages of one protocol."""

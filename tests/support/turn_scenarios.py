@@ -118,7 +118,7 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     client = world.client()
-    world.consumer(client, world.broker.destinations.source(QUEUE, "a.>"), CLIENT, 5 * count)
+    world.consumer(client, world.source(QUEUE, "a.>"), CLIENT, 5 * count)
     for number in range(5 * count):
         world.send(b"x", to=f"a.{number % count}")
     return lambda: world.lose(client)
@@ -128,7 +128,7 @@ def _(count: int) -> Input:
 def _(count: int) -> Input:
     world = EngineWorld()
     client = world.client("c", "c")
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     for number in range(count):
         world.consumer(client, topic, INDIVIDUAL, is_durable=True, subscription=f"d{number}")
     published(world, topic, 1)
@@ -146,7 +146,7 @@ def _(count: int) -> Input:
 @scenario("a subscription of a topic ends: messages in flight and waiting")
 def _(count: int) -> Input:
     world = EngineWorld()
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     consumer = world.consumer(world.client(), topic, CLIENT, 10 * count)
     published(world, topic, 30 * count)
     return in_a_turn(world, lambda: world.broker.unsubscribe(consumer, is_lost=False))
@@ -279,14 +279,14 @@ def _(count: int) -> Input:
 @scenario("a wildcard of topics is subscribed to")
 def _(count: int) -> Input:
     world, client = _topics(10 * count)
-    source = world.broker.destinations.source(TOPIC, "a.>")
+    source = world.source(TOPIC, "a.>")
     return in_a_turn(world, lambda: world.consumer(client, source, AUTO))
 
 
 @scenario("a durable subscription to a wildcard of topics begins")
 def _(count: int) -> Input:
     world, client = _topics(count)
-    source = world.broker.destinations.source(TOPIC, "a.>")
+    source = world.source(TOPIC, "a.>")
     return in_a_turn(
         world, lambda: world.consumer(client, source, INDIVIDUAL, 1, is_durable=True, subscription="wildcard")
     )
@@ -295,7 +295,7 @@ def _(count: int) -> Input:
 @scenario("a subscription to a wildcard of topics ends")
 def _(count: int) -> Input:
     world, client = _topics(10 * count)
-    consumer = world.consumer(client, world.broker.destinations.source(TOPIC, "a.>"), AUTO)
+    consumer = world.consumer(client, world.source(TOPIC, "a.>"), AUTO)
     world.turn()
     world.advance(0)
     return in_a_turn(world, lambda: world.broker.unsubscribe(consumer, is_lost=False))
@@ -304,7 +304,7 @@ def _(count: int) -> Input:
 def _topics(count: int) -> tuple[EngineWorld, FakeClient]:
     world = EngineWorld()
     for number in range(count):
-        world.broker.destinations.topic(f"a.{number}")
+        world.topic(f"a.{number}")
     return world, world.client("c", "c")
 
 
@@ -387,10 +387,10 @@ def _(count: int) -> Input:
 @scenario("a queue is deleted")
 def _(count: int) -> Input:
     world = EngineWorld()
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     for _ in range(20):
         world.send(*[b"x"] * count, persistent=False)
-    return in_a_turn(world, lambda: world.broker.upkeep.delete(queue, is_forced=True))
+    return in_a_turn(world, lambda: world.delete(queue, is_forced=True))
 
 
 @scenario("a replay of a queue is read")

@@ -185,7 +185,7 @@ def test_what_a_consumer_held_comes_back_some_a_turn_and_in_order(way: str) -> N
         world.broker.disconnect(client, is_lost=True)
     else:
         world.broker.unsubscribe(consumer, is_lost=False)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     left = []
     while queue.in_flight_count:
         left.append(queue.in_flight_count)
@@ -225,7 +225,7 @@ def test_what_a_transaction_holds_stays_with_it_when_the_rest_comes_back() -> No
     world.broker.abort(transaction)
     world.turn()
     world.advance(0)
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     other = world.client("other")
     world.consumer(other, "q", INDIVIDUAL, 20_000)
     world.turn()
@@ -245,18 +245,18 @@ def test_who_is_leaving_is_in_nobodys_way() -> None:
     world.broker.close_temporary(temporary)
     world.turn()
     world.advance(0)
-    assert world.broker.memory.held_bytes() == 0
+    assert world.memory_held() == 0
 
 
 def test_what_waited_in_a_queue_that_ends_leaves_the_budget_some_a_turn() -> None:
     world = EngineWorld()
     world.send(*[b"x"] * 20_000, persistent=False)
-    queue = world.broker.destinations.queue("q")
-    before = world.broker.memory.held_bytes()
-    world.broker.upkeep.delete(queue, is_forced=True)
+    queue = world.queue("q")
+    before = world.memory_held()
+    world.delete(queue, is_forced=True)
     left = []
-    while world.broker.memory.held_bytes():
-        left.append(world.broker.memory.held_bytes() * 20_000 // before)
+    while world.memory_held():
+        left.append(world.memory_held() * 20_000 // before)
         world.broker.end_turn()
         world.broker.begin_turn()
         world.timers.fire_due()

@@ -46,7 +46,7 @@ def test_a_scan_of_many_messages_takes_several_turns_and_keeps_the_others_in_ord
     soon_ms = world.clock.wall_ms() + 1_000
     bodies = [b"%d" % number for number in range(MESSAGES)]
     for body in bodies:
-        queue = world.broker.destinations.queue("deep")
+        queue = world.queue("deep")
         expires_ms = (0, soon_ms, soon_ms + 10**6)[int(body) % 3]
         message = world.message(queue, body, persistent=False, expires_ms=expires_ms)
         assert world.broker.send(queue, message) == OPEN
@@ -60,7 +60,7 @@ def test_a_scan_of_many_messages_takes_several_turns_and_keeps_the_others_in_ord
     world.consumer(reader, "deep", AUTO)
     world.turn()
     assert reader.bodies() == [body for body in bodies if int(body) % 3 != 1]
-    assert world.broker.memory.held_bytes() == 0
+    assert world.memory_held() == 0
 
 
 def test_messages_may_be_taken_and_come_back_while_a_scan_goes_on() -> None:

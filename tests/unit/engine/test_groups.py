@@ -240,7 +240,7 @@ def test_the_first_message_for_an_owner_says_so_where_the_address_asks_for_it() 
 
 def test_the_name_of_the_mark_is_the_operator_s_and_senders_may_use_it_as_in_artemis() -> None:
     world = EngineWorld(address("q", queue__group_first_key="first", **DELAYS))
-    queue = world.broker.destinations.queue("q")
+    queue = world.queue("q")
     one = world.client("one")
     world.consumer(one, prefetch=2)
     for number in range(2):

@@ -19,7 +19,7 @@ TOPICS = TURN_STEPS
 def world_of_topics() -> EngineWorld:
     world = EngineWorld()
     for number in range(TOPICS):
-        world.broker.destinations.topic(f"a.{number}")
+        world.topic(f"a.{number}")
     return world
 
 
@@ -30,7 +30,7 @@ def settle(world: EngineWorld) -> None:
 
 
 def subscribed(world: EngineWorld, client: FakeClient, is_durable: bool, **asked: Any) -> Consumer:
-    source = world.broker.destinations.source(TOPIC, "a.>")
+    source = world.source(TOPIC, "a.>")
     if is_durable:
         return world.consumer(client, source, INDIVIDUAL, 100, is_durable=True, subscription="d", **asked)
     return world.consumer(client, source, AUTO, **asked)
@@ -42,12 +42,12 @@ def test_what_is_published_before_a_topic_has_its_turn_arrives(is_durable: bool,
     world = world_of_topics()
     client = world.client("c", "c")
     subscribed(world, client, is_durable)
-    last = world.broker.destinations.topic(f"a.{TOPICS - 1}")
+    last = world.topic(f"a.{TOPICS - 1}")
     assert not last.plain and not last.choosy
     world.send(b"last", to=last, persistent=is_persistent)
     assert client.bodies() == [b"last"]
     settle(world)
-    topics = world.broker.destinations.topics.values()
+    topics = world.topics()
     assert all(len(topic.plain) + len(topic.choosy) == 1 for topic in topics)
     world.send(b"again", to=last, persistent=is_persistent)
     assert client.bodies() == [b"again"]
@@ -58,12 +58,12 @@ def test_one_that_has_ended_is_given_nothing_by_topics_that_have_not_heard_of_it
     consumer = subscribed(world, world.client(), False)
     settle(world)
     world.broker.unsubscribe(consumer, is_lost=False)
-    last = world.broker.destinations.topic(f"a.{TOPICS - 1}")
+    last = world.topic(f"a.{TOPICS - 1}")
     assert last.plain
     world.send(b"x", to=last, persistent=False)
-    assert world.broker.memory.held_bytes() == 0 and not last.plain
+    assert world.memory_held() == 0 and not last.plain
     settle(world)
-    assert not any(topic.plain for topic in world.broker.destinations.topics.values())
+    assert not any(topic.plain for topic in world.topics())
 
 
 def test_one_that_is_deleted_opens_no_more() -> None:
@@ -73,16 +73,16 @@ def test_one_that_is_deleted_opens_no_more() -> None:
     world.broker.unsubscribe(consumer, is_lost=False)
     world.broker.delete_subscription(client, "c", "d")
     settle(world)
-    assert not any(topic.choosy for topic in world.broker.destinations.topics.values())
-    assert world.broker.subscriptions.joins == []
+    assert not any(topic.choosy for topic in world.topics())
+    assert world.join_count() == 0
 
 
 def test_a_dead_letter_may_be_the_first_thing_that_is_published() -> None:
     individual = {"strategy": "individual", "use_queue_for_queue_messages": False, "queue_prefix": "a."}
     world = EngineWorld(address(">", **{f"dead_letters__{name}": value for name, value in individual.items()}))
     for number in range(TOPICS):
-        world.broker.destinations.topic(f"a.{number}")
-    world.broker.destinations.topic("a.q")
+        world.topic(f"a.{number}")
+    world.topic("a.q")
     worker, listener = world.client("worker"), world.client("c", "c")
     world.consumer(worker, "q", INDIVIDUAL, 1)
     world.send(b"poison")
@@ -96,7 +96,7 @@ def test_no_local_holds_for_topics_that_come_later(is_new: bool) -> None:
     world = world_of_topics()
     client = world.client("c", "c")
     subscribed(world, client, True, is_no_local=True)
-    topic = world.broker.destinations.topic("a.new" if is_new else f"a.{TOPICS - 1}")
+    topic = world.topic("a.new" if is_new else f"a.{TOPICS - 1}")
     world.send(b"own", to=topic, sender=client)
     world.send(b"other", to=topic, sender=world.client("other"))
     settle(world)

@@ -36,7 +36,7 @@ def test_what_waits_comes_back_in_order_and_leaves_nothing_behind() -> None:
 def test_one_that_only_waits_behind_others_waits_at_no_gate_of_its_own() -> None:
     peer = StompGateway().connect()
     waiting = blocked(peer)
-    queue = peer.gateway.broker.destinations.queue("a")
+    queue = peer.gateway.queue("a")
     assert waiting.park(BlockedSend(addresses_of(queue), 5), queue, gates.OPEN)
     assert peer.gateway.reason(peer) == ""
     assert waiting.park(BlockedSend(addresses_of(queue), 5), queue, gates.STORE)
@@ -47,7 +47,7 @@ def test_one_that_is_too_much_does_not_wait() -> None:
     peer = StompGateway().connect()
     peer.subscribe("/queue/in")
     waiting = blocked(peer)
-    queue = peer.gateway.broker.destinations.queue("a")
+    queue = peer.gateway.queue("a")
     assert waiting.park(BlockedSend([], 600), queue, gates.STORE)
     assert not waiting.park(BlockedSend([], 401), queue, gates.STORE)
     assert waiting.size_bytes == 600
@@ -72,7 +72,7 @@ def test_who_is_paused_and_who_is_refused(
     if has_consumers:
         peer.subscribe("/queue/in")
     sends = blocked(peer)
-    queue = peer.gateway.broker.destinations.queue("a")
+    queue = peer.gateway.queue("a")
     sends.add(BlockedSend([], waiting))
     assert sends.park(BlockedSend([], more), queue, gates.STORE) == is_taken
     assert peer.link.is_reading != is_paused

@@ -106,11 +106,11 @@ def test_what_asks_for_the_schedule_names_one() -> None:
     gateway = AmqpGateway()
     sender = gateway.connect()
     sender.send("SEND", b"x", destination="/queue/q", AMQ_SCHEDULED_DELAY="1000")
-    (schedule,) = gateway.broker.scheduler.pending
-    job_id = gateway.broker.scheduler.job_id(schedule.place)
+    (place,) = gateway.schedule.places()
+    job_id = gateway.schedule.job_id(place)
     asked = {"AMQ_SCHEDULER_ACTION": "REMOVE", JOB_ID: job_id}
     sender.send("SEND", b"", destination="/topic/ActiveMQ.Scheduler.Management", **asked)
-    assert len(gateway.broker.scheduler.pending) == 0
+    assert len(gateway.schedule) == 0
 
 
 # -- what AMQP clients say to each other: as in Artemis it is theirs, and the gateway's own is written over it
@@ -145,7 +145,7 @@ def test_a_retry_goes_by_what_the_gateway_wrote() -> None:
     sender = gateway.amqp_session()
     sender.attach_sender("ActiveMQ.DLQ")
     sender.transfer(message((at.VALUE, "x"), annotations={FORGED: "/queue/other"}))
-    run = Retry(gateway.broker, gateway.broker.destinations.queue("ActiveMQ.DLQ"), "", 0, 0)
+    run = Retry(gateway.broker, gateway.queue("ActiveMQ.DLQ"), "", 0, 0)
     gateway.settle()
     gateway.advance(1_000)
     assert (run.moved_count, run.skipped_count) == (0, 1)

@@ -40,7 +40,7 @@ class FaultyReader(PropertyReader):
 
 
 def send_strange(world: EngineWorld, to: object, group_hash: int = 0) -> None:
-    target = world.broker.destinations.queue(to) if isinstance(to, str) else to
+    target = world.queue(to) if isinstance(to, str) else to
     number = target.destination_id  # type: ignore[attr-defined]
     message = Message(number, STRANGE, 0, 4, 0, group_hash, 0, b"", b"", b"strange")
     world.broker.send(target, message)  # type: ignore[arg-type]
@@ -52,14 +52,14 @@ def send_strange(world: EngineWorld, to: object, group_hash: int = 0) -> None:
 def test_it_goes_to_who_asks_for_nothing(fault: Exception, is_lazy: bool) -> None:
     limits = {"strategy": "constant", "limit": 1, "eviction": "unique-property", "eviction_property": "p"}
     world = EngineWorld(address("t", **{f"pending__{name}": value for name, value in limits.items()}))
-    world.broker.readers.register(STRANGE, FaultyReader(fault, is_lazy))
+    world.read_properties_by(STRANGE, FaultyReader(fault, is_lazy))
     client = world.client()
     for selector in ("n = 'a'", "n LIKE 'a%'", "n IS NOT NULL", "n = 'a' OR m > 1", "XPATH '//a'", "JMSType = 'x'"):
         world.consumer(client, "q", INDIVIDUAL, 10, selector=selector)
-        world.consumer(client, world.broker.destinations.source(TOPIC, "t"), AUTO, selector=selector)
+        world.consumer(client, world.source(TOPIC, "t"), AUTO, selector=selector)
     send_strange(world, "q")
     send_strange(world, "q", group_hash=9)
-    topic = world.broker.destinations.topic("t")
+    topic = world.topic("t")
     send_strange(world, topic)
     assert client.take() == []
     assert world.stats().depth == 2
