@@ -49,7 +49,7 @@ class Firing:
 
     A destination whose gate is shut holds back what is due for it and nothing else.
 
-    under_way: places of what is being fired; at: of the one that is being delivered, 0 between them.
+    under_way: places of what is being fired; at: of the one that is looked at or delivered, 0 between them.
     doubtful: places of those that were under way when a defect stopped the gateway: each is fired by itself, so that
     the next time it is clear which it was.  barred: those of which that is clear, and why: they are not fired again.
     """
@@ -160,8 +160,11 @@ class Firing:
         missing: list[int] = []
         size_bytes = 0
         for key in one.keys.after(-1, most):
-            place = scheduler.place_of(key)
+            place = self.at = scheduler.place_of(key)
             schedule = scheduler.schedule_at(place)
+            if self.barred and place in self.barred:
+                scheduler.put_aside(schedule, self.barred[place])
+                continue
             if schedule.target in scheduler.ending.ended:
                 scheduler.cancel([schedule])
                 continue
@@ -173,6 +176,7 @@ class Firing:
             else:
                 found.append((schedule, message))
                 size_bytes += message.size
+        self.at = 0
         scheduler.ahead.want(missing)
         return found
 
@@ -192,8 +196,12 @@ class Firing:
             if not following or scheduler.due_of(following[0]) > now_ms:
                 break
             last = following[0]
-            place = scheduler.place_of(last)
+            place = self.at = scheduler.place_of(last)
             schedule = scheduler.schedule_at(place)
+            if self.barred and place in self.barred:
+                scheduler.put_aside(schedule, self.barred[place])
+                passed += 1
+                continue
             one = held.find(schedule.target) if held.count else None
             if schedule.target in scheduler.ending.ended:
                 scheduler.cancel([schedule])
@@ -210,6 +218,7 @@ class Firing:
                     keys = scheduler.keys.after(last - 1, most)
                     scheduler.ahead.want([scheduler.place_of(key) for key in keys if scheduler.due_of(key) <= now_ms])
                 break
+        self.at = 0
         return found, passed
 
     def _hold(self, one: Held, schedule: Schedule) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from engine.broker import Broker
+from engine.consumers.consumer import AUTO
 from engine.features.inspection import inspect
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.firing import FIRE_MESSAGES, HOLD_MESSAGES
@@ -14,12 +16,16 @@ from engine.features.scheduler.held_back import KEPT_OF_ONE
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import ASIDE_MS, DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
 from engine.features.why import locate_schedule
+from engine.ports.store import Store
 from engine.sources.composite import Destination, Target
 from engine.values import gates
 from engine.values.message import Message
+from engine.values.outcomes import CAUSE_CANCELLED
+from engine.values.stored import Range
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld
+from tests.support.world_store import StoreWrapper
 
 SECOND = Plan(delay_ms=1_000)
 SOON_MS = 4 * TICK_MS + HELD_LOOK_MS
@@ -403,3 +409,42 @@ def test_of_several_that_raise_together_the_one_is_found() -> None:
     world.consumer(client)
     world.advance(1_100)
     assert take(client, world) == [b"0", b"1"]
+
+
+class Uncancelling(Broker):
+    """Raises for what is cancelled."""
+
+    def __init__(self, store: Store, *given: Any, **named: Any) -> None:
+        super().__init__(Uncancelled(store), *given, **named)
+
+
+class Uncancelled(StoreWrapper):
+    def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
+        if cause == CAUSE_CANCELLED:
+            raise RuntimeError("a defect")
+        super().settle(destination_id, consumer_id, outcome, cause, ranges)
+
+
+class UncancellingWorld(RestartWorld):
+    broker_class = Uncancelling
+
+
+@pytest.mark.parametrize("is_held_back", [False, True])
+def test_one_that_raises_before_it_is_fired_is_known_and_not_looked_at_again(is_held_back: bool) -> None:
+    world = UncancellingWorld(address("gone", full__max_size_messages=1, full__address_full_policy="BLOCK"))
+    if is_held_back:
+        world.send(b"full", to="gone")
+    (place, other) = schedule(world, b"0", b"1", to="gone")
+    scheduler = world.broker.scheduler
+    if is_held_back:
+        world.advance(1_100)
+        world.consumer(world.client("reader"), "gone", AUTO)
+    scheduler.ending.ended.add(world.queue("gone").destination_id)
+    with pytest.raises(RuntimeError, match="a defect"):
+        world.advance(2_000)
+    assert scheduler.firing.suspected() == [place]
+    scheduler.firing.barred[place] = "it stops the gateway"
+    with pytest.raises(RuntimeError, match="a defect"):
+        scheduler.run()
+    assert scheduler.aside == {place: "it stops the gateway"}
+    assert scheduler.firing.suspected() == [other]
