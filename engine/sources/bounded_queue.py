@@ -117,7 +117,7 @@ class Keeper:
     def _key(self, broker: Broker, message: Message) -> str:
         properties = broker.readers.properties(message, 1, False)
         for name in self.key_names:
-            value = properties.get(name)
+            value = properties.known(name)
             if value is not None:
                 return str(value)
         return ""

@@ -27,6 +27,7 @@ def check_nobody_idles(broker: Broker) -> None:
     if view.store_failure():
         return  # what the disk did not take waits until it has healed, and what is behind it
     for queue in view.all_queues():
+        _check_places(queue)
         able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
         if not able or queue.is_dirty:
             continue
@@ -43,6 +44,18 @@ def check_nobody_idles(broker: Broker) -> None:
                     f"{queue.uri()}: message {delivery.message.body[:20]!r} waits beside consumer "
                     f"{taker.consumer_id}, which has room and may have it"
                 )
+
+
+def _check_places(queue: Queue) -> None:
+    """Raises: Violation for what is among that which has come back, and does not wait, or is not in its order."""
+    for lane in queue.used_lanes:
+        last = -1 << 62
+        for delivery in lane.returned:
+            if delivery.state != READY:
+                raise Violation(f"{queue.uri()}: a delivery in state {delivery.state} is among those that have returned")
+            if delivery.position <= last:
+                raise Violation(f"{queue.uri()}: those that have returned are not in order")
+            last = delivery.position
 
 
 def _is_able(consumer: Consumer) -> bool:
