@@ -52,7 +52,9 @@ def _check_places(queue: Queue) -> None:
         last = -1 << 62
         for delivery in lane.returned:
             if delivery.state != READY:
-                raise Violation(f"{queue.uri()}: a delivery in state {delivery.state} is among those that have returned")
+                raise Violation(
+                    f"{queue.uri()}: a delivery in state {delivery.state} is among those that have returned"
+                )
             if delivery.position <= last:
                 raise Violation(f"{queue.uri()}: those that have returned are not in order")
             last = delivery.position
