@@ -1,0 +1,273 @@
+"""Frames that a STOMP client sends: what each does, and what becomes of the connection by it."""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from engine.broker import Broker
+from engine.limits.blocked_producer import BlockLimit
+from engine.values.errors import EngineError, PenstockError
+from protocols.blocked_sends import BlockedSends
+from protocols.ending import Ending
+from protocols.peer_socket import PeerSocket, host_of
+from protocols.peer_times import NO_FRAME
+from protocols.stomp.codec import frames
+from protocols.stomp.codec.decoder import Decoder
+from protocols.stomp.codec.frames import ACK, SEND, Frame
+from protocols.stomp.codec.versions import VERSION_1_0
+from protocols.stomp.errors import InvalidHeader, TimedOut, UnexpectedFrame
+from protocols.stomp.mapping.error_frame import error_frame
+from protocols.stomp.session.ack_command import AckCommand
+from protocols.stomp.session.blocked_frames import BlockedFrame
+from protocols.stomp.session.handshake import Handshake
+from protocols.stomp.session.heart_beat import HeartBeat
+from protocols.stomp.session.message_output import MessageOutput
+from protocols.stomp.session.receipts import Receipts
+from protocols.stomp.session.send_command import SendCommand
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.states import (
+    ADMIT,
+    CHECK,
+    CONNECTING,
+    FAIL,
+    LEAVE,
+    LEAVING,
+    OPEN,
+    PAUSE,
+    PAUSED,
+    RESUME,
+    WAIT,
+    advance,
+    is_open,
+)
+from protocols.stomp.session.subscribe_command import SubscribeCommand
+from protocols.stomp.session.transactions import Transactions
+from protocols.stomp.session.unsettled import Unsettled
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class FrameInput(MessageOutput):
+    """state: see states.py.  subscribe, send, ack: the ways that frames take.
+
+    disconnect_by_ms: until then a DISCONNECT may wait behind frames at a gate.
+    """
+
+    __slots__ = (
+        "settings",
+        "decoder",
+        "state",
+        "receipts",
+        "unsettled",
+        "transactions",
+        "blocked",
+        "subscribe",
+        "send",
+        "ack",
+        "handshake",
+        "heart_beat",
+        "ending",
+        "disconnect_by_ms",
+        "now_ms",
+    )
+
+    def __init__(self, broker: Broker, socket: PeerSocket, settings: SessionSettings, now_ms: int) -> None:
+        super().__init__(broker, socket, settings.unread_output_bytes, settings.converter)
+        dialect = settings.dialect
+        self.settings = settings
+        self.decoder = Decoder(settings.frame_limits.before_login(), dialect.is_lenient)
+        self.state = CONNECTING
+        self.receipts = Receipts(broker, self.outbox.parts)
+        self.unsettled = Unsettled(self.by_ack, *broker.id_prefixes())
+        self.transactions = Transactions(self, settings.transaction_limits)
+        limit = BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
+        self.blocked: BlockedSends[BlockedFrame] = BlockedSends(broker, self, limit)
+        self.handshake = Handshake(socket, settings)
+        self.subscribe = SubscribeCommand(
+            broker, self, socket, settings, self.handshake.terms, self.resolver, self.unsettled, self.receipts
+        )
+        self.send = SendCommand(
+            broker, self, settings, self.resolver, self.blocked, self.transactions, self.unsettled, self.receipts
+        )
+        self.ack = AckCommand(broker, self.unsettled, self.transactions, self.receipts, dialect)
+        self.heart_beat = HeartBeat(settings, self.handshake.terms, now_ms)
+        self.ending = Ending()
+        self.disconnect_by_ms = 0
+        self.now_ms = now_ms
+        broker.connect(self)
+
+    # -- frames
+
+    def pause_reading(self) -> None:
+        if self.state == OPEN:
+            self.move(PAUSE)
+            self.socket.pause_reading()
+
+    def read_frames(self) -> None:
+        self.broker.sender = self.client_number  # here, for frames also wait for a password or for room
+        decoder = self.decoder
+        frame: Frame | None = None
+        while True:
+            try:
+                while self.state == OPEN:
+                    frame = None  # what the decoder itself refuses has no receipt
+                    frame = decoder.next_frame()
+                    if frame is None:
+                        break
+                    command = frame.command
+                    if command == ACK:
+                        self.ack.take(frame)
+                        if decoder.is_drained:  # a consumer that takes one at a time: one read brings one ACK
+                            break
+                    elif command == SEND:
+                        self.send.take(frame)
+                        if decoder.is_drained:  # so does a producer that waits for each receipt
+                            frame.body = b""  # the decoder has it still, and an idle connection is not to keep a body
+                            break
+                    else:
+                        self._take_rare(frame)
+                else:
+                    if self.state == CONNECTING:
+                        frame = None
+                        frame = decoder.next_frame()
+                        if frame is not None:
+                            self._connect(frame)
+                            continue
+                break
+            except PenstockError as error:
+                self.refuse(error, frame)
+        if not decoder.is_drained or self.heart_beat.partial_number != NO_FRAME:
+            number = decoder.partial_number()
+            if number != self.heart_beat.partial_number:
+                self.heart_beat.frame_seen(number, self.now_ms)
+                self.is_holding = True
+        if not self.outbox.is_touched:
+            self.outbox.touch()
+
+    def take_blocked(self, waiting: list[BlockedFrame]) -> None:
+        """Try again what waited, in order; what must still wait is parked again."""
+        self.broker.sender = self.client_number  # a timer may have begun this turn
+        for one in waiting:
+            if self.state >= LEAVING:
+                break
+            frame = one.frame
+            try:
+                if frame.command == SEND:
+                    self.send.take(frame)
+                else:
+                    self._take_rare(frame)
+            except PenstockError as error:
+                self.refuse(error, frame)
+        if self.state == PAUSED and self.blocked.is_low():
+            self.move(RESUME)
+            self.heart_beat.reading_resumed(self.now_ms)
+            self.socket.resume_reading()
+            self.read_frames()
+        self.outbox.touch()
+
+    def _take_rare(self, frame: Frame) -> None:
+        command = frame.command
+        if command == frames.NACK:
+            self.ack.take(frame)
+        elif command == frames.SUBSCRIBE:
+            self.subscribe.subscribe(frame)
+        elif command == frames.UNSUBSCRIBE:
+            self.subscribe.unsubscribe(frame)
+        elif command == frames.BEGIN:
+            self.transactions.begin(frame)
+            self.receipts.confirm(frame)
+        elif command == frames.COMMIT:
+            self.send.commit(frame)
+        elif command == frames.ABORT:
+            self.broker.abort(self.transactions.take(frame))
+            self.receipts.confirm(frame)
+        elif command == frames.DISCONNECT:
+            self._disconnect(frame)
+        else:
+            name = frames.NAMES[command].decode()
+            raise UnexpectedFrame(f"{name} is not expected from a connected client")
+
+    def _connect(self, frame: Frame) -> None:
+        self.subscribe.defaults = self.handshake.take(frame)
+        terms = self.handshake.terms
+        if self.handshake.has_proved_login or not self.settings.needs_login:
+            self.open()
+        else:
+            self.move(CHECK)
+            self.socket.pause_reading()
+            self.socket.authenticate(terms.login, terms.passcode)
+
+    def open(self) -> None:
+        """Raises: EngineError."""
+        settings = self.settings
+        terms = self.handshake.terms
+        terms.passcode = ""
+        if settings.needs_login:  # a login that nobody checked proves nothing
+            self.groups = settings.groups.get(terms.login, self.groups)
+            self.user = terms.login
+        is_sole = settings.dialect.is_client_id_sole
+        self.broker.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
+        self.outbox.parts.append(self.handshake.answer(str(self.client_number)))
+        self.speak(terms.version)
+        self.decoder.version = terms.version
+        self.decoder.limits = settings.frame_limits
+        self.ack.version = terms.version
+        self.move(ADMIT)
+        self.socket.look_soon()
+
+    def _disconnect(self, frame: Frame) -> None:
+        if self.blocked.waiting:
+            if self.state == OPEN:
+                self.move(WAIT)
+                self.disconnect_by_ms = self.now_ms + self.settings.disconnect_time_ms
+            self.blocked.add(BlockedFrame(frame, [], 0))
+            return
+        self.receipts.confirm(frame)
+        self.move(LEAVE)
+        self.leave(frame, is_lost=False)
+
+    # -- the steps
+
+    def move(self, event: int) -> None:
+        self.state = advance(self.state, event)
+        self.is_ending = self.state >= LEAVING
+
+    def refuse(self, error: PenstockError, frame: Frame | None) -> None:
+        """Answer with ERROR; the connection ends, but for a request that only asked for the wrong thing under 1.0, or
+        in a dialect that keeps it.
+        """
+        is_kept = self.version == VERSION_1_0 or self.settings.dialect.keeps_connection
+        if is_kept and isinstance(error, EngineError | InvalidHeader) and is_open(self.state):
+            self.receipts.add_error(error_frame(error, frame, self.version))
+        else:
+            self.fail(error, frame)
+
+    def fail(self, error: PenstockError, frame: Frame | None) -> None:
+        self.socket.warn(f"{error.condition}: {error}")
+        self.end(error_frame(error, frame, self.version), is_lost=True)
+
+    def end(self, error: bytes, is_lost: bool) -> None:
+        """Finish with an ERROR that waits, for a bounded time, for the confirmations before it."""
+        self.move(FAIL)
+        self.ending.begin(error, error, self.now_ms + self.settings.ending_time_ms)
+        self.let_go(is_lost)
+        self.outbox.touch()
+
+    def leave(self, frame: Frame | None, is_lost: bool) -> None:
+        """Finish once everything that came is confirmed; DISCONNECT is ``frame``, or the client has closed its side."""
+        late = error_frame(self.too_late("the store to take what came before it"), frame, self.version)
+        self.ending.begin(b"", late, self.now_ms + self.settings.disconnect_time_ms)
+        self.let_go(is_lost)
+        self.outbox.touch()
+
+    def too_late(self, waited_for: str) -> TimedOut:
+        return TimedOut(f"the end of this connection waited {self.settings.disconnect_time_ms} ms for {waited_for}")
+
+    def let_go(self, is_lost: bool) -> None:
+        """Abort what is open and give back what is held."""
+        self.transactions.abort_all(self.broker)
+        dropped = len(self.blocked.take_all())
+        if dropped:
+            self.socket.frames_dropped(dropped)
+        self.broker.disconnect(self, is_lost)
+        self.unsettled.clear()
+        self.decoder.drop()
