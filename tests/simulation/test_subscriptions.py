@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.broker import Broker
 from engine.values.stored import DestinationState, LaneState, Range
 from tests.support.long_run import LongRun
 from tests.support.memory_store import MemoryStore
 from tests.support.subscription_world import SubscriptionWorld, run_seed
 from tests.support.world_bodies import Violation
+from tests.support.world_bugs import IdleForgotten
 from tests.support.world_seeds import asked_or
 
 SEEDS = range(1, 121)
@@ -65,24 +65,13 @@ def _as(kind: type[MemoryStore]) -> Callable[[MemoryStore], MemoryStore]:
     return wrap
 
 
-class _IdleForgotten(Broker):
-    """What is published while nobody is there does not count for a durable subscription."""
-
-    def end_turn(self) -> int:
-        for queue in self.destinations.feeds.values():
-            if queue.subscriber is not None and not queue.consumers:
-                for lane in queue.used_lanes:
-                    lane.next_load = lane.tail
-        return super().end_turn()
-
-
 @pytest.mark.parametrize("kind", [_CursorsForgotten, _SettlementsLost])
 def test_a_planted_bug_of_the_store_is_found(kind: type[MemoryStore]) -> None:
     assert any(_finds(SubscriptionWorld(seed, wrap=_as(kind))) for seed in SEEDS)
 
 
 def test_a_planted_bug_of_the_engine_is_found() -> None:
-    assert any(_finds(SubscriptionWorld(seed, broker_class=_IdleForgotten)) for seed in SEEDS)
+    assert any(_finds(SubscriptionWorld(seed, broker_class=IdleForgotten.InattentiveBroker)) for seed in SEEDS)
 
 
 def _finds(world: SubscriptionWorld) -> bool:

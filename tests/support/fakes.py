@@ -57,6 +57,14 @@ class VirtualClock(Clock):
         return self.now_ms + self.wall_offset_ms
 
 
+class HastyClock(VirtualClock):
+    """A second passes whenever somebody looks."""
+
+    def monotonic_ms(self) -> int:
+        self.now_ms += 1_000
+        return self.now_ms
+
+
 class VirtualTimers(Timers):
     """Fires in order of time, then of setting; never inside ``call_at``."""
 
@@ -406,6 +414,13 @@ class ScriptedStore(Store):
         self._end += RECORD_BYTES + size
         if self._batch is not None:
             self._batch.records += 1
+
+
+class DurableStore(ScriptedStore):
+    """Everything is durable at once."""
+
+    def durable_offset(self) -> int:
+        return self.append_offset()
 
 
 @dataclass(frozen=True, slots=True)

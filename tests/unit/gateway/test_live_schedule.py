@@ -13,20 +13,7 @@ from engine.values.message import STOMP, Message
 from gateway.engine_loop import EngineLoop
 from gateway.live_schedule import CANCELS, LOOK_KEYS, LiveSchedule
 from tests.support.broker_view import BrokerView
-from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
-
-
-class DurableStore(ScriptedStore):
-    def durable_offset(self) -> int:
-        return self.append_offset()
-
-
-class HastyClock(VirtualClock):
-    """A second passes whenever somebody looks."""
-
-    def monotonic_ms(self) -> int:
-        self.now_ms += 1_000
-        return self.now_ms
+from tests.support.fakes import DurableStore, HastyClock, VirtualClock, VirtualTimers
 
 
 def world(clock: VirtualClock) -> tuple[Broker, LiveSchedule]:
