@@ -18,18 +18,18 @@ MYPY = "mypy>=1.19,<3"
 # and interpreted code costs more than either.  Of these rooms that is everything but what is named: what no message
 # passes, and what mypyc cannot take (docs/how-to/compiled.md).
 ROOMS_BUT = {
-    "engine": "client_ids consumer_registry registry",
+    "engine": "inspection",
     "engine/values": """
         annotations broker_stats destination errors failed_attempts hand_over_times options refusal wildcard
     """,
     "engine/ports": "",
     "engine/backlog": "",
     "engine/consumers": "joins",
-    "engine/sources": "browser composite log_replay topic_subscriptions",
+    "engine/sources": "browser composite log_replay registry topic_subscriptions",
     "engine/dispatch": "selector_index",
     "engine/limits": "disk_watch max_consumers permissions user_quota",
-    "engine/fate": "dead_letters relocation retry",
-    "engine/features": "advisories inspection purge slow_consumers virtual_topics why",
+    "engine/fate": "dead_letters relocation",
+    "engine/features": "advisories purge retry slow_consumers virtual_topics why",
     "protocols": "broker_headers consumer_defaults detect map_message",
     "protocols/stomp/codec": "frame_limits versions",
     "protocols/stomp/mapping": """

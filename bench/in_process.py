@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
-from engine.features.inspection import inspect
 from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import Job, Workers
 from engine.store.disk.files import RealFiles
@@ -129,7 +128,7 @@ def spent_us(
 
 def close_after(broker: Broker, store: FileStore, messages: int) -> None:
     """Check that so many messages went all the way, and close the store."""
-    stats = inspect(broker).destinations[0]
+    stats = broker.inspect().destinations[0]
     assert stats.acknowledged == messages and stats.depth == 0, stats
     store.close()
 

@@ -22,7 +22,6 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.in_process import QuietLink, open_broker, open_store
-from engine.features.inspection import inspect
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession
 
@@ -68,7 +67,7 @@ def run(directory: str, selector: str, headers: str, subscriptions: int, message
             consumer.end_turn(offset, offset)
             consumer.output_written(False)
     gc.enable()
-    (topic,) = [one for one in inspect(broker).destinations if one.name == "t"]
+    (topic,) = [one for one in broker.inspect().destinations if one.name == "t"]
     assert topic.delivered == messages, topic
     store.close()
     return spent_s / messages / subscriptions * 1e6

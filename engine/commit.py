@@ -2,54 +2,117 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine.features.broker_questions import QuestionQueue
+from engine.backlog.context import Context
+from engine.consumers.settlement_log import SettlementLog
+from engine.dispatch.settling import Settling
+from engine.fate.acceptance import Acceptance
+from engine.fate.redelivery import Redelivery
+from engine.features.broker_questions import Questions
+from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
-from engine.sources.composite import Target
+from engine.features.scheduler.scheduler import Scheduler
+from engine.limits.producer_gate import Flow
+from engine.sources.composite import Destination, Target
+from engine.sources.question_queue import QuestionQueue
+from engine.sources.registry import Destinations
 from engine.transaction import Transaction
-from engine.values.delivery import Delivery
+from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import Message
 from engine.values.refusal import Refusal
 
-if TYPE_CHECKING:
-    from engine.broker import Broker
-
 
 class Commits:
-    """Applies transactions to the broker that it is part of."""
+    """Gathers what transactions send, and applies or undoes them."""
 
-    __slots__ = ("_broker",)
+    __slots__ = (
+        "_context",
+        "_destinations",
+        "_flow",
+        "_acceptance",
+        "_settlements",
+        "_settling",
+        "_redelivery",
+        "_copies",
+        "_questions",
+        "_scheduler",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        flow: Flow,
+        acceptance: Acceptance,
+        settlements: SettlementLog,
+        settling: Settling,
+        redelivery: Redelivery,
+        copies: MessageCopies,
+        questions: Questions,
+        scheduler: Scheduler,
+    ) -> None:
+        self._context = context
+        self._destinations = destinations
+        self._flow = flow
+        self._acceptance = acceptance
+        self._settlements = settlements
+        self._settling = settling
+        self._redelivery = redelivery
+        self._copies = copies
+        self._questions = questions
+        self._scheduler = scheduler
+
+    def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
+        """Let ``transaction`` send at its COMMIT.
+
+        Raises: TransactionError past its limits; InvalidDestination for a temporary destination that is gone.
+        """
+        if isinstance(destination, Delayed):
+            self._scheduler.require_room(transaction.scheduled_count + len(destination.parts))
+            transaction.add_scheduled(destination, message)
+        elif destination.is_indirect is True:
+            transaction.add_sends(self._copies.expand(destination, message))
+        else:
+            transaction.add_send(destination, message)
+
+    def refusal(self, transaction: Transaction) -> tuple[int, Target | None]:
+        """Return the gate that holds the COMMIT back, and the destination it is about.
+
+        Raises: AddressFull, LimitReached: it can never be; the caller aborts the transaction then.
+        """
+        if transaction.scheduled_count:  # others may have scheduled since
+            self._scheduler.require_room(transaction.scheduled_count)
+        return self._flow.commit_refusal(transaction)
+
+    def abort(self, transaction: Transaction) -> None:
+        """Drop the sends and undo the acknowledgements; the messages stay delivered and count no attempt."""
+        for delivery in transaction.undo():
+            if delivery.state != IN_FLIGHT:
+                self._redelivery.release_held(delivery)
 
     def apply(self, transaction: Transaction) -> None:
         """Apply a transaction: one batch in the log, closed by a commit record."""
-        broker = self._broker
-        broker.flush_settlements()  # what was settled outside stays outside
+        self._settlements.flush()  # what was settled outside stays outside
         self._make_again(transaction)
         questions: list[tuple[QuestionQueue, Message]] = []
-        broker.begin_batch()
+        self._context.begin_batch()
         for destination, message in transaction.sends:
             if destination.is_closed:
                 continue  # a temporary one has gone since
             if isinstance(destination, QuestionQueue):
                 questions.append((destination, message))
-            elif not broker.flow.is_blocked or not broker.flow.discards(destination):
-                broker.accept(destination, message)
-        if broker.subscriptions.unrouted:
-            broker.subscriptions.send_on()
+            elif not self._flow.is_blocked or not self._flow.discards(destination):
+                self._acceptance.accept(destination, message)
+        self._acceptance.send_on()
         for delayed, message in transaction.scheduled:
-            broker.scheduler.add(delayed, message)
-        broker.settling.acknowledge(transaction.accepted)
+            self._scheduler.add(delayed, message)
+        self._settling.acknowledge(transaction.accepted)
         for refusal, deliveries in _by_refusal(transaction.refused):
-            broker.redelivery.refuse_all(deliveries, refusal)
-        broker.flush_settlements()
-        broker.commit_batch()
+            self._redelivery.refuse_all(deliveries, refusal)
+        self._settlements.flush()
+        self._context.commit_batch()
         for queue, question in questions:
-            broker.copies.answer(queue, question)
+            self._questions.answer(queue, question)
 
     def _make_again(self, transaction: Transaction) -> None:
         """Make what the transaction sends to and was deleted meanwhile; what is confirmed must not be lost."""
@@ -69,7 +132,7 @@ class Commits:
         transaction.scheduled = [one for one in transaction.scheduled if _is_there(one[0])]
 
     def _made(self, target: Target) -> Target:
-        destinations = self._broker.destinations
+        destinations = self._destinations
         if not target.is_closed:
             return target
         return destinations.own_queue(target.name) if target.kind == QUEUE else destinations.own_topic(target.name)

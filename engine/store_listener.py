@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.backlog.lane import Lane
-from engine.dispatch.selective_dispatcher import SCAN_READER
-from engine.fate.delays import RELOAD_READER
-from engine.fate.expiry_sweep import EXPIRY_READER
-from engine.features.scheduler.management import BROWSE_READER
+from engine.consumers.settlement_log import SettlementLog
+from engine.dispatch.delays import RELOAD_READER, Delays
+from engine.dispatch.selective_dispatcher import SCAN_READER, SelectiveDispatcher
+from engine.fate.expiry_sweep import EXPIRY_READER, Sweep
+from engine.features.scheduler.management import BROWSE_READER, Management
 from engine.features.scheduler.read_ahead import SCHEDULE_READER
+from engine.features.scheduler.scheduler import Scheduler
+from engine.limits.producer_gate import Flow
 from engine.ports.client import Client
+from engine.ports.observer import Observer, Observers
 from engine.ports.store import StoreListener
 from engine.ports.timers import TimerTarget
+from engine.sources.feed import Feeds
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.values.delivery import Delivery
 from engine.values.failed_attempts import restored
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NONE, DROPPED
 from engine.values.stored import Entry, LanePlace, Range
-
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
-    from engine.broker import Broker
 
 PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was empty
 
@@ -30,19 +33,20 @@ PAGE_RETRY_MS: Final = 1_000  # after a page that the disk refused, or that was 
 class PageRetries(TimerTarget):
     """A timer's key is the queue whose page is asked for again: its number, or that of its feed, negative."""
 
-    __slots__ = ("broker",)
+    __slots__ = ("destinations", "events")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, destinations: Destinations, events: StoreEvents) -> None:
+        self.destinations = destinations
+        self.events = events
 
     def timer_fired(self, key: int) -> None:
-        queue = self.broker.destinations.queue_of(key, -key)
+        queue = self.destinations.queue_of(key, -key)
         if queue is None:
             return
         for lane in queue.used_lanes:
             lane.awaits_retry = False
         if not queue.consumers:
-            self.broker.store_events.forget_faults(queue)  # nobody waits for it; who comes asks anew
+            self.events.forget_faults(queue)  # nobody waits for it; who comes asks anew
         queue.mark_dirty()
 
 
@@ -53,11 +57,51 @@ class StoreEvents(StoreListener):
     skipped_records: in words, each told once by the operator's log.
     """
 
-    __slots__ = ("broker", "page_retries", "awaiting", "failure", "faulty_lanes", "skipped_records")
+    __slots__ = (
+        "context",
+        "destinations",
+        "feeds",
+        "flow",
+        "settlements",
+        "delays",
+        "selective",
+        "sweep",
+        "scheduler",
+        "management",
+        "page_retries",
+        "awaiting",
+        "failure",
+        "faulty_lanes",
+        "skipped_records",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.page_retries = PageRetries(broker)
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        feeds: Feeds,
+        flow: Flow,
+        settlements: SettlementLog,
+        delays: Delays,
+        selective: SelectiveDispatcher,
+        sweep: Sweep,
+        scheduler: Scheduler,
+        management: Management,
+        observers: Observers,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.feeds = feeds
+        self.flow = flow
+        self.settlements = settlements
+        self.delays = delays
+        self.selective = selective
+        self.sweep = sweep
+        self.scheduler = scheduler
+        self.management = management
+        self.page_retries = PageRetries(destinations, self)
+        observers.join(_QueueEnds(self))
+        context.store.attach(self)
         self.awaiting: list[Client] = []
         self.failure = ""
         self.faulty_lanes: dict[Lane, None] = {}
@@ -78,7 +122,7 @@ class StoreEvents(StoreListener):
         for lane in self.faulty_lanes:
             if not lane.queue.is_closed:
                 return f"{lane.queue.uri()}: {lane.fault}"
-        return self.broker.scheduler.fault()
+        return self.scheduler.fault()
 
     def forget_faults(self, queue: Queue) -> None:
         """Tell no more of pages of a queue that could not be read."""
@@ -98,17 +142,16 @@ class StoreEvents(StoreListener):
     def page_loaded(
         self, destination_id: int, priority: int, first: int, next_offset: int, messages: list[Message], reader: int = 0
     ) -> None:
-        broker = self.broker
         if reader == SCHEDULE_READER:
-            broker.scheduler.ahead.page_loaded(priority, first, next_offset, messages)
+            self.scheduler.ahead.page_loaded(priority, first, next_offset, messages)
             return
         if reader == BROWSE_READER:
-            broker.management.page_loaded(priority, first, messages)
+            self.management.page_loaded(priority, first, messages)
             return
         if reader == EXPIRY_READER:
-            broker.expiry.sweep.page_loaded(destination_id, priority, next_offset, messages)
+            self.sweep.page_loaded(destination_id, priority, next_offset, messages)
             return
-        queue = broker.destinations.queue_of(destination_id, reader)
+        queue = self.destinations.queue_of(destination_id, reader)
         if queue is None:
             return  # who asked has gone meanwhile
         lane = queue.lane(priority)
@@ -116,7 +159,7 @@ class StoreEvents(StoreListener):
             lane.fault = ""
             self.faulty_lanes.pop(lane, None)
         if reader == RELOAD_READER:
-            broker.redelivery.delays.page_loaded(destination_id, priority, first, messages)
+            self.delays.page_loaded(destination_id, priority, first, messages)
             return
         wanted = next_offset - first
         if queue.feed is not None and queue.feed.replay is not None:
@@ -127,7 +170,7 @@ class StoreEvents(StoreListener):
                 self._ask_again_later(queue)
             return
         if reader == SCAN_READER:
-            broker.selective.page_read(lane, first, next_offset, messages)
+            self.selective.page_read(lane, first, next_offset, messages)
             if wanted <= 0:
                 lane.awaits_retry = True
                 self._ask_again_later(queue)
@@ -140,7 +183,7 @@ class StoreEvents(StoreListener):
             deliveries = [one for one in deliveries if self._is_wanted(queue, lane, one)]
         if queue.is_logged:
             for delivery in deliveries:
-                broker.memory.load(delivery.message)
+                self.context.memory.load(delivery.message)
         is_browsed = queue.feed is not None and queue.feed.is_browser
         for delivery in deliveries:
             message = delivery.message
@@ -152,9 +195,9 @@ class StoreEvents(StoreListener):
             for delivery in deliveries:
                 known = lane.attempts.pop(delivery.message.queue_offset, None)
                 if known is not None:
-                    delivery.history = restored(known, broker.store)
-                if known is not None and known.due_ms > broker.wall_ms:
-                    broker.redelivery.delays.restore_wait(delivery, known.due_ms)
+                    delivery.history = restored(known, self.context.store)
+                if known is not None and known.due_ms > self.context.wall_ms:
+                    self.delays.restore_wait(delivery, known.due_ms)
                 else:
                     lane.append_loaded(delivery)
             lane.catch_up()
@@ -170,22 +213,22 @@ class StoreEvents(StoreListener):
 
     def page_failed(self, destination_id: int, priority: int, first: int, reason: str, reader: int = 0) -> None:
         if reader == SCHEDULE_READER:
-            self.broker.scheduler.ahead.page_failed(priority, first, reason)
+            self.scheduler.ahead.page_failed(priority, first, reason)
             return
         if reader == BROWSE_READER:
-            self.broker.management.page_loaded(priority, first, [])
+            self.management.page_loaded(priority, first, [])
             return
         if reader == EXPIRY_READER:
-            self.broker.expiry.sweep.page_failed(destination_id, priority)
+            self.sweep.page_failed(destination_id, priority)
             return
-        queue = self.broker.destinations.queue_of(destination_id, reader)
+        queue = self.destinations.queue_of(destination_id, reader)
         if queue is None:
             return
         lane = queue.lane(priority)
         lane.fault = reason
         self.faulty_lanes[lane] = None
         if reader == RELOAD_READER:
-            self.broker.redelivery.delays.page_failed(destination_id, priority, first)
+            self.delays.page_failed(destination_id, priority, first)
             return
         if queue.feed is not None and queue.feed.replay is not None:
             queue.feed.replay.page_failed(priority)
@@ -201,23 +244,21 @@ class StoreEvents(StoreListener):
         self, destination_id: int, priority: int, queue_offset: int, size_bytes: int, reason: str, reader: int = 0
     ) -> None:
         if reader == SCHEDULE_READER:
-            if self.broker.scheduler.ahead.record_skipped(priority, queue_offset):
+            if self.scheduler.ahead.record_skipped(priority, queue_offset):
                 self.skipped_records.append(f"a scheduled message: {reason}")
             return
         if reader in (BROWSE_READER, EXPIRY_READER):
             return
-        queue = self.broker.destinations.queue_of(destination_id, reader)
+        queue = self.destinations.queue_of(destination_id, reader)
         if queue is None or not queue.is_logged or reader == SCAN_READER:  # the queue itself comes there, too
             return
-        if reader == RELOAD_READER and not self.broker.redelivery.delays.record_skipped(
-            destination_id, priority, queue_offset
-        ):
+        if reader == RELOAD_READER and not self.delays.record_skipped(destination_id, priority, queue_offset):
             return
         queue.depth -= 1
         if queue.account is not None:
             queue.account.leave(size_bytes)
         self.skipped_records.append(f"{queue.uri()}: {reason}")
-        store = self.broker.store
+        store = self.context.store
         store.settle_range(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
 
     def expired_found(
@@ -229,28 +270,28 @@ class StoreEvents(StoreListener):
         expired: list[Entry],
         next_ms: int,
     ) -> None:
-        self.broker.expiry.sweep.expired_found(destination_id, priority, first, next_offset, expired, next_ms)
+        self.sweep.expired_found(destination_id, priority, first, next_offset, expired, next_ms)
 
     def sought(self, reader: int, log_start: int, places: list[LanePlace]) -> None:
-        queue = self.broker.destinations.feeds.get(reader)
+        queue = self.destinations.feeds.get(reader)
         if queue is not None and queue.feed is not None and queue.feed.replay is not None:
             queue.feed.replay.sought(log_start, places)
             queue.mark_dirty()
 
     def seek_failed(self, reader: int, reason: str) -> None:
-        queue = self.broker.destinations.feeds.get(reader)
+        queue = self.destinations.feeds.get(reader)
         if queue is not None and queue.feed is not None and queue.feed.replay is not None:
             queue.feed.replay.seek_failed(reason)
             self._ask_again_later(queue)
 
     def store_failed(self, reason: str) -> None:
-        self.broker.flow.is_blocked = True
+        self.flow.is_blocked = True
         self.failure = reason
 
     def store_healed(self) -> None:
         self.failure = ""
-        self.broker.flow.is_blocked = True  # open_gates opens what can be opened
-        for queue in self.broker.destinations.all_queues():
+        self.flow.is_blocked = True  # open_gates opens what can be opened
+        for queue in self.destinations.all_queues():
             for lane in queue.used_lanes:
                 lane.awaits_retry = False
             if queue.rotation:
@@ -261,9 +302,10 @@ class StoreEvents(StoreListener):
 
         Nobody would ever acknowledge these, and the subscription would wait for them, and keep the log, for ever.
         """
-        broker = self.broker
-        broker.flush_settlements()
-        found = next(lane for lane in broker.store.state_of(queue.destination_id).lanes if lane.priority == priority)
+        self.settlements.flush()
+        found = next(
+            lane for lane in self.context.store.state_of(queue.destination_id).lanes if lane.priority == priority
+        )
         known = {message.queue_offset for message in messages}
         for settled, count in found.settled:
             known.update(range(max(settled, first), min(settled + count, next_offset)))
@@ -271,25 +313,33 @@ class StoreEvents(StoreListener):
         if gone:
             queue.depth -= len(gone)
             ranges = [Range(priority, start, end - start, 0, 0, [0] * (end - start)) for start, end in _runs(gone)]
-            broker.store.settle(queue.destination_id, 0, DROPPED, CAUSE_NONE, ranges)
+            self.context.store.settle(queue.destination_id, 0, DROPPED, CAUSE_NONE, ranges)
 
     def _ask_again_later(self, queue: Queue) -> None:
-        broker = self.broker
         key = queue.destination_id if queue.feed is None else -queue.feed.number
-        broker.timers.call_at(broker.clock.monotonic_ms() + PAGE_RETRY_MS, self.page_retries, key)
+        self.context.timers.call_at(self.context.clock.monotonic_ms() + PAGE_RETRY_MS, self.page_retries, key)
 
     def _is_wanted(self, queue: Queue, lane: Lane, delivery: Delivery) -> bool:
         """Say whether a message that a subscription or a browser has asked for is for it; count what it then holds."""
-        broker = self.broker
-        if not broker.subscriptions.select(queue, delivery.message):
+        if not self.feeds.select(queue, delivery.message):
             return False
         if not queue.is_logged:
             known = lane.attempts.get(delivery.message.queue_offset)
-            if known is not None and known.due_ms > broker.wall_ms:
+            if known is not None and known.due_ms > self.context.wall_ms:
                 return False  # a browser shows what could be had now
-            broker.memory.hold(delivery.message)
+            self.context.memory.hold(delivery.message)
             queue.depth += 1
         return True
+
+
+class _QueueEnds(Observer):
+    __slots__ = ("_events",)
+
+    def __init__(self, events: StoreEvents) -> None:
+        self._events = events
+
+    def queue_ended(self, queue: Queue) -> None:
+        self._events.forget_faults(queue)
 
 
 def _runs(ascending: list[int]) -> list[tuple[int, int]]:

@@ -20,8 +20,8 @@ from config.model import ServerConfig
 from config.permissions import PermissionMap
 from config.policies import UNLIMITED
 from engine.broker import Broker
-from engine.features.inspection import Inspection, store_stats
 from engine.features.scheduler.plan import ScheduleLimits
+from engine.inspection import Inspection
 from engine.limits.disk_watch import DiskWatch
 from engine.limits.producer_gate import GlobalLimits
 from engine.limits.user_quota import UserLimits
@@ -75,10 +75,10 @@ class LiveStats(StatsSource):
         self._counters = counters
 
     def inspection(self) -> Inspection:
-        return Inspection(self._broker)
+        return Inspection(self._broker.inspector)
 
     def store_stats(self) -> StoreStats:
-        return store_stats(self._broker)
+        return self._broker.inspector.store_stats()
 
     def counters(self) -> GatewayCounters:
         return self._counters

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.broker import Broker
-from engine.fate.retry import Retry
+from engine.features.retry import Retry
 from engine.values.errors import LimitReached
 from gateway.engine_loop import EngineLoop
 from gateway.web.retry import RetrySource
@@ -30,7 +30,7 @@ class LiveRetries(RetrySource):
             raise LimitReached(f"{RUNNING_MAX} retries are under way, which is the limit")
         self._engine_loop.open_turn()
         number = self._next_number
-        self._runs[number] = Retry(self._broker, found, selector, rate, limit)
+        self._runs[number] = self._broker.retries.begin(found, selector, rate, limit)
         self._next_number = number + 1
         for old in [one for one, run in self._runs.items() if run.is_done][: len(self._runs) - REMEMBERED_MAX]:
             del self._runs[old]

@@ -63,7 +63,7 @@ class LiveSchedule(ScheduleSource):
     async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
         check_disk(self._broker, "nothing was cancelled")
         number = self._number(destination)
-        until_ms = self._broker.clock.monotonic_ms() + CANCEL_MS
+        until_ms = self._broker.context.clock.monotonic_ms() + CANCEL_MS
         cancelled = 0
         key = after
         following = ""
@@ -72,7 +72,7 @@ class LiveSchedule(ScheduleSource):
                 self._engine_loop.open_turn()
                 self._scheduler.cancel(schedules)
                 cancelled += len(schedules)
-            if self._broker.clock.monotonic_ms() >= until_ms:
+            if self._broker.context.clock.monotonic_ms() >= until_ms:
                 following = str(key)
                 break
         await self._durable(cancelled)

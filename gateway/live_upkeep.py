@@ -77,9 +77,9 @@ class LiveUpkeep(UpkeepSource):
             return
         self._engine_loop.open_turn()
         run = self._broker.upkeep.purge(queue)
-        until_ms = self._broker.clock.monotonic_ms() + EMPTYING_MS
+        until_ms = self._broker.context.clock.monotonic_ms() + EMPTYING_MS
         while not run.is_done and not queue.is_closed:
-            if self._broker.clock.monotonic_ms() >= until_ms:
+            if self._broker.context.clock.monotonic_ms() >= until_ms:
                 self._engine_loop.open_turn()
                 run.stop()
                 if not queue.depth:

@@ -16,7 +16,7 @@ from config.values import Destination
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.consumers.window import CreditWindow
-from engine.features.why import Whereabouts, locate, locate_schedule, view_consumer, view_producer
+from engine.features.why import Whereabouts
 from engine.store.read.message_history import Biography, biography, entry_of
 from engine.store.read.reader import StoreReader
 from engine.values.destination import KINDS_BY_NAME, is_topic
@@ -33,18 +33,20 @@ class LiveWhy(WhySource):
         self._directory = config.data_directory
 
     def consumer(self, consumer_id: int) -> Answer | None:
-        view = view_consumer(self._broker, consumer_id)
-        return None if view is None else Answer(consumer_lines(view, self._broker.clock.wall_ms()), asdict(view))
+        view = self._broker.why.consumer(consumer_id)
+        return (
+            None if view is None else Answer(consumer_lines(view, self._broker.context.clock.wall_ms()), asdict(view))
+        )
 
     def producer(self, connection_id: int) -> Answer | None:
-        view = view_producer(self._broker, connection_id)
+        view = self._broker.why.producer(connection_id)
         return None if view is None else Answer(producer_lines(view), asdict(view))
 
     async def message(self, message_id: str) -> Answer:
         life = await asyncio.to_thread(_read, self._directory, message_id)
         where = self._locate(life)
         policy, settings = policy_of(self._addresses, life)
-        lines = message_lines(life, where, policy, settings, self._broker.clock.wall_ms())
+        lines = message_lines(life, where, policy, settings, self._broker.context.clock.wall_ms())
         return Answer(lines, {**asdict(life), "where": None if where is None else asdict(where)})
 
     def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
@@ -80,10 +82,10 @@ class LiveWhy(WhySource):
 
     def _locate(self, life: Biography) -> Whereabouts | None:
         if life.is_scheduled:
-            return locate_schedule(self._broker, self._broker.scheduler.place_named(life.message_id))
+            return self._broker.why.locate_schedule(self._broker.scheduler.place_named(life.message_id))
         kind, name, priority, queue_offset = entry_of(life)
         queue = self._broker.destinations.queues.get(name) if kind == "queue" else None
-        return None if queue is None else locate(self._broker, queue, priority, queue_offset)
+        return None if queue is None else self._broker.why.locate(queue, priority, queue_offset)
 
 
 def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:

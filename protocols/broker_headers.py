@@ -28,7 +28,7 @@ _OF_DELIVERY: Final = (
     "ingress-timestamp",
     TRANSFORMATION_ERROR,
 )
-# What moved a message, from where, and what became of it before (engine.fate.dead_letters, engine.fate.retry).
+# What moved a message, from where, and what became of it before (engine.fate.dead_letters, engine.features.retry).
 _OF_MOVE: Final = (
     "original-destination",
     "originalMessageId",

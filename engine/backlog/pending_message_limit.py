@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from config.policies import PendingLimitPolicy
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.window import Window
+from engine.ports.observer import Observers
 from engine.selector.properties import Value
 from engine.selector.readers import PropertyReaders
 from engine.values.delivery import EXPIRE, READY, Delivery, advance
 from engine.values.message import Message
 
 if TYPE_CHECKING:
-    from engine.features.advisories import Advisories
     from engine.sources.queue import Queue
 
 PRUNE_COUNT: Final = 1_024  # so many values more than twice those at the last look, and those of nothing are forgotten
@@ -26,13 +26,13 @@ PRUNE_COUNT: Final = 1_024  # so many values more than twice those at the last l
 class PendingLimits:
     """What the limits of all subscriptions have in common.  evicted_count: messages let go, since the start."""
 
-    __slots__ = ("memory", "readers", "evicted_count", "advisories")
+    __slots__ = ("memory", "readers", "evicted_count", "observers")
 
-    def __init__(self, memory: MemoryBudget, readers: PropertyReaders, advisories: Advisories) -> None:
+    def __init__(self, memory: MemoryBudget, readers: PropertyReaders, observers: Observers) -> None:
         self.memory = memory
         self.readers = readers
         self.evicted_count = 0
-        self.advisories = advisories
+        self.observers = observers
 
     def limit(self, policy: PendingLimitPolicy, window: Window, requested: int) -> PendingLimit | None:
         """Return the limit of a new subscription, None for no limit.  requested: its maximumPendingMessageLimit."""
@@ -74,7 +74,7 @@ class PendingLimit:
         delivery.state = advance(delivery.state, EXPIRE)
         queue.depth -= 1
         self.common.evicted_count += 1
-        self.common.advisories.discarded(queue, delivery.message)
+        self.common.observers.discarded(queue, delivery.message)
         self.common.memory.release(delivery.message)
 
     def _choose(self, queue: Queue, room: int) -> Delivery | None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from config.policies import RedeliveryPolicy
 from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
 from engine.consumers.cumulative_ack import Unanswered
-from engine.consumers.window import Window
+from engine.consumers.window import CreditWindow, Window
 from engine.ports.client import Client
 from engine.selector.evaluate import Selector
 from engine.values import gates
-from engine.values.delivery import Delivery
+from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 
 if TYPE_CHECKING:
@@ -136,6 +136,46 @@ class Consumer:
         """Say whether it is not to take just the next message whenever its turn comes."""
         is_blocking = self.redelivery is not None and not self.redelivery.non_blocking_redelivery
         return self.selector is not None or self.is_exclusive or self.priority != 0 or is_blocking
+
+    def grant(self, credit: int) -> None:
+        """Let ``credit`` messages follow, whatever was granted before (AMQP link credit)."""
+        window = self.window
+        assert isinstance(window, CreditWindow), "credit is granted to consumers that subscribed with is_credited"
+        if window.grant(credit):
+            self.queue.list_consumer(self)
+        elif window.is_full:
+            self.queue.unlist_consumer(self)
+
+    def hold(self, is_delivering: bool) -> None:
+        """Hand over nothing to a consumer that has credit, until ``unhold``.
+
+        is_delivering: called from ``Client.deliver`` of this consumer, whose turn its dispatcher then ends.
+        """
+        window = self.window
+        assert isinstance(window, CreditWindow), "only consumers with credit are held"
+        window.hold()
+        if not is_delivering:
+            self.queue.unlist_consumer(self)
+
+    def unhold(self) -> None:
+        window = self.window
+        assert isinstance(window, CreditWindow), "only consumers with credit are held"
+        if window.unhold():
+            self.queue.list_consumer(self)
+
+    def covered(self, delivery: Delivery) -> list[Delivery]:
+        """Return the deliveries that an answer to ``delivery`` covers, in order: in mode CLIENT all before it too."""
+        if self.ack_mode != CLIENT:
+            return [delivery]
+        tag = delivery.tag
+        covered: list[Delivery] = []
+        for number, one in self.ledger.items():
+            if number > tag:
+                break
+            if one.state != IN_FLIGHT:
+                return self.unanswered.up_to(self.ledger, tag)
+            covered.append(one)
+        return covered
 
     def gate(self) -> int:
         """Return what holds this consumer now, gates.OPEN for nothing."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.ports.observer import Observers
+from engine.sources.queue import Queue
+from engine.sources.queue_ends import QueueEnds
+from engine.sources.registry import Destinations
+from engine.values.errors import DestinationInUse
 
 if TYPE_CHECKING:
-    from engine.broker import Broker
     from engine.consumers.consumer import Consumer
     from engine.ports.client import Client
-    from engine.sources.queue import Queue
     from engine.sources.topic import Topic
-    from engine.values.delivery import Delivery
 
 CLOSE_STEPS: Final = 10  # of one consumer, or of one temporary destination
 SEAT_STEPS: Final = 15  # more of a consumer whose selector has found messages
@@ -29,17 +32,17 @@ HELD_AT_ONCE: Final = 1_024  # messages: who holds more and closes leaves in the
 class Departure(Chore):
     """consumers: to be closed, then temporaries.  client: who has gone, None if only they go."""
 
-    __slots__ = ("broker", "consumers", "temporaries", "client", "is_lost")
+    __slots__ = ("departures", "consumers", "temporaries", "client", "is_lost")
 
     def __init__(
         self,
-        broker: Broker,
+        departures: Departures,
         consumers: list[Consumer],
         temporaries: list[Queue | Topic],
         client: Client | None,
         is_lost: bool,
     ) -> None:
-        self.broker = broker
+        self.departures = departures
         self.consumers = deque(consumers)
         self.temporaries = deque(temporaries)
         self.client = client
@@ -60,12 +63,12 @@ class Departure(Chore):
                 if self._is_holding(consumer, steps.left - least):
                     count = max(1, (steps.left - least) // (1 if consumer.siblings is None else QUEUE_STEPS))
                     steps.left = least
-                    if self.broker.subscribing.give_back_some(consumer, count, self.is_lost):
+                    if self.departures.owner.give_back_some(consumer, count, self.is_lost):
                         return False
                 steps.left -= CLOSE_STEPS + len(consumer.ledger)
                 if consumer.seat is not None:
                     steps.left -= SEAT_STEPS
-                self.broker.subscribing.unsubscribe(consumer, self.is_lost)
+                self.departures.owner.unsubscribe(consumer, self.is_lost)
             self.consumers.popleft()
         while self.temporaries:
             if steps.left <= least:
@@ -73,9 +76,9 @@ class Departure(Chore):
             destination = self.temporaries.popleft()
             if not destination.is_closed:
                 steps.left -= CLOSE_STEPS
-                self.broker.close_temporary(destination)
+                self.departures.close_temporary(destination)
         if self.client is not None:
-            self.broker.advisories.disconnected(self.client)
+            self.departures.observers.disconnected(self.client)
         return True
 
     def _is_holding(self, consumer: Consumer, room: int) -> bool:
@@ -86,73 +89,75 @@ class Departure(Chore):
         return len(consumer.ledger) > room
 
 
-class QueueRemains(Chore):
-    """What waited in a queue that has ended: it leaves the memory budget."""
-
-    __slots__ = ("broker", "deliveries")
-
-    def __init__(self, broker: Broker, deliveries: list[Delivery]) -> None:
-        self.broker = broker
-        self.deliveries = deliveries
-
-    def go_on(self, steps: Steps) -> bool:
-        deliveries = self.deliveries
-        count = min(len(deliveries), max(1, min(steps.left, CHORE_STEPS)))
-        steps.left -= count
-        for _ in range(count):
-            self.broker.release(deliveries.pop())
-        return not deliveries
-
-
 class Departures:
     """Begins them, and ends them early where they are in somebody's way."""
 
-    __slots__ = ("broker", "steps")
+    __slots__ = ("steps", "destinations", "ends", "observers", "owner")
 
-    def __init__(self, broker: Broker, steps: Steps) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        steps: Steps,
+        destinations: Destinations,
+        ends: QueueEnds,
+        observers: Observers,
+        owner: ConsumerOwner,
+    ) -> None:
         self.steps = steps
+        self.destinations = destinations
+        self.ends = ends
+        self.observers = observers
+        self.owner = owner
+
+    def close(self, consumer: Consumer, is_lost: bool) -> None:
+        """Close a consumer whose client stays, now or, if it holds much, in the turns to come."""
+        if len(consumer.ledger) > HELD_AT_ONCE:
+            self.leave([consumer], is_lost)
+        else:
+            self.owner.unsubscribe(consumer, is_lost)
 
     def leave(self, consumers: list[Consumer], is_lost: bool = False) -> None:
         """Close consumers whose client stays; it is handed nothing more for them from now on."""
-        departure = Departure(self.broker, consumers, [], None, is_lost)
+        departure = Departure(self, consumers, [], None, is_lost)
         for consumer in consumers:
             for member in [consumer] if consumer.siblings is None else consumer.siblings.members:
                 departure.take(member)
                 member.queue.unlist_one(member)
-        self._begin(departure)
+        self.steps.take_up(departure)
 
     def part(self, consumers: list[Consumer], is_lost: bool) -> None:
         """Close what is left of a subscription to several destinations: its window is shut, and it holds nothing."""
-        departure = Departure(self.broker, consumers, [], None, is_lost)
+        departure = Departure(self, consumers, [], None, is_lost)
         for consumer in consumers:
             departure.take(consumer)
-        self._begin(departure)
+        self.steps.take_up(departure)
 
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of a client that has gone, then its temporary destinations."""
         client.is_output_full = True  # so nothing more is handed to it, and the dispatcher passes by its consumers
         consumers = list(client.consumers.values())
-        temporaries = self.broker.destinations.owned.pop(client.client_number, [])
-        departure = Departure(self.broker, consumers, temporaries, client, is_lost)
+        temporaries = self.destinations.owned.pop(client.client_number, [])
+        departure = Departure(self, consumers, temporaries, client, is_lost)
         for consumer in consumers:
             if consumer.departure is None:
                 departure.take(consumer)
-        self._begin(departure)
+        self.steps.take_up(departure)
 
     def make_way(self, queue: Queue) -> None:
         """Close those that are leaving ``queue`` now."""
         if self.steps.chores:
             for consumer in list(queue.consumers.values()):
                 if consumer.departure is not None:
-                    self.broker.subscribing.unsubscribe(consumer, consumer.departure.is_lost)
+                    self.owner.unsubscribe(consumer, consumer.departure.is_lost)
 
-    def let_go(self, deliveries: list[Delivery]) -> None:
-        """Let go of what waited in a queue that has ended."""
-        if deliveries:
-            self._begin(QueueRemains(self.broker, deliveries))
-
-    def _begin(self, chore: Chore) -> None:
-        if not chore.go_on(self.steps):
-            self.steps.begin(chore)
-            self.steps.need_a_turn()
+    def close_temporary(self, destination: Queue | Topic) -> None:
+        """End a temporary destination; what waits in it is dropped.  Raises: DestinationInUse if it has consumers."""
+        assert destination.owner, f"{destination.uri()} is not temporary"
+        if isinstance(destination, Queue):
+            self.make_way(destination)
+            if destination.consumers:
+                raise DestinationInUse(f"{destination.uri()} has {len(destination.consumers)} consumers")
+            self.ends.let_go(destination)
+        elif destination.subscriptions:
+            raise DestinationInUse(f"{destination.uri()} has {len(destination.subscriptions)} subscriptions")
+        self.observers.temporary_ending(destination)
+        self.destinations.remove(destination)

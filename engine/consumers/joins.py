@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.steps import CHORE_STEPS, Chore, Steps
 
 if TYPE_CHECKING:
-    from engine.consumer_registry import Subscribing
     from engine.consumers.composite_consumer import Siblings
     from engine.sources.queue import Queue
 
@@ -23,10 +23,10 @@ class Joins(Chore):
     is_asked: a subscription takes only from those that its wildcards match.
     """
 
-    __slots__ = ("subscribing", "several", "queues", "is_asked", "index")
+    __slots__ = ("owner", "several", "queues", "is_asked", "index")
 
-    def __init__(self, subscribing: Subscribing, several: list[Siblings], queues: list[Queue], is_asked: bool) -> None:
-        self.subscribing = subscribing
+    def __init__(self, owner: ConsumerOwner, several: list[Siblings], queues: list[Queue], is_asked: bool) -> None:
+        self.owner = owner
         self.several = several
         self.queues = queues
         self.is_asked = is_asked
@@ -45,5 +45,5 @@ class Joins(Chore):
             steps.left -= 1
             if not self.is_asked or siblings.wants(queue):
                 steps.left -= JOIN_STEPS
-                self.subscribing.join_one(siblings, queue)
+                self.owner.join_one(siblings, queue)
         return True

@@ -53,6 +53,12 @@ class Steps(TimerTarget):
         """Take up something; it goes on in this turn as far as that allows."""
         self.chores.append(chore)
 
+    def take_up(self, chore: Chore) -> None:
+        """Let something go on at once; what this turn does not come to follows in the next ones."""
+        if not chore.go_on(self):
+            self.begin(chore)
+            self.need_a_turn()
+
     def run_chores(self) -> None:
         """Let each chore go on in turn, until all are done or the steps of this turn are."""
         for _ in range(len(self.chores)):

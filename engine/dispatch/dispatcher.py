@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
-from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
-from engine.backlog.settlement import SettlementBatch
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.rate_limit import Rates
-from engine.ports.store import Store
+from engine.consumers.settlement_log import SettlementLog
+from engine.ports.observer import Observers
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance
 from engine.values.destination import QUEUE
 from engine.values.message import Message
-
-if TYPE_CHECKING:
-    from engine.features.advisories import Advisories
 
 # What nearly every delivery goes through, looked up in the table once.
 DISPATCHED: Final = advance(READY, DISPATCH)
@@ -28,38 +26,37 @@ class Dispatcher:
     """Moves deliveries from READY to IN_FLIGHT, and from IN_FLIGHT to GONE when they are acknowledged.
 
     settling: batches with something to flush.  next_tag: number of the next hand-over.
-    advisories: who hears of acknowledgements; None before the broker is whole.
     written_offset: messages from here on are not handed over yet.  A delivery may leave before the sync, never before
     the write: else a crash could give its log offset, and so its id, to another message.
     """
 
     __slots__ = (
+        "context",
         "store",
         "memory",
         "settling",
         "next_tag",
         "written_offset",
-        "wall_ms",
         "expired",
         "rates",
-        "advisories",
+        "observers",
     )
 
-    def __init__(self, store: Store, memory: MemoryBudget, rates: Rates) -> None:
-        self.store = store
-        self.memory = memory
-        self.settling: list[tuple[SettlementBatch, Consumer | None]] = []
+    def __init__(self, context: Context, rates: Rates, settlements: SettlementLog, observers: Observers) -> None:
+        self.context = context
+        self.store = context.store
+        self.memory = context.memory
+        self.settling = settlements.waiting
         self.next_tag = 1
-        self.written_offset = store.written_offset()
-        self.wall_ms = 0
+        self.written_offset = context.store.written_offset()
         self.expired: list[Delivery] = []
         self.rates = rates
-        self.advisories: Advisories | None = None
+        self.observers = observers
 
     def run(self, queue: Queue) -> None:
         """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
         rotation = queue.rotation
-        wall_ms = self.wall_ms
+        wall_ms = self.context.wall_ms
         has_siblings = queue.has_siblings
         while rotation and queue.mask:
             consumer = rotation[0]
@@ -186,8 +183,8 @@ class Dispatcher:
             self.free_held_place(consumer, queue, message.size)
         if queue.selection is not None:
             queue.selection.left(delivery)
-            if queue.is_watched and self.advisories is not None:
-                self.advisories.consumed(queue, message)
+            if queue.is_watched:
+                self.observers.consumed(queue, message)
         self._gone(message, consumer, queue)
 
     def free_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.backlog.context import Context
 from engine.backlog.lane import PAGE_MESSAGES, Lane
 from engine.consumers.consumer import AUTO
+from engine.consumers.steps import Steps
+from engine.dispatch.delays import Delays
+from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selection import Selection
 from engine.dispatch.selector_index import SCAN_LEAST, SCAN_STEPS
+from engine.ports.observer import Observers
 from engine.ports.timers import TimerTarget
-from engine.selector.readers import PropertyReaders
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.annotations import annotation
@@ -23,7 +27,6 @@ from engine.values.failed_attempts import restored
 from engine.values.message import PLAIN, Message
 
 if TYPE_CHECKING:
-    from engine.broker import Broker
     from engine.consumers.consumer import Consumer
 
 SCAN_BYTES: Final = 1024 * 1024  # of one page that is read ahead
@@ -37,11 +40,23 @@ class SelectiveDispatcher(TimerTarget):
     timed: timer key -> (Selection, whether it opens then; else its idle groups are released).
     """
 
-    __slots__ = ("broker", "readers", "timed", "next_key")
+    __slots__ = ("context", "steps", "dispatcher", "delays", "starved", "observers", "timed", "next_key")
 
-    def __init__(self, broker: Broker, readers: PropertyReaders) -> None:
-        self.broker = broker
-        self.readers = readers
+    def __init__(
+        self,
+        context: Context,
+        steps: Steps,
+        dispatcher: Dispatcher,
+        delays: Delays,
+        starved: dict[Queue, None],
+        observers: Observers,
+    ) -> None:
+        self.context = context
+        self.steps = steps
+        self.dispatcher = dispatcher
+        self.delays = delays
+        self.starved = starved
+        self.observers = observers
         self.timed: dict[int, tuple[Selection, bool]] = {}
         self.next_key = 1
 
@@ -93,12 +108,12 @@ class SelectiveDispatcher(TimerTarget):
         queue.mark_dirty()
 
     def _begin(self, queue: Queue) -> Selection:
-        selection = Selection(queue, self.readers, self.broker.clock.monotonic_ms(), self.broker.steps)
+        selection = Selection(queue, self.context.readers, self.context.clock.monotonic_ms(), self.steps)
         queue.selection = selection
         for consumer in queue.consumers.values():
             selection.add(consumer)
         if queue.delayed_count:
-            for delivery in self.broker.redelivery.delays.delayed_of(queue):
+            for delivery in self.delays.delayed_of(queue):
                 selection.delay(delivery)
         self._await_consumers(queue, selection)
         if queue.settings.queue.group_idle_timeout_ms > 0:
@@ -125,16 +140,16 @@ class SelectiveDispatcher(TimerTarget):
         selection = queue.selection
         if selection is None:
             selection = self._begin(queue)
-        steps = self.broker.steps
+        steps = self.steps
         budget = self._budget(queue)
-        selection.begin_turn(self.broker.clock.monotonic_ms(), budget)
+        selection.begin_turn(self.context.clock.monotonic_ms(), budget)
         selection.go_on_releasing()
         if selection.look_at_offered() and selection.held_by() == gates.OPEN:
             selection.index.look()
             self._hand_over(queue, selection)
         for lane in queue.used_lanes:
             lane.tidy()
-        self.broker.dispatcher.ask_for_pages(queue)
+        self.dispatcher.ask_for_pages(queue)
         for lane in queue.used_lanes:
             self._read_ahead(queue, selection, lane)
             if lane.spill is not None:
@@ -145,14 +160,14 @@ class SelectiveDispatcher(TimerTarget):
 
     def _budget(self, queue: Queue) -> int:
         """Return how many steps a queue may take now: a few in each turn, even if others have used them up."""
-        steps = self.broker.steps
+        steps = self.steps
         least = 0 if queue in steps.postponed else SCAN_LEAST
         return max(least, min(SCAN_STEPS, steps.left))
 
     def _hand_over(self, queue: Queue, selection: Selection) -> None:
-        dispatcher = self.broker.dispatcher
+        dispatcher = self.dispatcher
         rotation = queue.rotation
-        wall_ms = dispatcher.wall_ms
+        wall_ms = self.context.wall_ms
         while rotation or selection.turns.pay_owed():
             consumer = rotation[0]
             client = consumer.client
@@ -191,13 +206,13 @@ class SelectiveDispatcher(TimerTarget):
             delivery.state = advance(delivery.state, DISPATCH)
             queue.delivered_count += 1
             if queue.is_watched:
-                self.broker.advisories.handed_over(queue, message)
+                self.observers.handed_over(queue, message)
             if consumer.ack_mode == AUTO:
                 count = delivery.failed_attempts + 1
                 client.deliver_settled(consumer, message, delivery.is_redelivered, count)
                 dispatcher.settle_automatically(delivery, consumer, queue)
                 if queue.is_watched:
-                    self.broker.advisories.consumed(queue, message)
+                    self.observers.consumed(queue, message)
                 selection.turns.next_turn()
                 continue
             tag = dispatcher.next_tag
@@ -236,16 +251,16 @@ class SelectiveDispatcher(TimerTarget):
             return
         lane.is_scanning = True
         count = min(PAGE_MESSAGES, selection.index.page_messages())
-        store = self.broker.store
+        store = self.context.store
         store.write()  # only what has been written can be read
-        size_bytes = SHORT_SCAN_BYTES if self.broker.memory.is_short() else SCAN_BYTES
+        size_bytes = SHORT_SCAN_BYTES if self.context.memory.is_short() else SCAN_BYTES
         count = min(count, lane.tail - first)
         store.request(queue.destination_id, lane.priority, first, count, size_bytes, SCAN_READER)
 
     def _wait_for_memory(self, queue: Queue) -> None:
         """Have a queue run again once memory is not short any more, if it is that."""
-        if self.broker.memory.is_short():
-            self.broker.starved[queue] = None
+        if self.context.memory.is_short():
+            self.starved[queue] = None
 
     def _look_at_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
         """Look at what is in temporary files, a block at a time, if somebody has nothing else to look at."""
@@ -276,12 +291,12 @@ class SelectiveDispatcher(TimerTarget):
                 queue.has_expiring = True
             if message.group_hash:
                 queue.has_groups = True
-        broker = self.broker
-        for delivery, known in selection.index.page_read(lane, first, next_offset, messages, broker.wall_ms):
-            delivery.history = restored(known, broker.store)
+        context = self.context
+        for delivery, known in selection.index.page_read(lane, first, next_offset, messages, context.wall_ms):
+            delivery.history = restored(known, context.store)
             if delivery.state == DELAYED:
-                broker.redelivery.delays.restore_wait(delivery, known.due_ms)
-        broker.steps.left -= budget - selection.index.budget
+                self.delays.restore_wait(delivery, known.due_ms)
+        self.steps.left -= budget - selection.index.budget
         queue.mark_dirty()
 
     # -- timers
@@ -295,7 +310,7 @@ class SelectiveDispatcher(TimerTarget):
             selection.is_open = True
         else:
             idle_ms = queue.settings.queue.group_idle_timeout_ms
-            selection.release_idle(self.broker.clock.monotonic_ms() - idle_ms)
+            selection.release_idle(self.context.clock.monotonic_ms() - idle_ms)
             self._call_at(selection, idle_ms, False)
         queue.mark_dirty()
 
@@ -303,4 +318,4 @@ class SelectiveDispatcher(TimerTarget):
         key = self.next_key
         self.next_key = key + 1
         self.timed[key] = (selection, is_opening)
-        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + delay_ms, self, key)
+        self.context.timers.call_at(self.context.clock.monotonic_ms() + delay_ms, self, key)

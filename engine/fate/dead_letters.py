@@ -5,13 +5,16 @@ Source: ActiveMQ DeadLetterStrategy; headers of Artemis; docs/reference/semantic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.backlog.intake import without_marks
-from engine.fate.relocation import append_moved, relocate
-from engine.features.advisories import EXPIRED as EXPIRED_EVENT
-from engine.features.advisories import MESSAGE_DEAD
+from engine.dispatch.dispatcher import Dispatcher
+from engine.fate.failure_history import history_with, policy_of
+from engine.fate.relocation import Relocation
+from engine.ports.observer import Observer, Observers
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.delivery import EXHAUST, Delivery, advance
@@ -19,9 +22,6 @@ from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_t
 from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NAMES, DEAD_LETTERED, DROPPED, EXPIRED
 from engine.values.wall_time import later_ms
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 NO_ROUTE: Final = "no-route"
 NO_ROUTE_TEXT: Final = "no-route: the topic has no subscription that takes the message"
@@ -34,13 +34,25 @@ PREFIXES: Final = {
 }
 
 
-class DeadLetters:
+class DeadLetters(Observer):
     """The way out of a queue for what nobody could take, and for what came too late."""
 
-    __slots__ = ("broker",)
+    __slots__ = ("context", "destinations", "dispatcher", "relocation", "observers")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        dispatcher: Dispatcher,
+        relocation: Relocation,
+        observers: Observers,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.dispatcher = dispatcher
+        self.relocation = relocation
+        self.observers = observers
+        observers.join(self)
 
     def is_last_resort(self, delivery: Delivery) -> bool:
         """Say whether the delivery is on the very queue that it would be moved to.
@@ -59,6 +71,16 @@ class DeadLetters:
         text = self._failure(delivery, cause, words)
         self._move(delivery, place, cause, text, DROPPED if place is None else DEAD_LETTERED)
 
+    def queue_ended(self, queue: Queue) -> None:
+        self.bury_expired()
+
+    def bury_expired(self) -> None:
+        """Settle what has expired in this turn and goes to an expiry destination."""
+        expired = self.dispatcher.expired
+        self.dispatcher.expired = []
+        for delivery in expired:
+            self.expire(delivery)
+
     def expire(self, delivery: Delivery) -> None:
         """Settle an expired message; it goes to the expiry destination where there is one."""
         queue = delivery.lane.queue
@@ -71,8 +93,15 @@ class DeadLetters:
             place = None
         self._move(delivery, place, CAUSE_EXPIRED, text, EXPIRED)
 
-    def send_on(self, topic: Topic, message: Message) -> None:
-        """Send what was published and nobody takes to the dead-letter destination of its topic, if there is one."""
+    def send_on(self) -> None:
+        """Dead-letter what has been published and nobody takes, in the batch of what was sent."""
+        for topic, message in self.relocation.subscriptions.take_unrouted():
+            self._send_on(topic, message)
+
+    # -- the steps
+
+    def _send_on(self, topic: Topic, message: Message) -> None:
+        """Send what nobody takes to the dead-letter destination of its topic, if there is one."""
         settings = topic.settings
         if not (settings.dead_letters.process_non_persistent or message.flags & PERSISTENT):
             return
@@ -80,15 +109,13 @@ class DeadLetters:
         if target is None:
             return
         topic.dead_lettered_count += 1
-        append_moved(self.broker, target, self._unrouted(topic, message, target))
-
-    # -- the steps
+        self.relocation.append(target, self._unrouted(topic, message, target))
 
     def _failure(self, delivery: Delivery, cause: int, words: str) -> str:
         """Return in words why a message is given up."""
         text = f"{CAUSE_NAMES[cause]}: delivery {delivery.failed_attempts} failed"
         if cause == CAUSE_EXHAUSTED:
-            policy = self.broker.redelivery.policy_of(delivery)
+            policy = policy_of(delivery)
             text = f"{text}, the redelivery policy allows {policy.maximum_redeliveries} redeliveries"
         return f"{text}; {words}" if words else text
 
@@ -102,7 +129,7 @@ class DeadLetters:
 
     def _source(self, delivery: Delivery) -> Queue | Topic:
         """Return what the message was sent to: with a wildcard's subscription that is not what was subscribed to."""
-        return self.broker.destinations.by_id.get(delivery.message.destination_id, delivery.lane.queue)
+        return self.destinations.by_id.get(delivery.message.destination_id, delivery.lane.queue)
 
     def _is_kept(self, delivery: Delivery) -> bool:
         policy = delivery.lane.queue.settings.dead_letters
@@ -112,21 +139,19 @@ class DeadLetters:
         if place is None:
             return None
         goes_to_topic, name = place
-        destinations = self.broker.destinations
-        return destinations.own_topic(name) if goes_to_topic else destinations.own_queue(name)
+        return self.destinations.own_topic(name) if goes_to_topic else self.destinations.own_queue(name)
 
     def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
-        event = EXPIRED_EVENT if outcome == EXPIRED else MESSAGE_DEAD
-        self.broker.advisories.message_event(event, delivery.lane.queue, delivery.message)
+        self.observers.dead(delivery.lane.queue, delivery.message, outcome == EXPIRED)
         target = self._target(place)
         moved = None if target is None else self._moved(delivery, target, cause, text)
-        relocate(self.broker, delivery, target, moved, outcome, cause)
+        self.relocation.move(delivery, target, moved, outcome, cause)
 
     def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str) -> Message:
         """Return the new message: persistent, without its expiry, with origin and history in annotations."""
         queue = delivery.lane.queue
         source = self._source(delivery)
-        identity = self.broker.message_id(delivery.message)
+        identity = self.context.message_id(delivery.message)
         lines = self._origin_lines(delivery.message, identity, source, queue.subscriber, text, delivery.failed_attempts)
         return self._dead(delivery.message, source, target, lines + self._failure_lines(delivery, cause))
 
@@ -139,14 +164,14 @@ class DeadLetters:
             message.jms_priority(),
             message.tag_hash,
             message.group_hash,
-            later_ms(self.broker.wall_ms, expiration_ms) if expiration_ms > 0 else 0,
+            later_ms(self.context.wall_ms, expiration_ms) if expiration_ms > 0 else 0,
             b"".join(lines) + message.annotations,
             message.headers,
             message.body,
         )
 
     def _unrouted(self, topic: Topic, message: Message, target: Queue | Topic) -> Message:
-        lines = self._origin_lines(message, self.broker.message_id(message), topic, None, NO_ROUTE_TEXT, 0)
+        lines = self._origin_lines(message, self.context.message_id(message), topic, None, NO_ROUTE_TEXT, 0)
         return self._dead(message, topic, target, [*lines, annotation("dlqCause", NO_ROUTE)])
 
     def _origin_lines(
@@ -180,9 +205,9 @@ class DeadLetters:
     def _failure_lines(self, delivery: Delivery, cause: int) -> list[bytes]:
         """Return what no other broker tells: how it failed, when first and last, and with whom."""
         if cause == CAUSE_EXPIRED:
-            return [annotation("_AMQ_ACTUAL_EXPIRY", str(self.broker.wall_ms))]
+            return [annotation("_AMQ_ACTUAL_EXPIRY", str(self.context.wall_ms))]
         lines = [annotation("dlqCause", CAUSE_NAMES[cause])]
-        history = self.broker.redelivery.history_with(delivery, cause)
+        history = history_with(delivery, cause, self.context.wall_ms)
         lines.append(annotation("dlqFirstFailureTime", str(history.first_ms)))
         lines.append(annotation("dlqLastFailureTime", str(history.last_ms)))
         if history.consumer:

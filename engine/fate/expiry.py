@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
+from engine.consumers.steps import Steps
+from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.expiry_scan import ExpiryScan
 from engine.fate.expiry_sweep import Sweep
 from engine.fate.spill_expiry import SpillSweep
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
+from engine.sources.registry import Destinations
 
 EXPIRE_MESSAGES_PERIOD_MS: Final = 30_000  # ActiveMQ expireMessagesPeriod
 
@@ -22,14 +23,25 @@ class Expiry(TimerTarget):
     period_ms: from the beginning of one scan to that of the next.  scan: the last one; it may be under way.
     """
 
-    __slots__ = ("broker", "period_ms", "sweep", "spill_sweep", "scan")
+    __slots__ = ("context", "destinations", "dispatcher", "steps", "period_ms", "sweep", "spill_sweep", "scan")
 
-    def __init__(self, broker: Broker, period_ms: int) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        dispatcher: Dispatcher,
+        steps: Steps,
+        sweep: Sweep,
+        spill_sweep: SpillSweep | None,
+        period_ms: int,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.dispatcher = dispatcher
+        self.steps = steps
         self.period_ms = period_ms
-        self.sweep = Sweep(broker)
-        spiller = broker.spiller
-        self.spill_sweep = None if spiller is None else SpillSweep(broker.dispatcher, spiller, broker.steps)
+        self.sweep = sweep
+        self.spill_sweep = spill_sweep
         self.scan = self._scan_of([])
         self._call_later()
 
@@ -37,13 +49,12 @@ class Expiry(TimerTarget):
         self._call_later()
         if self.scan.place < len(self.scan.queues):
             return  # one takes long
-        self.scan = self._scan_of(self.broker.destinations.all_queues())
-        if not self.scan.go_on(self.broker.steps):
-            self.broker.steps.begin(self.scan)
+        self.scan = self._scan_of(self.destinations.all_queues())
+        if not self.scan.go_on(self.steps):
+            self.steps.begin(self.scan)
 
     def _scan_of(self, queues: list[Queue]) -> ExpiryScan:
-        return ExpiryScan(queues, self.broker.dispatcher, self.sweep, self.spill_sweep)
+        return ExpiryScan(queues, self.dispatcher, self.sweep, self.spill_sweep)
 
     def _call_later(self) -> None:
-        broker = self.broker
-        broker.timers.call_at(broker.clock.monotonic_ms() + self.period_ms, self, 0)
+        self.context.call_later(self.period_ms, self, 0)

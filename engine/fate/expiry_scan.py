@@ -93,7 +93,7 @@ class ExpiryScan(Chore):
         if not part:
             return False
         self.after = part[-1].position
-        wall_ms = self._dispatcher.wall_ms
+        wall_ms = self._dispatcher.context.wall_ms
         expired = [one for one in part if 0 < one.message.expires_ms <= wall_ms and one.state == READY]
         steps.left -= 1 + len(part) // LOOKED_A_STEP + len(expired)
         if expired:
@@ -111,7 +111,7 @@ class ExpiryScan(Chore):
     def _look_ahead(self, lane: Lane, steps: Steps) -> None:
         """Look at what a selection has found ahead: its places stay until their pages are read."""
         if lane.ahead and self.after == BEFORE_ALL:
-            wall_ms = self._dispatcher.wall_ms
+            wall_ms = self._dispatcher.context.wall_ms
             ahead = lane.ahead.values()
             expired = [one for one in ahead if one.state == READY and 0 < one.message.expires_ms <= wall_ms]
             steps.left -= len(lane.ahead) // LOOKED_A_STEP + len(expired)

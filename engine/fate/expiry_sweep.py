@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.backlog.context import Context
 from engine.backlog.lane import SERIAL_BITS
+from engine.dispatch.dispatcher import Dispatcher
+from engine.sources.feed import Feeds
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE
 from engine.values.message import Message
@@ -16,7 +19,6 @@ from engine.values.stored import NEVER_MS, Entry, Range
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
-    from engine.broker import Broker
     from engine.sources.queue import Queue
 
 EXPIRY_READER: Final = -5  # the store's answers to requests for what is moved come to this reader
@@ -32,10 +34,12 @@ class Sweep:
     moving: entries of it that have expired and are to be read, because they go somewhere.
     """
 
-    __slots__ = ("broker", "waiting", "lane", "next_entry", "next_ms", "moving")
+    __slots__ = ("context", "dispatcher", "feeds", "waiting", "lane", "next_entry", "next_ms", "moving")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, context: Context, dispatcher: Dispatcher, feeds: Feeds) -> None:
+        self.context = context
+        self.dispatcher = dispatcher
+        self.feeds = feeds
         self.waiting: dict[Lane, None] = {}
         self.lane: Lane | None = None
         self.next_entry = 0
@@ -47,7 +51,7 @@ class Sweep:
         if not queue.is_logged:
             return
         for lane in queue.used_lanes:
-            if lane.first_expiry_ms <= self.broker.wall_ms and lane.next_load < lane.tail and lane is not self.lane:
+            if lane.first_expiry_ms <= self.context.wall_ms and lane.next_load < lane.tail and lane is not self.lane:
                 self.waiting[lane] = None
 
     def go_on(self) -> None:
@@ -138,8 +142,8 @@ class Sweep:
             self._end(self.next_ms)
             return
         count = min(SWEPT_ENTRIES, lane.tail - self.next_entry)
-        broker = self.broker
-        broker.store.look_for_expired(_source_of(lane.queue), lane.priority, self.next_entry, count, broker.wall_ms)
+        context = self.context
+        context.store.look_for_expired(_source_of(lane.queue), lane.priority, self.next_entry, count, context.wall_ms)
 
     def _move(self) -> None:
         """Have some more read of what goes somewhere; then look further."""
@@ -149,7 +153,7 @@ class Sweep:
             self._look()
             return
         first = self.moving[0].offset
-        store = self.broker.store
+        store = self.context.store
         store.write()  # only what has been written can be read
         count = min(MOVED_MESSAGES, self.moving[-1].offset + 1 - first)
         store.request(_source_of(lane.queue), lane.priority, first, count, MOVED_BYTES, EXPIRY_READER)
@@ -162,19 +166,18 @@ class Sweep:
         self.moving = []
 
     def _expire(self, lane: Lane, message: Message) -> None:
-        broker = self.broker
         queue = lane.queue
         offset = message.queue_offset
         known = lane.attempts.pop(offset, None)
         lane.settled.add(offset)
-        if queue.feed is not None and not broker.subscriptions.select(queue, message):
+        if queue.feed is not None and not self.feeds.select(queue, message):
             return
-        broker.memory.load(message)
+        self.context.memory.load(message)
         delivery = Delivery(message, lane, offset << SERIAL_BITS)
         if known is not None:
             delivery.failed_attempts = known.count
             delivery.is_redelivered = True
-        broker.dispatcher.expire(delivery, queue)
+        self.dispatcher.expire(delivery, queue)
 
     def _drop(self, lane: Lane, found: list[Entry]) -> None:
         """Settle what has expired and goes nowhere."""
@@ -198,7 +201,7 @@ class Sweep:
                 one.sizes = [sizes[offset] for offset in range(one.first, one.first + one.count)]
         queue.depth -= len(found)
         queue.expired_count += len(found)
-        self.broker.store.settle(queue.destination_id, 0, EXPIRED, CAUSE_EXPIRED, ranges)
+        self.context.store.settle(queue.destination_id, 0, EXPIRED, CAUSE_EXPIRED, ranges)
 
 
 def _source_of(queue: Queue) -> int:

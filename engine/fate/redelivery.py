@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
+from engine.backlog.context import Context
 from engine.consumers.consumer import Consumer
+from engine.consumers.settlement_log import SettlementLog
+from engine.dispatch.delays import Delays
+from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
-from engine.fate.delays import Delays
+from engine.fate.failure_history import added, history_with, policy_of
 from engine.sources.queue import Queue
 from engine.values.delivery import EXHAUST, FAIL, IN_FLIGHT, RELEASE, Delivery, advance
-from engine.values.failed_attempts import FailureHistory, consumer_words
+from engine.values.failed_attempts import consumer_words
 from engine.values.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
 from engine.values.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
@@ -22,7 +26,6 @@ from engine.values.wall_time import later_ms
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
-    from engine.broker import Broker
 
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
@@ -36,28 +39,23 @@ class Redelivery:
     delays: those of them that wait.
     """
 
-    __slots__ = ("broker", "delays", "seed", "dead_letters")
+    __slots__ = ("context", "settlements", "selective", "delays", "dead_letters", "seed")
 
-    def __init__(self, broker: Broker, seed: int) -> None:
-        self.broker = broker
-        self.delays = Delays(broker)
+    def __init__(
+        self,
+        context: Context,
+        settlements: SettlementLog,
+        selective: SelectiveDispatcher,
+        delays: Delays,
+        dead_letters: DeadLetters,
+        seed: int,
+    ) -> None:
+        self.context = context
+        self.settlements = settlements
+        self.selective = selective
+        self.delays = delays
+        self.dead_letters = dead_letters
         self.seed = seed
-        self.dead_letters = DeadLetters(broker)
-
-    def policy_of(self, delivery: Delivery) -> RedeliveryPolicy:
-        """Return the policy of the consumer that has the delivery, else that of its queue."""
-        consumer = delivery.consumer
-        if consumer is not None and consumer.redelivery is not None:
-            return consumer.redelivery
-        return delivery.lane.queue.settings.redelivery
-
-    def history_with(self, delivery: Delivery, cause: int) -> FailureHistory:
-        """Return what is to be remembered once the delivery has failed now for ``cause``."""
-        known = delivery.history
-        consumer = delivery.consumer
-        if consumer is None:
-            return self._history(known, cause, "" if known is None else known.consumer)
-        return self._history(known, cause, consumer_words(consumer.description()))
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
         """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
@@ -71,7 +69,7 @@ class Redelivery:
     def roll_back(self, deliveries: list[Delivery]) -> None:
         """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
         for run in runs_of(deliveries):
-            self._refuse_run(run, ROLLED_BACK_LATER if self.policy_of(run[0]).delays_rollback else ROLLED_BACK)
+            self._refuse_run(run, ROLLED_BACK_LATER if policy_of(run[0]).delays_rollback else ROLLED_BACK)
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
         """Return what a closed consumer held to its place at once; a lost connection may count an attempt."""
@@ -89,7 +87,7 @@ class Redelivery:
         blamed = self._blamed(queue, in_flight, looked_at_tag) if is_lost else []
         exhausted: list[Delivery] = []
         if blamed:
-            policy = self.policy_of(blamed[0])
+            policy = policy_of(blamed[0])
             gave_sign = consumer.furthest_tag > 0 or consumer.window.limit == 1
             self._count_failures(consumer, blamed, CAUSE_CONNECTION_LOST)
             if gave_sign:
@@ -109,7 +107,7 @@ class Redelivery:
         if queue.selection is not None:
             queue.selection.left(delivery)
         if queue.is_closed:
-            self.broker.release(delivery)
+            queue.release(delivery.message)
         else:
             self._return(queue, [delivery])
 
@@ -127,14 +125,14 @@ class Redelivery:
             return
         for delivery in run:
             if refusal.is_excluding and not queue.is_closed:
-                self.broker.selective.exclude(delivery)
+                self.selective.exclude(delivery)
             if refusal.annotations:
-                delivery.history = self.history_with(delivery, refusal.cause)
+                delivery.history = history_with(delivery, refusal.cause, self.context.wall_ms)
                 delivery.history.annotations = refusal.annotations
         self._leave_all(consumer, run)
         if queue.is_closed:
             for delivery in run:
-                self.broker.release(delivery)  # refused in a transaction; its queue has ended meanwhile
+                queue.release(delivery.message)  # refused in a transaction; its queue has ended meanwhile
         elif mode != "requeue":
             self._fail(queue, consumer, run, refusal, mode == "dead-letter")
         elif refusal.delay_ms:
@@ -144,7 +142,7 @@ class Redelivery:
 
     def _fail(self, queue: Queue, consumer: Consumer, run: list[Delivery], refusal: Refusal, is_given_up: bool) -> None:
         """Count an attempt for each; try again now, later or never."""
-        policy = self.policy_of(run[0])
+        policy = policy_of(run[0])
         self._count_failures(consumer, run, refusal.cause)
         if is_given_up:
             for delivery in run:
@@ -175,28 +173,23 @@ class Redelivery:
         if delay_ms > 0:
             self._wait(queue, consumer, deliveries, delay_ms, cause)
         else:  # a timer would let those behind it overtake it in this turn
-            self._log_attempts(consumer, deliveries, cause, self.broker.wall_ms)
+            self._log_attempts(consumer, deliveries, cause, self.context.wall_ms)
             self._return(queue, deliveries)
 
     def _count_failures(self, consumer: Consumer, deliveries: list[Delivery], cause: int) -> None:
         words = consumer_words(consumer.description())
-        first = self._history(None, cause, words)
+        now_ms = self.context.wall_ms
+        first = added(None, cause, words, now_ms)
         for delivery in deliveries:
             delivery.failed_attempts += 1
             known = delivery.history
-            delivery.history = first if known is None else self._history(known, cause, words)
-
-    def _history(self, known: FailureHistory | None, cause: int, words: str) -> FailureHistory:
-        now_ms = self.broker.wall_ms
-        if known is None:
-            return FailureHistory(now_ms, now_ms, cause, words)
-        return FailureHistory(known.first_ms, now_ms, cause, words, known.annotations)
+            delivery.history = first if known is None else added(known, cause, words, now_ms)
 
     def _give_up(self, delivery: Delivery, cause: int, words: str) -> None:
         if self.dead_letters.is_last_resort(delivery):
             consumer = delivery.consumer
             assert consumer is not None, "a failed delivery was with a consumer"
-            delay_ms = self._policy_delay_ms(self.policy_of(delivery), delivery)
+            delay_ms = self._policy_delay_ms(policy_of(delivery), delivery)
             self._wait(delivery.lane.queue, consumer, [delivery], delay_ms, cause)
         else:
             self.dead_letters.give_up(delivery, cause, words)
@@ -240,7 +233,7 @@ class Redelivery:
         for delivery in run:
             delivery.state = advance(delivery.state, EXHAUST)
             queue.depth -= 1
-            self.broker.release(delivery)
+            queue.release(delivery.message)
 
     def _return(self, queue: Queue, deliveries: list[Delivery]) -> None:
         """Let deliveries of one queue be READY again, at their places."""
@@ -260,11 +253,11 @@ class Redelivery:
         queue.mark_dirty()
 
     def _wait(self, queue: Queue, consumer: Consumer, deliveries: list[Delivery], delay_ms: int, cause: int) -> None:
-        self._log_attempts(consumer, deliveries, cause, later_ms(self.broker.wall_ms, delay_ms))
+        self._log_attempts(consumer, deliveries, cause, later_ms(self.context.wall_ms, delay_ms))
         for delivery in deliveries:
             delivery.state = advance(delivery.state, FAIL)
             if queue.selection is not None:
-                queue.selection.delay(delivery, not self.policy_of(delivery).non_blocking_redelivery)
+                queue.selection.delay(delivery, not policy_of(delivery).non_blocking_redelivery)
             delivery.consumer = None
             self.delays.add(delivery, delay_ms)
         queue.redelivered_count += len(deliveries)
@@ -292,8 +285,8 @@ class Redelivery:
                 last = Range(message.priority, offset, 1, count)
                 ranges.append(last)
         if ranges:
-            record_id = self.broker.record_of(consumer)
-            self.broker.store.fail_attempts(consumer.queue.destination_id, record_id, cause, due_ms, ranges)
+            record_id = self.settlements.record_of(consumer)
+            self.context.store.fail_attempts(consumer.queue.destination_id, record_id, cause, due_ms, ranges)
 
     def _random_unit(self) -> float:
         """Return the next number in [-1, 1) of a seeded sequence: same seed, same history."""

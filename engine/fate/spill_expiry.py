@@ -56,7 +56,7 @@ class SpillSweep(Chore):
         """Look at what has expired of a queue, once it is its turn."""
         for lane in queue.used_lanes:
             spill = lane.spill
-            if spill is not None and spill.first_expiry_ms <= self.dispatcher.wall_ms:
+            if spill is not None and spill.first_expiry_ms <= self.dispatcher.context.wall_ms:
                 self.waiting[lane] = None
                 self._begin()
 
@@ -109,7 +109,7 @@ class SpillSweep(Chore):
             self._end(lane, self.next_ms if block is None else 0)
             return
         self.next_position = block.last_position + 1
-        if block.first_expiry_ms > self.dispatcher.wall_ms or block.is_writing:
+        if block.first_expiry_ms > self.dispatcher.context.wall_ms or block.is_writing:
             self.next_ms = min(self.next_ms, block.first_expiry_ms)
         elif block.is_on_disk:
             self.reading = block
@@ -126,7 +126,7 @@ class SpillSweep(Chore):
     def _expire(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
         lane = block.lane
         queue = lane.queue
-        wall_ms = self.dispatcher.wall_ms
+        wall_ms = self.dispatcher.context.wall_ms
         block.first_expiry_ms = NEVER_MS
         for position, message in zip(positions, messages, strict=True):
             if not message.expires_ms or not block.is_left(position):

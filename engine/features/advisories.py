@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.consumers.consumer import Consumer
+from engine.fate.acceptance import Acceptance
 from engine.ports.client import Client
-from engine.registry import DestinationWatcher
+from engine.ports.observer import Observer
 from engine.sources.composite import Composite, Destination
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
+from engine.sources.topic_subscriptions import Subscriptions
 from engine.values.annotations import annotation
 from engine.values.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, is_topic
 from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 Fields = dict[str, object]
 
@@ -62,7 +63,7 @@ _ADDED: Final = 0
 _REMOVED: Final = 1
 
 
-class Advisories(DestinationWatcher):
+class Advisories(Observer):
     """listeners: subscriptions that may take advisories.  connections: clients whose coming was to be told.
     producers: how many each destination has, by its number.  next_producer: the number of the next one.
     retired: topics that nobody needs but what waits for listeners of wildcards, the oldest first.
@@ -71,10 +72,33 @@ class Advisories(DestinationWatcher):
     for.  name: of the broker.
     """
 
-    __slots__ = ("broker", "is_enabled", "name", "listeners", "connections", "producers", "next_producer", "retired")
+    __slots__ = (
+        "context",
+        "destinations",
+        "subscriptions",
+        "acceptance",
+        "is_enabled",
+        "name",
+        "listeners",
+        "connections",
+        "producers",
+        "next_producer",
+        "retired",
+    )
 
-    def __init__(self, broker: Broker, is_enabled: bool, name: str) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        subscriptions: Subscriptions,
+        acceptance: Acceptance,
+        is_enabled: bool,
+        name: str,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.subscriptions = subscriptions
+        self.acceptance = acceptance
         self.is_enabled = is_enabled
         self.name = name
         self.listeners = 0
@@ -82,7 +106,6 @@ class Advisories(DestinationWatcher):
         self.producers: dict[int, int] = {}
         self.next_producer = 1
         self.retired: deque[Topic] = deque()
-        broker.destinations.watchers.append(self)
 
     # -- what happens
 
@@ -100,11 +123,11 @@ class Advisories(DestinationWatcher):
             self.advise(CONNECTION, None, "RemoveInfo", {"objectId": {"value": str(client.client_number)}}, {})
 
     def consumer_added(self, consumer: Consumer) -> None:
-        if self.listeners and self.is_enabled and not _is_own(consumer.queue.name):
+        if self.listeners and self.is_enabled and _is_taking(consumer):
             self.advise(CONSUMER, consumer.queue, "ConsumerInfo", _consumer(consumer), self._counted(consumer.queue))
 
     def consumer_removed(self, consumer: Consumer) -> None:
-        if self.listeners and self.is_enabled and not _is_own(consumer.queue.name):
+        if self.listeners and self.is_enabled and _is_taking(consumer):
             fields: Fields = {"objectId": _consumer_id(consumer), "lastDeliveredSequenceId": -2}
             self.advise(CONSUMER, consumer.queue, "RemoveInfo", fields, self._counted(consumer.queue))
 
@@ -155,7 +178,7 @@ class Advisories(DestinationWatcher):
         """
         if not self.listeners or _is_own(destination.name):
             return
-        identity = self.broker.message_id(message)
+        identity = self.context.message_id(message)
         fields: Fields = {"messageId": identity, "destination": _named(destination), "priority": message.priority}
         if destination.settings.advisories.include_body:
             fields["text"] = message.body.decode(errors="replace")
@@ -196,12 +219,24 @@ class Advisories(DestinationWatcher):
     def destination_removed(self, destination: Queue | Topic) -> None:
         self.producers.pop(destination.destination_id, None)
         self._destination_changed(destination, _REMOVED)
-        destinations = self.broker.destinations
+        destinations = self.destinations
         if destinations.advisory_count and not _is_own(destination.name):
             for event in ABOUT_DESTINATIONS:
                 topic = destinations.topics.get(_topic_name(event, destination))
                 if topic is not None and not topic.subscriptions:
                     self.retire(topic)
+
+    def listener_added(self, name: str) -> None:
+        self.listeners += 1
+
+    def listener_removed(self, name: str) -> None:
+        self.listeners -= 1
+
+    def dead(self, queue: Queue, message: Message, is_expired: bool) -> None:
+        self.message_event(EXPIRED if is_expired else MESSAGE_DEAD, queue, message)
+
+    def topic_unused(self, topic: Topic) -> None:
+        self.retire(topic)
 
     def retire(self, topic: Topic) -> None:
         """Forget a topic that is of no use, as soon as nothing of it can be waiting; it is made again if need be."""
@@ -209,7 +244,7 @@ class Advisories(DestinationWatcher):
         while self.retired and (len(self.retired) > RETIRED_MAX or not _is_waited_for(self.retired[0])):
             oldest = self.retired.popleft()
             if not oldest.is_closed and not oldest.subscriptions:
-                self.broker.destinations.remove(oldest)
+                self.destinations.remove(oldest)
 
     # -- telling
 
@@ -228,39 +263,38 @@ class Advisories(DestinationWatcher):
             topic = self._topic(_topic_name(event, destination), self._is_there(destination))
         if topic is None:
             return
-        broker = self.broker
-        if broker.memory.is_full():
+        if self.context.memory.is_full():
             return  # nobody waits for an advisory to be taken
         headers = {
             "type": "Advisory",
             "transformation": "jms-advisory-json",
-            "originBrokerId": broker.store.store_id(),
+            "originBrokerId": self.context.store.store_id(),
             "originBrokerName": self.name,
             **told,
         }
         lines = b"".join(annotation(header, value) for header, value in headers.items())
         flags = TEXT if b"\\" in lines else TEXT | PLAIN
         body = json.dumps({name: fields}, separators=(",", ":"), ensure_ascii=False).encode()
-        broker.publish_own(
+        self.acceptance.publish_own(
             topic, Message(topic.destination_id, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
         )
 
     def _source(self, queue: Queue, message: Message) -> Queue | Topic:
         """Return what the message was sent to: a subscription's queue may take from many topics."""
-        return self.broker.destinations.by_id.get(message.destination_id, queue)
+        return self.destinations.by_id.get(message.destination_id, queue)
 
     def _topic(self, name: str, may_be_made: bool) -> Topic | None:
         """Return the topic of an advisory that somebody listens to."""
-        destinations = self.broker.destinations
+        destinations = self.destinations
         topic = destinations.topics.get(name)
-        if topic is None and may_be_made and self.broker.subscriptions.has_wildcard_for(name):
+        if topic is None and may_be_made and self.subscriptions.has_wildcard_for(name):
             topic = destinations.advisory_topic(name)
         return topic
 
     def _is_there(self, destination: Queue | Topic) -> bool:
         """Say whether a destination has not gone with its connection: then nothing would take its topics away."""
         is_temporary = destination.kind in (TEMP_QUEUE, TEMP_TOPIC)
-        return not is_temporary or destination.name in self.broker.destinations.temporaries
+        return not is_temporary or destination.name in self.destinations.temporaries
 
     def _destination_changed(self, destination: Queue | Topic, operation: int) -> None:
         if self.listeners and self.is_enabled and not _is_own(destination.name):
@@ -271,7 +305,7 @@ class Advisories(DestinationWatcher):
         """Return how many consumers a queue has, or a topic subscriptions."""
         count = len(queue.consumers)
         if is_topic(queue.kind):
-            topic = self.broker.destinations.topics.get(queue.name)
+            topic = self.destinations.topics.get(queue.name)
             count = 0 if topic is None else len(topic.subscriptions)
         return {"consumerCount": str(count)}
 
@@ -283,6 +317,13 @@ def _topic_name(event: str, destination: Queue | Topic) -> str:
 def _is_waited_for(topic: Topic) -> bool:
     """Say whether something of a topic may wait for a listener."""
     return any(queue.depth for taking in (topic.plain, topic.selected, topic.choosy) for queue in taking.values())
+
+
+def _is_taking(consumer: Consumer) -> bool:
+    """Say whether a consumer takes messages of others; advisories tell of no browsers."""
+    queue = consumer.queue
+    is_browser = queue.feed is not None and queue.feed.is_browser
+    return bool(queue.destination_id) and not is_browser and not _is_own(queue.name)
 
 
 def _is_own(name: str) -> bool:

@@ -2,81 +2,128 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from typing import Final
 
+from mypy_extensions import mypyc_attr
+
+from engine.backlog.context import Context
+from engine.clients.naming import Naming
+from engine.fate.acceptance import Acceptance
+from engine.limits.producer_gate import Flow
 from engine.ports.client import Client
+from engine.sources.question_queue import QuestionQueue, is_management
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values import gates
 from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
 from engine.values.errors import AddressFull, EngineError
 from engine.values.message import Message
 
-if TYPE_CHECKING:
-    from engine.broker import Broker
-
-MANAGEMENT: Final = "ActiveMQ.Scheduler.Management"  # a queue or a topic, in any case (SchedulerBroker)
-
 _PREFIXES: Final = tuple(
     (form.format(name), kind) for kind, name in KIND_NAMES.items() for form in ("/{}/", "{}://", "/remote-{}/")
 )
 
 
-class QuestionQueue(Queue):
-    """Where a question goes; it holds nothing."""
+class Replies:
+    """The way of the answers."""
 
-    __slots__ = ()
+    __slots__ = ("context", "clients", "destinations", "naming", "flow", "acceptance")
 
-    def enqueue(self, message: Message) -> None:
-        raise AssertionError(f"{self.uri()} answers questions, and would keep {message.size} octets for ever")
+    def __init__(
+        self,
+        context: Context,
+        clients: dict[int, Client],
+        destinations: Destinations,
+        naming: Naming,
+        flow: Flow,
+        acceptance: Acceptance,
+    ) -> None:
+        self.context = context
+        self.clients = clients
+        self.destinations = destinations
+        self.naming = naming
+        self.flow = flow
+        self.acceptance = acceptance
 
+    def asker(self) -> Client | None:
+        """Return whose input is being taken; None once a schedule has delayed the question, or its sender has gone."""
+        return self.clients.get(self.context.sender)
 
-def is_management(name: str) -> bool:
-    """Say whether messages to ``name`` look after the schedule."""
-    return len(name) == len(MANAGEMENT) and name.lower() == MANAGEMENT.lower()
+    def target(self, reply_to: object) -> Queue | Topic | None:
+        """Return where an answer goes, None for nowhere: who asks must be allowed to send there.
 
-
-def reply_target(broker: Broker, reply_to: object) -> Queue | Topic | None:
-    """Return where an answer goes, None for nowhere: who asks must be allowed to send there.
-
-    An answer is no question: nothing goes to a name that only answers.
-    """
-    if not isinstance(reply_to, str):
+        An answer is no question: nothing goes to a name that only answers.
+        """
+        if not isinstance(reply_to, str):
+            return None
+        for prefix, kind in _PREFIXES:
+            if reply_to.startswith(prefix):
+                try:
+                    target = self._named(kind, reply_to[len(prefix) :])
+                except EngineError:
+                    return None
+                return None if isinstance(target, QuestionQueue) else target
         return None
-    client = broker.clients.get(broker.sender)
-    for prefix, kind in _PREFIXES:
-        if reply_to.startswith(prefix):
-            try:
-                target = _named(broker, client, kind, reply_to[len(prefix) :])
-            except EngineError:
-                return None
-            return None if isinstance(target, QuestionQueue) else target
-    return None
+
+    def send(self, target: Queue | Topic, answer: Message) -> None:
+        """Send it unless a gate holds it back, or who asked has closed the target; then it is dropped.
+
+        Nobody waits to send it again.
+        """
+        if target.is_closed:
+            return
+        flow = self.flow
+        try:
+            gate = flow.refusal(target, answer)
+        except AddressFull:
+            return
+        if gate == gates.DISCARDED:
+            flow.count_dropped(target)
+        if gate == gates.OPEN:
+            self.acceptance.publish_own(target, answer)
+
+    def _named(self, kind: int, name: str) -> Queue | Topic | None:
+        temporary = self.destinations.temporaries.get(name)  # AMQP clients do not say that it is one
+        if temporary is not None:
+            return temporary
+        if self.naming.access.is_open or kind not in (QUEUE, TOPIC):
+            return self.destinations.target(kind, name)
+        client = self.asker()
+        return None if client is None else self.naming.target(client, kind, name)
 
 
-def _named(broker: Broker, client: Client | None, kind: int, name: str) -> Queue | Topic | None:
-    temporary = broker.destinations.temporaries.get(name)  # AMQP clients do not say that it is one
-    if temporary is not None:
-        return temporary
-    if broker.access.is_open or kind not in (QUEUE, TOPIC):
-        return broker.destinations.target(kind, name)
-    # Nobody knows who asked once a schedule has delayed the question, or its sender has gone.
-    return None if client is None else broker.target(client, kind, name)
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Answerer(ABC):
+    """Answers the questions that come to some of the names."""
+
+    @abstractmethod
+    def check(self, queue: QuestionQueue, question: Message) -> None:
+        """Raises: InvalidOption for what is no question; LimitReached for one too many; AccessDenied."""
+
+    @abstractmethod
+    def answer(self, queue: QuestionQueue, question: Message) -> None:
+        """Do what a question asks for that has been checked."""
 
 
-def send_answer(broker: Broker, target: Queue | Topic, answer: Message) -> None:
-    """Send it unless a gate holds it back, or who asked has closed the target; then it is dropped.
+class Questions:
+    """Finds who answers.  management: of the schedule.  statistics: all else."""
 
-    Nobody waits to send it again.
-    """
-    if target.is_closed:
-        return
-    flow = broker.flow
-    try:
-        gate = flow.refusal(target, answer)
-    except AddressFull:
-        return
-    if gate == gates.DISCARDED:
-        flow.count_dropped(target)
-    if gate == gates.OPEN:
-        broker.publish_own(target, answer)
+    __slots__ = ("management", "statistics")
+
+    def __init__(self) -> None:
+        self.management: list[Answerer] = []
+        self.statistics: list[Answerer] = []
+
+    def answerers(self, queue: QuestionQueue) -> list[Answerer]:
+        return self.management if is_management(queue.name) else self.statistics
+
+    def check(self, queue: QuestionQueue, question: Message) -> None:
+        """Raises: InvalidOption for what is no question; LimitReached for one too many; AccessDenied."""
+        for one in self.answerers(queue):
+            one.check(queue, question)
+
+    def answer(self, queue: QuestionQueue, question: Message) -> None:
+        for one in self.answerers(queue):
+            one.answer(queue, question)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
+from engine.clients.connections import Connections
+from engine.clients.consumer_registry import Subscribing
 from engine.consumers.consumer import AUTO, Consumer
+from engine.consumers.settlement_log import SettlementLog
+from engine.features.scheduler.scheduler import Scheduler
 from engine.ports.client import Client
+from engine.ports.observer import Observer
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
+from engine.sources.queue_ends import QueueEnds
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values import gates
 from engine.values.delivery import Delivery
@@ -16,9 +24,6 @@ from engine.values.errors import DestinationInUse, EngineError
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_PURGED, DROPPED
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 TICK_MS: Final = 20
 _IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
@@ -34,6 +39,18 @@ class _Ticks(TimerTarget):
         self.purge.tick()
 
 
+class _Looks(TimerTarget):
+    """A timer's key is the number of a queue that may be deleted then."""
+
+    __slots__ = ("_upkeep",)
+
+    def __init__(self, upkeep: Upkeep) -> None:
+        self._upkeep = upkeep
+
+    def timer_fired(self, key: int) -> None:
+        self._upkeep.look(key)
+
+
 class Purge(Client):
     """One run that drops what waits in a queue, or what a selector matches of it.
 
@@ -41,27 +58,27 @@ class Purge(Client):
     count: messages dropped.  is_done: everything that was wanted is gone.
     """
 
-    __slots__ = ("broker", "queue", "count", "is_done", "consumer", "ticks")
+    __slots__ = ("upkeep", "queue", "count", "is_done", "consumer", "ticks")
 
-    def __init__(self, broker: Broker, queue: Queue, selector: str) -> None:
+    def __init__(self, upkeep: Upkeep, queue: Queue, selector: str) -> None:
         """Raises: InvalidSelector, LimitReached."""
         super().__init__()
-        self.broker = broker
+        self.upkeep = upkeep
         self.queue = queue
         self.count = 0
         self.is_done = False
         self.ticks = _Ticks(self)
-        broker.connect(self)
+        upkeep.connections.connect(self)
         try:
-            self.consumer = broker.subscribe_own(
+            self.consumer = upkeep.subscribing.subscribe_own(
                 self, queue, SubscribeOptions(AUTO, name="purge", selector=selector, is_taking=True)
             )
         except EngineError:
-            broker.disconnect(self, is_lost=False)
+            upkeep.connections.disconnect(self, is_lost=False)
             raise
         self.consumer.batch.outcome = DROPPED
         self.consumer.batch.cause = CAUSE_PURGED
-        broker.start(self.consumer)
+        upkeep.subscribing.start(self.consumer)
         self._wait()
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
@@ -81,7 +98,7 @@ class Purge(Client):
     def stop(self) -> None:
         """Drop no more; what is left stays."""
         self.is_done = True
-        self.broker.disconnect(self, is_lost=False)
+        self.upkeep.connections.disconnect(self, is_lost=False)
 
     def release_confirmations(self, offset: int) -> bool:
         return False
@@ -99,24 +116,50 @@ class Purge(Client):
         return {"address": "purge"}
 
     def _wait(self) -> None:
-        self.broker.timers.call_at(self.broker.clock.monotonic_ms() + TICK_MS, self.ticks, 0)
+        self.upkeep.context.call_later(TICK_MS, self.ticks, 0)
 
 
-class Upkeep(TimerTarget):
-    """A timer's key is the number of a queue that may be deleted then.
+class Upkeep(Observer):
+    """Empties and removes destinations.
 
     read: numbers of queues that would have been deleted, had not a browser or a replay been reading them.
     """
 
-    __slots__ = ("broker", "read")
+    __slots__ = (
+        "context",
+        "destinations",
+        "connections",
+        "subscribing",
+        "settlements",
+        "ends",
+        "scheduler",
+        "read",
+        "_looks",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        connections: Connections,
+        subscribing: Subscribing,
+        settlements: SettlementLog,
+        ends: QueueEnds,
+        scheduler: Scheduler,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.connections = connections
+        self.subscribing = subscribing
+        self.settlements = settlements
+        self.ends = ends
+        self.scheduler = scheduler
         self.read: set[int] = set()
+        self._looks = _Looks(self)
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
         """Begin to drop what waits in ``queue``.  Raises: InvalidSelector, LimitReached."""
-        return Purge(self.broker, queue, selector)
+        return Purge(self, queue, selector)
 
     def delete(self, destination: Queue | Topic, is_forced: bool = False) -> None:
         """Remove a queue or a topic for good.  is_forced: with what waits in it, and what is scheduled for it.
@@ -125,7 +168,7 @@ class Upkeep(TimerTarget):
         Raises: DestinationInUse while it has consumers or subscriptions, or holds messages.
         """
         uri = destination.uri()
-        scheduler = self.broker.scheduler
+        scheduler = self.scheduler
         number = destination.destination_id
         if scheduler.counts.get(number) and not is_forced:
             raise DestinationInUse(f"{scheduler.counts[number]} messages are scheduled for {uri}; cancel them first")
@@ -133,59 +176,62 @@ class Upkeep(TimerTarget):
             if destination.subscriptions:
                 raise DestinationInUse(f"{uri} has {len(destination.subscriptions)} subscriptions")
         else:
-            self.broker.departures.make_way(destination)
+            self.subscribing.departures.make_way(destination)
             if destination.consumer_count():
                 raise DestinationInUse(f"{uri} has {destination.consumer_count()} consumers")
             if destination.depth and not is_forced:
                 raise DestinationInUse(f"{uri} holds {destination.depth} messages; purging it first makes room")
-            self.broker.flush_settlements()
-            self.broker.let_go(destination)
+            self.settlements.flush()
+            self.ends.let_go(destination)
         scheduler.ending.end(number)
         self.read.discard(number)
-        self.broker.destinations.remove(destination)
+        self.destinations.remove(destination)
 
-    def consumer_came(self, consumer: Consumer) -> None:
+    def consumer_coming(self, consumer: Consumer) -> None:
         """What comes from now on is for the new consumer, and not for the one that drops what nobody was there for."""
+        if not consumer.queue.settings.queue.purge_on_no_consumers:
+            return
         for other in list(consumer.queue.consumers.values()):
             if other is not consumer and isinstance(other.client, Purge):
                 other.client.stop()
 
-    def consumer_gone(self, consumer: Consumer) -> None:
+    def consumer_removed(self, consumer: Consumer) -> None:
         """The last consumer of a queue may have left."""
         queue = consumer.queue
         if queue.feed is not None and queue.feed.source_id in self.read:
-            self._reader_gone(self.broker.destinations.queues_by_id[queue.feed.source_id])
+            self._reader_gone(self.destinations.queues_by_id[queue.feed.source_id])
         policy = queue.settings.queue
         if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or queue.feed is not None:
             return
         if policy.purge_on_no_consumers and queue.depth and not isinstance(consumer.client, Purge):
-            Purge(self.broker, queue, "")
+            Purge(self, queue, "")
         elif policy.auto_delete:
             self._look_later(queue)
 
     def schedule_gone(self, number: int) -> None:
         """Nothing is scheduled for a destination any more."""
-        queue = self.broker.destinations.queues_by_id.get(number)
+        queue = self.destinations.queues_by_id.get(number)
         if queue is not None and not queue.consumer_count() and queue.settings.queue.auto_delete:
             self._look_later(queue)
 
     def _reader_gone(self, queue: Queue) -> None:
-        if not self.broker.destinations.has_readers(queue):
+        if not self.destinations.has_readers(queue):
             self.read.discard(queue.destination_id)
             self._look_later(queue)
 
     def _look_later(self, queue: Queue) -> None:
-        due_ms = self.broker.clock.monotonic_ms() + queue.settings.queue.auto_delete_delay_ms
-        self.broker.timers.call_at(due_ms, self, queue.destination_id)
+        due_ms = self.context.clock.monotonic_ms() + queue.settings.queue.auto_delete_delay_ms
+        self.context.timers.call_at(due_ms, self._looks, queue.destination_id)
 
-    def timer_fired(self, key: int) -> None:
-        queue = self.broker.destinations.queues_by_id.get(key)
-        if queue is None or queue.consumer_count() or self.broker.scheduler.counts.get(key):
+    def look(self, key: int) -> None:
+        """Delete the queue with this number if nobody uses it."""
+        queue = self.destinations.queues_by_id.get(key)
+        if queue is None or queue.consumer_count() or self.scheduler.counts.get(key):
             return
         most = queue.settings.queue.auto_delete_message_count
         if 0 <= most < queue.depth:
             return
-        if self.broker.destinations.has_readers(queue):
+        if self.destinations.has_readers(queue):
             self.read.add(key)
         else:
             self.delete(queue, is_forced=True)

@@ -10,13 +10,14 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from config.policies import SlowConsumerPolicy
+from engine.backlog.context import Context
+from engine.ports.observer import Observer, Observers
 from engine.ports.timers import TimerTarget
 from engine.values import gates
 from engine.values.errors import SlowConsumer
 from engine.values.failed_attempts import consumer_words
 
 if TYPE_CHECKING:
-    from engine.broker import Broker
     from engine.consumers.consumer import Consumer
     from engine.sources.queue import Queue
 
@@ -72,21 +73,23 @@ class SlowConsumers(TimerTarget):
     looks: a heap of (when, number, watch, whether it is a look at the rate).
     """
 
-    __slots__ = ("broker", "looks", "next_number", "found_count", "ended_count", "notices")
+    __slots__ = ("context", "observers", "looks", "next_number", "found_count", "ended_count", "notices")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, context: Context, observers: Observers) -> None:
+        self.context = context
+        self.observers = observers
         self.looks: list[tuple[int, int, Watch, bool]] = []
         self.next_number = 1
         self.found_count = 0
         self.ended_count = 0
         self.notices: list[str] = []
+        observers.join(_Comers(self))
 
     def added(self, consumer: Consumer) -> None:
         """A consumer has come."""
         settings = consumer.queue.settings
         policy = settings.slow_consumers
-        watch = Watch(consumer, self.broker.clock.monotonic_ms())
+        watch = Watch(consumer, self.context.clock.monotonic_ms())
         if policy.threshold >= 0:
             self._look_in(policy.check_period_ms, watch, True)
         if policy.abort != "none" or settings.advisories.slow_consumers:
@@ -186,7 +189,7 @@ class SlowConsumers(TimerTarget):
             return
         watch.is_told = True
         self.found_count += 1
-        self.broker.advisories.slow_consumer(watch.consumer)
+        self.observers.slow_consumer(watch.consumer)
         self._notice(f"{_who(watch.consumer)} is slow: {why}")
 
     def _end(self, consumer: Consumer, why: str, limit: str, with_connection: bool) -> None:
@@ -202,10 +205,20 @@ class SlowConsumers(TimerTarget):
             self.notices.append(text)
 
     def _look_in(self, delay_ms: int, watch: Watch, is_rate: bool) -> None:
-        due_ms = self.broker.clock.monotonic_ms() + delay_ms
+        due_ms = self.context.clock.monotonic_ms() + delay_ms
         heappush(self.looks, (due_ms, self.next_number, watch, is_rate))
         self.next_number += 1
-        self.broker.timers.call_at(due_ms, self, due_ms)
+        self.context.timers.call_at(due_ms, self, due_ms)
+
+
+class _Comers(Observer):
+    __slots__ = ("_slow_consumers",)
+
+    def __init__(self, slow_consumers: SlowConsumers) -> None:
+        self._slow_consumers = slow_consumers
+
+    def consumer_added(self, consumer: Consumer) -> None:
+        self._slow_consumers.added(consumer)
 
 
 def _has_waiting(queue: Queue) -> bool:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.consumers.consumer import Consumer
-from engine.features.broker_questions import QuestionQueue, reply_target, send_answer
+from engine.features.broker_questions import Answerer, Questions, Replies
+from engine.limits.permissions import Access
 from engine.ports.client import Client
 from engine.ports.timers import TimerTarget
+from engine.sources.question_queue import QuestionQueue
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values.annotations import annotation
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, is_topic
@@ -21,10 +25,6 @@ from engine.values.errors import LimitReached
 from engine.values.message import DEFAULT_PRIORITY, PLAIN, STOMP, TEXT, Message
 from engine.values.wildcard import Wildcard, is_wildcard
 
-if TYPE_CHECKING:
-    from engine.broker import Broker
-
-STATISTICS_PREFIX: Final = "ActiveMQ.Statistics."
 BROKER: Final = "ActiveMQ.Statistics.Broker"
 SUBSCRIPTION: Final = "ActiveMQ.Statistics.Subscription"
 DESTINATION: Final = "ActiveMQ.Statistics.Destination."
@@ -64,33 +64,61 @@ class Question:
         self.totals: dict[str, int] = dict.fromkeys(TOTALS, 0)
 
 
-class Statistics(TimerTarget):
+class Statistics(Answerer):
     """Answers questions in their order, so many steps a turn: with each it looks at a destination or a consumer.
 
     asked: questions under way; counts: how many, by who asks.
     steps_left: of this turn.  is_armed: a timer will give new ones.
+    name: of the broker.
     """
 
-    __slots__ = ("broker", "asked", "counts", "steps_left", "is_armed")
+    __slots__ = (
+        "context",
+        "destinations",
+        "clients",
+        "access",
+        "replies",
+        "name",
+        "asked",
+        "counts",
+        "steps_left",
+        "is_armed",
+        "_turns",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        access: Access,
+        replies: Replies,
+        questions: Questions,
+        name: str,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.clients = replies.clients
+        self.access = access
+        self.replies = replies
+        self.name = name
+        questions.statistics.append(self)
+        self._turns = _Turns(self)
         self.asked: deque[Question] = deque()
         self.counts: dict[int, int] = {}
         self.steps_left = STEPS_AT_ONCE
         self.is_armed = False
 
-    def check(self, queue: QuestionQueue) -> None:
+    def check(self, queue: QuestionQueue, question: Message) -> None:
         """Raises: LimitReached for one question too many; AccessDenied for one about all by who may not see all."""
-        client = self.broker.clients.get(self.broker.sender)
+        client = self.replies.asker()
         if client is not None and queue.name == BROKER:
-            self.broker.access.require_sight_of_all(client, queue.uri())
+            self.access.require_sight_of_all(client, queue.uri())
         if len(self.asked) >= QUESTIONS_MAX:
             raise LimitReached(
                 f"{QUESTIONS_MAX} questions for statistics wait for their answers, which is the limit; "
                 "one more may be asked once some are answered"
             )
-        if self.counts.get(self.broker.sender, 0) >= QUESTIONS_PER_CLIENT_MAX:
+        if self.counts.get(self.context.sender, 0) >= QUESTIONS_PER_CLIENT_MAX:
             raise LimitReached(
                 f"{QUESTIONS_PER_CLIENT_MAX} questions for statistics of this connection wait for their answers, which "
                 "is the limit; one more may be asked once some are answered"
@@ -98,15 +126,15 @@ class Statistics(TimerTarget):
 
     def answer(self, queue: QuestionQueue, question: Message) -> None:
         """Send what was asked for to the question's reply-to; without one, or if it is gone, nobody wants to know."""
-        properties = self.broker.readers.properties(question, 1, False)
-        target = reply_target(self.broker, properties.get("JMSReplyTo"))
+        properties = self.context.readers.properties(question, 1, False)
+        target = self.replies.target(properties.get("JMSReplyTo"))
         # What else came with it is accepted already: one question too many, of a transaction, goes without an answer.
-        asker = self.broker.sender
+        asker = self.context.sender
         count = self.counts.get(asker, 0)
         if target is None or len(self.asked) >= QUESTIONS_MAX or count >= QUESTIONS_PER_CLIENT_MAX:
             return
-        is_open = self.broker.access.is_open
-        client = None if is_open else self.broker.clients.get(self.broker.sender)
+        is_open = self.access.is_open
+        client = None if is_open else self.replies.asker()
         if client is None and not is_open:
             return  # a schedule has delayed the question, or its sender has gone: nobody knows what that may see
         correlation_id = properties.get("JMSCorrelationID")
@@ -118,7 +146,8 @@ class Statistics(TimerTarget):
         self.counts[asker] = count + 1
         self._go_on()
 
-    def timer_fired(self, key: int) -> None:
+    def go_on(self) -> None:
+        """A turn has come, with new steps."""
         self.is_armed = False
         self.steps_left = STEPS_AT_ONCE
         if self.asked:
@@ -135,8 +164,7 @@ class Statistics(TimerTarget):
                     self.counts[asker] = left
         if not self.is_armed:
             self.is_armed = True
-            broker = self.broker
-            broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
+            self.context.call_later(0, self._turns, 0)
 
     def _is_answered(self, question: Question) -> bool:
         """Go on with a question as long as there are steps; say whether it is done with."""
@@ -156,11 +184,11 @@ class Statistics(TimerTarget):
 
     def _asked_for(self, name: str) -> list[Queue | Topic | Consumer]:
         """Return what is to be looked at for an answer."""
-        destinations = self.broker.destinations
+        destinations = self.destinations
         if name == BROKER:
             return [*destinations.all_queues()]
         if name == SUBSCRIPTION:
-            return [consumer for client in self.broker.clients.values() for consumer in client.consumers.values()]
+            return [consumer for client in self.clients.values() for consumer in client.consumers.values()]
         asked = name.removeprefix(DESTINATION)
         if is_wildcard(asked):
             return [*destinations.queues.values(), *destinations.topics.values()]
@@ -183,9 +211,9 @@ class Statistics(TimerTarget):
 
     def _may_see(self, client: Client, one: Queue | Topic | Consumer) -> bool:
         if isinstance(one, Consumer):
-            return one.client is client or self.broker.access.may_see(client, one.queue)
+            return one.client is client or self.access.may_see(client, one.queue)
         # Of all it has been asked before, and they count together.
-        return one.kind in (TEMP_QUEUE, TEMP_TOPIC) or self.broker.access.may_see(client, one)
+        return one.kind in (TEMP_QUEUE, TEMP_TOPIC) or self.access.may_see(client, one)
 
     def _send(self, question: Question, values: Values) -> None:
         self.steps_left -= ANSWER_STEPS
@@ -194,21 +222,20 @@ class Statistics(TimerTarget):
         body = json.dumps(_as_map(values), separators=(",", ":"), ensure_ascii=False).encode()
         number = question.target.destination_id
         message = Message(number, STOMP, flags, DEFAULT_PRIORITY, 0, 0, 0, b"", lines, body)
-        send_answer(self.broker, question.target, message)
+        self.replies.send(question.target, message)
 
     def _of_broker(self, totals: dict[str, int]) -> Values:
-        broker = self.broker
-        memory = broker.memory
+        memory = self.context.memory
         return {
-            "brokerName": broker.advisories.name,
-            "brokerId": broker.store.store_id(),
+            "brokerName": self.name,
+            "brokerId": self.context.store.store_id(),
             "size": totals["size"],
             "memoryUsage": memory.held_bytes(),
             "memoryLimit": memory.limit_bytes,
             "memoryPercentUsage": memory.held_bytes() * 100 // max(1, memory.limit_bytes),
             **{name: totals[name] for name in TOTALS if name != "size"},
-            "consumerCount": sum(len(client.consumers) for client in broker.clients.values()),
-            "connectionCount": len(broker.clients),
+            "consumerCount": sum(len(client.consumers) for client in self.clients.values()),
+            "connectionCount": len(self.clients),
         }
 
     def _of_destination(self, destination: Queue | Topic) -> Values:
@@ -217,7 +244,7 @@ class Statistics(TimerTarget):
         past = destination if isinstance(destination, Topic) else None
         return {
             "destinationName": destination.uri(),
-            "brokerName": self.broker.advisories.name,
+            "brokerName": self.name,
             "size": sum(queue.depth for queue in queues),
             "enqueueCount": destination.enqueued_count,
             "dequeueCount": sum(one.acknowledged_count for one in queues) + (past.acknowledged_count if past else 0),
@@ -240,6 +267,16 @@ class Statistics(TimerTarget):
             "pendingQueueSize": queue.depth - queue.in_flight_count,
             "dequeueCounter": consumer.acknowledged_count,
         }
+
+
+class _Turns(TimerTarget):
+    __slots__ = ("_statistics",)
+
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def timer_fired(self, key: int) -> None:
+        self._statistics.go_on()
 
 
 def _add_up(totals: dict[str, int], queue: Queue) -> None:

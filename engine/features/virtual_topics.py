@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from config.matching import ONE, Pattern
 from config.model import VirtualTopic
-from engine.registry import DestinationWatcher
+from engine.backlog.context import Context
+from engine.ports.observer import Observer, Observers
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import PLAIN, Message
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 
 class _Rule:
@@ -39,20 +36,27 @@ class _Rule:
         return self.pattern.matches(tuple(topic.split(".")))
 
 
-class VirtualTopics(DestinationWatcher):
+class VirtualTopics(Observer):
     """queues: topic -> its queues that are there, whether it is there or not.
 
     rules: in the order of the configuration; the first that matches a topic counts.
     """
 
-    __slots__ = ("broker", "rules", "queues")
+    __slots__ = ("context", "destinations", "rules", "queues")
 
-    def __init__(self, broker: Broker, entries: tuple[VirtualTopic, ...]) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        observers: Observers,
+        entries: tuple[VirtualTopic, ...],
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
         self.rules = [_Rule(entry) for entry in entries]
         self.queues: dict[str, list[Queue]] = {}
-        broker.destinations.watchers.append(self)
-        for destination in list(broker.destinations.by_id.values()):
+        observers.join(self)
+        for destination in list(destinations.by_id.values()):
             self.destination_added(destination)
 
     def destination_added(self, destination: Queue | Topic) -> None:
@@ -65,7 +69,7 @@ class VirtualTopics(DestinationWatcher):
         name = self._topic_of(destination.name)
         if name:
             self.queues.setdefault(name, []).append(destination)
-            topic = self.broker.destinations.topics.get(name)
+            topic = self.destinations.topics.get(name)
             if topic is not None:
                 self._link(topic)
 
@@ -77,7 +81,7 @@ class VirtualTopics(DestinationWatcher):
         queues.remove(destination)
         if not queues:
             del self.queues[name]
-        topic = self.broker.destinations.topics.get(name)
+        topic = self.destinations.topics.get(name)
         if topic is not None:
             self._link(topic)
 
@@ -113,5 +117,5 @@ class VirtualTopics(DestinationWatcher):
 
     def _is_wanted(self, queue: Queue, message: Message) -> bool:
         """Say whether some consumer would take it; ActiveMQ's selectorAware keeps nothing for consumers to come."""
-        properties = self.broker.readers.properties(message, 1, False)
+        properties = self.context.readers.properties(message, 1, False)
         return any(one.selector is None or one.selector.matches(properties) for one in queue.consumers.values())

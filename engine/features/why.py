@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.broker import Broker
+from engine.backlog.context import Context
 from engine.consumers.consumer import Consumer
+from engine.dispatch.delays import Delays
+from engine.features.scheduler.scheduler import Scheduler
+from engine.limits.producer_gate import Flow
+from engine.ports.client import Client
 from engine.sources.queue import Queue
 from engine.values.delivery import DELAYED, HELD, IN_FLIGHT, READY, Delivery
+from engine.values.hand_over_times import HandOvers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,84 +81,110 @@ class Whereabouts:
     held: str = ""
 
 
-def view_consumer(broker: Broker, consumer_id: int) -> ConsumerView | None:
-    """Return None if there is no such consumer."""
-    for client in broker.clients.values():
-        consumer = client.consumers.get(consumer_id)
-        if consumer is not None:
-            queue = consumer.queue
-            others = [_holder(broker, one) for one in queue.consumers.values() if one is not consumer]
-            others.sort(key=lambda holder: -holder.in_flight)
-            return ConsumerView(
-                _holder(broker, consumer),
-                client.client_number,
-                queue.uri(),
-                consumer.window.resume_at,
-                queue.depth,
-                queue.in_flight_count,
-                queue.delayed_count,
-                "" if queue.feed is None or queue.feed.replay is None else queue.feed.replay.describe(),
-                consumer.remarks,
-                [group for group, owner in queue.group_owners().items() if owner == consumer_id],
-                others,
-            )
-    return None
+class Why:
+    """Finds out where a message, a consumer or a producer stands."""
 
+    __slots__ = ("_context", "_clients", "_flow", "_hand_overs", "_delays", "_scheduler")
 
-def view_producer(broker: Broker, connection_id: int) -> ProducerView | None:
-    """Return None if there is no such connection."""
-    client = broker.clients.get(connection_id)
-    if client is None:
+    def __init__(
+        self,
+        context: Context,
+        clients: dict[int, Client],
+        flow: Flow,
+        hand_overs: HandOvers,
+        delays: Delays,
+        scheduler: Scheduler,
+    ) -> None:
+        self._context = context
+        self._clients = clients
+        self._flow = flow
+        self._hand_overs = hand_overs
+        self._delays = delays
+        self._scheduler = scheduler
+
+    def consumer(self, consumer_id: int) -> ConsumerView | None:
+        """Return None if there is no such consumer."""
+        for client in self._clients.values():
+            consumer = client.consumers.get(consumer_id)
+            if consumer is not None:
+                queue = consumer.queue
+                others = [self._holder(one) for one in queue.consumers.values() if one is not consumer]
+                others.sort(key=lambda holder: -holder.in_flight)
+                return ConsumerView(
+                    self._holder(consumer),
+                    client.client_number,
+                    queue.uri(),
+                    consumer.window.resume_at,
+                    queue.depth,
+                    queue.in_flight_count,
+                    queue.delayed_count,
+                    "" if queue.feed is None or queue.feed.replay is None else queue.feed.replay.describe(),
+                    consumer.remarks,
+                    [group for group, owner in queue.group_owners().items() if owner == consumer_id],
+                    others,
+                )
         return None
-    reason = "; ".join(broker.flow.reasons(connection_id))
-    return ProducerView(
-        connection_id, client.describe(), reason, len(client.consumers), client.all_held_bytes(), client.all_holding()
-    )
 
+    def producer(self, connection_id: int) -> ProducerView | None:
+        """Return None if there is no such connection."""
+        client = self._clients.get(connection_id)
+        if client is None:
+            return None
+        reason = "; ".join(self._flow.reasons(connection_id))
+        return ProducerView(
+            connection_id,
+            client.describe(),
+            reason,
+            len(client.consumers),
+            client.all_held_bytes(),
+            client.all_holding(),
+        )
 
-def locate(broker: Broker, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:
-    """Return where an entry of the queue is now; looks through memory, so its cost grows with what is in flight."""
-    for consumer in queue.consumers.values():
-        for delivery in consumer.ledger.values():
-            if _is_entry(delivery, priority, queue_offset):
-                state = {IN_FLIGHT: "in-flight", HELD: "in-transaction"}.get(delivery.state, "in-flight")
-                since_ms = broker.hand_overs.since_ms(delivery.tag)
-                return Whereabouts(state, _holder(broker, consumer), since_ms)
-    for due_ms, _, delivery in broker.redelivery.delays.waiting:
-        if delivery.lane.queue is queue and delivery.state == DELAYED and _is_entry(delivery, priority, queue_offset):
-            return Whereabouts("delayed", None, 0, max(0, due_ms - broker.clock.monotonic_ms()))
-    lane = queue.lanes[priority]
-    if lane is None:
-        return Whereabouts("gone")
-    for delivery in [*lane.ready, *lane.returned]:
-        if delivery.state == READY and _is_entry(delivery, priority, queue_offset):
-            selection = queue.selection
-            return Whereabouts("waiting", group="" if selection is None else selection.describe_group(delivery))
-    return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
+    def locate(self, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:
+        """Return where an entry of the queue is now; looks through memory, so its cost grows with what is in flight."""
+        for consumer in queue.consumers.values():
+            for delivery in consumer.ledger.values():
+                if _is_entry(delivery, priority, queue_offset):
+                    state = {IN_FLIGHT: "in-flight", HELD: "in-transaction"}.get(delivery.state, "in-flight")
+                    since_ms = self._hand_overs.since_ms(delivery.tag)
+                    return Whereabouts(state, self._holder(consumer), since_ms)
+        for due_ms, _, delivery in self._delays.waiting:
+            if (
+                delivery.lane.queue is queue
+                and delivery.state == DELAYED
+                and _is_entry(delivery, priority, queue_offset)
+            ):
+                return Whereabouts("delayed", None, 0, max(0, due_ms - self._context.clock.monotonic_ms()))
+        lane = queue.lanes[priority]
+        if lane is None:
+            return Whereabouts("gone")
+        for delivery in [*lane.ready, *lane.returned]:
+            if delivery.state == READY and _is_entry(delivery, priority, queue_offset):
+                selection = queue.selection
+                return Whereabouts("waiting", group="" if selection is None else selection.describe_group(delivery))
+        return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
 
+    def locate_schedule(self, place: int) -> Whereabouts:
+        """Return the same of the scheduled message with this log offset."""
+        schedule = self._scheduler.pending.find(place)
+        if schedule is None:
+            return Whereabouts("gone")
+        wait_ms = max(0, schedule.due_ms - self._context.clock.wall_ms())
+        return Whereabouts("scheduled", wait_ms=wait_ms, held=self._scheduler.firing.reason(schedule))
 
-def locate_schedule(broker: Broker, place: int) -> Whereabouts:
-    """Return the same of the scheduled message with this log offset."""
-    schedule = broker.scheduler.pending.find(place)
-    if schedule is None:
-        return Whereabouts("gone")
-    wait_ms = max(0, schedule.due_ms - broker.clock.wall_ms())
-    return Whereabouts("scheduled", wait_ms=wait_ms, held=broker.scheduler.firing.reason(schedule))
+    def _holder(self, consumer: Consumer) -> Holder:
+        oldest = next(iter(consumer.ledger), 0)
+        return Holder(
+            consumer.consumer_id,
+            consumer.description(),
+            len(consumer.ledger),
+            consumer.window.limit,
+            consumer.acknowledged_count,
+            self._hand_overs.since_ms(oldest) if oldest else 0,
+            consumer.describe_gate(),
+        )
 
 
 def _is_entry(delivery: Delivery, priority: int, queue_offset: int) -> bool:
     message = delivery.message
     return message.queue_offset == queue_offset and message.priority == priority
-
-
-def _holder(broker: Broker, consumer: Consumer) -> Holder:
-    oldest = next(iter(consumer.ledger), 0)
-    return Holder(
-        consumer.consumer_id,
-        consumer.description(),
-        len(consumer.ledger),
-        consumer.window.limit,
-        consumer.acknowledged_count,
-        broker.hand_overs.since_ms(oldest) if oldest else 0,
-        consumer.describe_gate(),
-    )

@@ -5,16 +5,17 @@ Source: docs/reference/semantics.md, "Full addresses".
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
 
 from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts
-from engine.backlog.memory import MemoryBudget
+from engine.backlog.context import Context
 from engine.consumers.rate_limit import TokenBucket
 from engine.ports.client import Client
-from engine.ports.clock import Clock
-from engine.ports.store import Store
-from engine.ports.timers import Timers, TimerTarget
+from engine.ports.observer import Observers
+from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.transaction import Transaction
@@ -23,10 +24,6 @@ from engine.values.destination import is_topic
 from engine.values.errors import AddressFull
 from engine.values.failed_attempts import consumer_words
 from engine.values.message import PERSISTENT, Message
-
-if TYPE_CHECKING:
-    from engine.features.advisories import Advisories
-    from engine.features.scheduler.firing import Firing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,15 @@ class Wait:
         self.since_ms = since_ms
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OwnSender(ABC):
+    """Work of the broker's own that sends, and waits at gates like a client."""
+
+    @abstractmethod
+    def gates_opened(self) -> bool:
+        """Send what a gate has let go on, in this turn; return whether there was any."""
+
+
 class Flow(TimerTarget):
     """Gates for producers.
 
@@ -60,10 +66,9 @@ class Flow(TimerTarget):
     parked: client number -> (gate, URI) of what it waits for -> how it waits.
     retrying: what the client that is admitted just now waited for; what is left of it when it parks again has waited
     all the time.
-    advisories: who hears that a producer waits; None before the broker is whole.
     deadlines: timer key -> a wait that ends then: with an error, or at the gate RATE with the next second.
     buckets: client number -> URI -> what it may still send there in this second.
-    schedule: it waits at gates like a client; None before the broker is whole.  is_schedule_next: before the clients.
+    own_senders: what waits at gates like a client.  is_own_next: before the clients.
     """
 
     __slots__ = (
@@ -80,17 +85,18 @@ class Flow(TimerTarget):
         "retrying",
         "deadlines",
         "next_deadline",
-        "advisories",
+        "observers",
         "buckets",
-        "schedule",
-        "is_schedule_next",
+        "own_senders",
+        "is_own_next",
     )
 
-    def __init__(self, store: Store, memory: MemoryBudget, clock: Clock, timers: Timers, limits: GlobalLimits) -> None:
-        self.store = store
+    def __init__(self, context: Context, limits: GlobalLimits, observers: Observers) -> None:
+        memory = context.memory
+        self.store = context.store
         self.memory = memory
-        self.clock = clock
-        self.timers = timers
+        self.clock = context.clock
+        self.timers = context.timers
         self.accounts = Accounts(memory, self, limits.max_bytes, limits.max_messages)
         self.is_blocked = False
         self.is_memory_shut = False
@@ -100,10 +106,10 @@ class Flow(TimerTarget):
         self.retrying: dict[tuple[int, str], Wait] = {}
         self.deadlines: dict[int, Wait] = {}
         self.next_deadline = 1
-        self.advisories: Advisories | None = None
+        self.observers = observers
         self.buckets: dict[int, dict[str, TokenBucket]] = {}
-        self.schedule: Firing | None = None
-        self.is_schedule_next = False
+        self.own_senders: list[OwnSender] = []
+        self.is_own_next = False
 
     # -- asking
 
@@ -293,9 +299,9 @@ class Flow(TimerTarget):
         wait = Wait(client, gate, destination, self.clock.monotonic_ms())
         waits[key] = wait
         account = destination.account
-        if self.advisories is not None and gate in (gates.ADDRESS_FULL, gates.CREDIT) and account is not None:
-            self.advisories.fast_producer(client, destination)
-            self.advisories.full(destination, account.describe())
+        if gate in (gates.ADDRESS_FULL, gates.CREDIT) and account is not None:
+            self.observers.fast_producer(client, destination)
+            self.observers.full(destination, account.describe())
         if gate == gates.RATE:
             self._call_at(self.buckets[client.client_number][destination.uri()].refill_ms, wait)
         elif gate == gates.ADDRESS_FULL and account is not None and account.timeout_ms > 0:
@@ -323,15 +329,21 @@ class Flow(TimerTarget):
     def _let_go_on(self) -> None:
         if self.accounts.full:
             self.accounts.drain(self.store)
-        schedule = self.schedule
-        if schedule is not None and schedule.held.shut and self.is_schedule_next and schedule.gates_opened():
-            self.is_schedule_next = False
+        if self.is_own_next and self._own_go_on():
+            self.is_own_next = False
         for number, waits in list(self.parked.items()):
             if self._is_any_open(waits):
-                self.is_schedule_next = True
+                self.is_own_next = True
                 self._admit(number)
-        if schedule is not None and schedule.held.shut and not self.is_schedule_next:
-            schedule.gates_opened()
+        if not self.is_own_next:
+            self._own_go_on()
+
+    def _own_go_on(self) -> bool:
+        """Let the broker's own work send what it waited with; return whether there was any."""
+        is_any = False
+        for sender in self.own_senders:
+            is_any = sender.gates_opened() or is_any
+        return is_any
 
     def timer_fired(self, key: int) -> None:
         wait = self.deadlines.pop(key, None)

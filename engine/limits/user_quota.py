@@ -13,7 +13,7 @@ from typing import Final
 
 from config.policies import UNLIMITED
 from engine.ports.client import Client
-from engine.registry import DestinationWatcher
+from engine.ports.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.errors import LimitReached
@@ -79,7 +79,7 @@ class Quota:
             del self._counts[holder]
 
 
-class Quotas(DestinationWatcher):
+class Quotas(Observer):
     """made: who made a destination, by its number; those that were there before the start are nobody's."""
 
     __slots__ = ("connections", "destinations", "durable_subscriptions", "wildcard_topics", "_made", "_entered")
@@ -117,9 +117,6 @@ class Quotas(DestinationWatcher):
         if client.holder:
             self._made[destination.destination_id] = client.holder
             self.destinations.add(client.holder)
-
-    def destination_added(self, destination: Queue | Topic) -> None:
-        return None
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         self.destinations.give_back(self._made.pop(destination.destination_id, ""))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.backlog.context import Context
 from engine.values.delivery import DROP, GONE, READY, Delivery, advance
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import Range
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
-    from engine.broker import Broker
     from engine.sources.queue import Queue
     from engine.values.message import Message
 
@@ -50,6 +50,7 @@ class Keeper:
     """
 
     __slots__ = (
+        "context",
         "queue",
         "waiting",
         "key_names",
@@ -61,8 +62,9 @@ class Keeper:
         "is_waiting",
     )
 
-    def __init__(self, queue: Queue, waiting: list[Keeper]) -> None:
+    def __init__(self, context: Context, queue: Queue, waiting: list[Keeper]) -> None:
         policy = queue.settings.queue
+        self.context = context
         self.queue = queue
         self.waiting = waiting
         names = dict.fromkeys((policy.last_value_key, *LAST_VALUE_KEYS))
@@ -89,42 +91,44 @@ class Keeper:
             self.is_waiting = True
             self.waiting.append(self)
 
-    def run(self, broker: Broker) -> None:
-        """Drop what is to be dropped."""
+    def run(self) -> bool:
+        """Drop what is to be dropped; return whether pages are to be loaded for the rest of it."""
         self.is_waiting = False
         came, self.came = self.came, []
         came_back, self.came_back = self.came_back, []
         if self.queue.is_closed:
-            return  # deleted in this turn, with all that had come
+            return False  # deleted in this turn, with all that had come
         dropped: list[Range] = []
         if self.key_names:
             for delivery in came_back:
-                self._look_again(broker, delivery, dropped)
+                self._look_again(delivery, dropped)
             for message, found in came:
-                self._replace(broker, message, found, dropped)
+                self._replace(message, found, dropped)
             if len(self.by_key) > self.pruned_count + PRUNE_COUNT:
                 self._prune()
-        self._settle(broker, dropped, CAUSE_REPLACED)
+        self._settle(dropped, CAUSE_REPLACED)
         policy = self.queue.settings.queue
         dropped = []
+        is_all = True
         if policy.purge_on_no_consumers and not self.queue.consumer_count():
-            self._keep_ring(broker, 0, dropped)
-            self._settle(broker, dropped, CAUSE_PURGED)
+            is_all = self._keep_ring(0, dropped)
+            self._settle(dropped, CAUSE_PURGED)
         elif policy.ring_size >= 0:
-            self._keep_ring(broker, policy.ring_size, dropped)
-            self._settle(broker, dropped, CAUSE_EVICTED)
+            is_all = self._keep_ring(policy.ring_size, dropped)
+            self._settle(dropped, CAUSE_EVICTED)
+        return not is_all
 
-    def _key(self, broker: Broker, message: Message) -> str:
-        properties = broker.readers.properties(message, 1, False)
+    def _key(self, message: Message) -> str:
+        properties = self.context.readers.properties(message, 1, False)
         for name in self.key_names:
             value = properties.known(name)
             if value is not None:
                 return str(value)
         return ""
 
-    def _replace(self, broker: Broker, message: Message, delivery: Delivery | None, dropped: list[Range]) -> None:
+    def _replace(self, message: Message, delivery: Delivery | None, dropped: list[Range]) -> None:
         """A message has come: it takes the place of the one that waits with its key."""
-        key = self._key(broker, message)
+        key = self._key(message)
         if not key:
             return
         known = self.by_key.get(key)
@@ -132,12 +136,12 @@ class Keeper:
         self.by_key[key] = Kept(lane, message, self.next_number, delivery)
         self.next_number += 1
         if known is not None:
-            self._drop_kept(broker, known, dropped)
+            self._drop_kept(known, dropped)
 
-    def _look_again(self, broker: Broker, delivery: Delivery, dropped: list[Range]) -> None:
+    def _look_again(self, delivery: Delivery, dropped: list[Range]) -> None:
         """A delivery has been loaded, or has come back: it stays only if it is the newest of its key."""
         message = delivery.message
-        key = self._key(broker, message)
+        key = self._key(message)
         if not key or delivery.state != READY:
             return
         known = self.by_key.get(key)
@@ -149,18 +153,18 @@ class Keeper:
         elif known.delivery is delivery:
             return
         elif known.number > 0 or known.log_offset > message.log_offset:
-            self._drop(broker, delivery, dropped)
+            self._drop(delivery, dropped)
         else:
             self.by_key[key] = Kept(delivery.lane, message, 0, delivery)
-            self._drop_kept(broker, known, dropped)
+            self._drop_kept(known, dropped)
 
-    def _drop_kept(self, broker: Broker, kept: Kept, dropped: list[Range]) -> None:
+    def _drop_kept(self, kept: Kept, dropped: list[Range]) -> None:
         delivery = kept.delivery
         if delivery is None:
             delivery = kept.lane.ahead.get(kept.offset)
         if delivery is not None:
             if delivery.state == READY:
-                self._drop(broker, delivery, dropped)
+                self._drop(delivery, dropped)
             return
         if kept.offset < kept.lane.next_load or kept.offset in kept.lane.settled:
             return  # it has expired on the disk, or could not be read
@@ -168,20 +172,20 @@ class Keeper:
         self._count_out(kept.size_bytes)
         dropped.append(Range(kept.lane.priority, kept.offset, 1, 0, kept.size_bytes))
 
-    def _drop(self, broker: Broker, delivery: Delivery, dropped: list[Range]) -> None:
+    def _drop(self, delivery: Delivery, dropped: list[Range]) -> None:
         lane = delivery.lane
         message = delivery.message
         lane.take(delivery)
         lane.tidy()
         delivery.state = advance(delivery.state, DROP)
         if self.queue.is_logged and message.queue_offset >= 0:
-            broker.memory.unload(message)
+            self.context.memory.unload(message)
             self._count_out(message.size)
             dropped.append(Range(lane.priority, message.queue_offset, 1, 0, message.size))
         else:
             self.queue.depth -= 1
             self.queue.dropped_count += 1
-            broker.memory.release(message)
+            self.context.memory.release(message)
 
     def _count_out(self, size_bytes: int) -> None:
         queue = self.queue
@@ -190,20 +194,21 @@ class Keeper:
         if queue.account is not None:
             queue.account.leave(size_bytes)
 
-    def _settle(self, broker: Broker, dropped: list[Range], cause: int) -> None:
+    def _settle(self, dropped: list[Range], cause: int) -> None:
         if dropped:
-            broker.store.settle(self.queue.destination_id, 0, DROPPED, cause, dropped)
+            self.context.store.settle(self.queue.destination_id, 0, DROPPED, cause, dropped)
 
-    def _keep_ring(self, broker: Broker, ring_size: int, dropped: list[Range]) -> None:
+    def _keep_ring(self, ring_size: int, dropped: list[Range]) -> bool:
+        """Drop the oldest messages beyond ``ring_size``; return whether all of them were in memory."""
         queue = self.queue
         excess = queue.depth - queue.in_flight_count - queue.delayed_count - ring_size
         while excess > 0:
             oldest = self._oldest()
             if oldest is None:
-                broker.dispatcher.ask_for_pages(queue)  # the size of what is on disk is known once it is loaded
-                return
-            self._drop(broker, oldest, dropped)
+                return False  # the size of what is on disk is known once it is loaded
+            self._drop(oldest, dropped)
             excess -= 1
+        return True
 
     def _oldest(self) -> Delivery | None:
         """Return the oldest message in memory, if nothing older is on disk."""

@@ -7,30 +7,37 @@ that come as the browser takes them, so that a backlog of any length costs no mo
 from __future__ import annotations
 
 from heapq import merge
-from typing import TYPE_CHECKING
 
+from engine.backlog.context import Context
 from engine.backlog.lane import Lane, position_of
 from engine.consumers.consumer import Consumer
+from engine.sources.feed import Feeds, feed_of
+from engine.sources.log_replay import Replays
 from engine.sources.non_destructive import Audience
 from engine.sources.queue import Queue
+from engine.sources.queue_ends import QueueEnds
+from engine.sources.registry import Destinations
 from engine.values.delivery import READY, Delivery
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 
 class Browsing:
     """consumers: browsers whose end has not been told."""
 
-    __slots__ = ("broker", "consumers")
+    __slots__ = ("context", "destinations", "feeds", "replays", "ends", "consumers")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self, context: Context, destinations: Destinations, feeds: Feeds, replays: Replays, ends: QueueEnds
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.feeds = feeds
+        self.replays = replays
+        self.ends = ends
         self.consumers: list[Consumer] = []
 
     def open(self, queue: Queue, selector_text: str) -> Queue:
         """Return a queue that shows what waits in ``queue`` now.  Raises: InvalidSelector."""
-        destinations = self.broker.destinations
+        destinations = self.destinations
         view = Queue(
             queue.destination_id,
             queue.kind,
@@ -38,9 +45,9 @@ class Browsing:
             queue.settings,
             False,
             destinations.dirty_queues,
-            self.broker.memory,
+            self.context.memory,
         )
-        feed = self.broker.subscriptions.new_feed(queue.destination_id, queue.destination_id, selector_text)
+        feed = self.feeds.new(queue.destination_id, queue.destination_id, selector_text)
         feed.is_browser = True
         view.feed = feed
         view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
@@ -52,30 +59,28 @@ class Browsing:
     def join(self, queue: Queue, selector_text: str) -> Queue:
         """Return a queue that shows what ``queue`` keeps, and what comes to it.  Raises: InvalidSelector."""
         view = self.open(queue, selector_text)
-        assert view.feed is not None, "a view has a feed"
-        view.feed.is_of_kept = True
+        feed_of(view).is_of_kept = True
         if queue.audience is None:
-            queue.audience = Audience(self.broker)
+            queue.audience = Audience(self.context.memory, self.feeds)
         queue.audience.views.append(view)
         return view
 
     def close(self, consumer: Consumer) -> None:
         """Let go of a browser's picture."""
         view = consumer.queue
-        feed = view.feed
-        assert feed is not None, "a browser's queue has a feed"
+        feed = feed_of(view)
         view.is_closed = True
         if feed.replay is not None:
-            self.broker.replays.close(feed.replay)
+            self.replays.close(feed.replay)
         if feed.is_of_kept:
             self._leave(feed.source_id, view)
-        self.broker.destinations.remove_feed(view)
+        self.destinations.remove_feed(view)
         if consumer in self.consumers:
             self.consumers.remove(consumer)
-        self.broker.let_go(view)
+        self.ends.let_go(view)
 
     def _leave(self, source_id: int, view: Queue) -> None:
-        queue = self.broker.destinations.queues_by_id.get(source_id)
+        queue = self.destinations.queues_by_id.get(source_id)
         if queue is None or queue.audience is None:
             return  # it has been deleted
         queue.audience.views.remove(view)
@@ -106,10 +111,10 @@ class Browsing:
                 seen.volatile.append(self._held(seen, delivery))
 
     def _is_wanted(self, seen: Lane, delivery: Delivery) -> bool:
-        return delivery.state == READY and self.broker.subscriptions.select(seen.queue, delivery.message)
+        return delivery.state == READY and self.feeds.select(seen.queue, delivery.message)
 
     def _held(self, seen: Lane, delivery: Delivery) -> Delivery:
-        self.broker.memory.hold(delivery.message)
+        self.context.memory.hold(delivery.message)
         seen.queue.depth += 1
         if delivery.message.expires_ms:
             seen.queue.has_expiring = True

@@ -11,23 +11,23 @@ instead.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.ports.client import Client
-from engine.registry import DestinationWatcher
+from engine.ports.observer import Observer
 from engine.sources.composite import CompositeSource, Source
+from engine.sources.feed import Feeds
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values.errors import EngineError, InvalidDestination, InvalidOption, ReplayGone
 from engine.values.message import DEFAULT_PRIORITY, SHOWN, Message
 from engine.values.options import FIRST, LAST, NEXT, ReplayStart, SubscribeOptions
 from engine.values.stored import SEEK_ENTRY, SEEK_LOG, SEEK_TIME, LanePlace
 from engine.values.wildcard import Wildcard
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 PAGE_MESSAGES: Final = 1_024  # of one priority asked for at a time, and kept ready to be handed over
 PAGE_BYTES: Final = 1024 * 1024
@@ -63,7 +63,8 @@ class Replay:
     """
 
     __slots__ = (
-        "broker",
+        "context",
+        "replays",
         "source",
         "view",
         "number",
@@ -76,14 +77,15 @@ class Replay:
         "fault",
     )
 
-    def __init__(self, broker: Broker, source: Queue | Topic, view: Queue, number: int, start: ReplayStart) -> None:
-        self.broker = broker
+    def __init__(self, replays: Replays, source: Queue | Topic, view: Queue, number: int, start: ReplayStart) -> None:
+        self.context = replays.context
+        self.replays = replays
         self.source = source
         self.view = view
         self.number = number
         self.start = start
         self.readings: dict[int, Reading] = {}
-        for priority, tail in _tails(broker, source):
+        for priority, tail in _tails(self.context, source):
             first = tail - 1 if start.place == LAST else tail
             # The store answers for priorities only of which something is in the log.
             self.readings[priority] = Reading(priority, max(0, first, start.entry or 0), tail)
@@ -99,7 +101,7 @@ class Replay:
 
     def is_held(self) -> bool:
         """Say whether memory is short, and its client has as many messages unsettled as each replay may have then."""
-        return self.broker.memory.is_short() and self.view.in_flight_count >= self.broker.replays.page_messages()
+        return self.context.memory.is_short() and self.view.in_flight_count >= self.replays.page_messages()
 
     def describe(self) -> str:
         """Return how far it is, in words."""
@@ -156,7 +158,7 @@ class Replay:
             return
         gone = "" if self.start.is_lenient else self._gone(log_start, places)
         if gone:
-            self.broker.replays.refuse(self, ReplayGone(gone))
+            self.replays.refuse(self, ReplayGone(gone))
             return
         self.is_sought = True
         for place in places:
@@ -174,7 +176,7 @@ class Replay:
         for message in messages:
             if self._is_wanted(message):
                 shown = _shown(message)
-                self.broker.memory.hold(shown)
+                self.context.memory.hold(shown)
                 reading.loaded.append(shown)
 
     def page_failed(self, priority: int) -> None:
@@ -190,7 +192,7 @@ class Replay:
             self._seek()
             return
         if self.is_held() and self.has_more():
-            self.broker.starved[self.view] = None
+            self.replays.starved[self.view] = None
         while self._has_room():
             nearest: Reading | None = None
             is_waiting = False
@@ -204,14 +206,14 @@ class Replay:
             if nearest is None or is_waiting:
                 return
             message = nearest.loaded.popleft()
-            self.broker.memory.release(message)  # it is held anew as a delivery
+            self.context.memory.release(message)  # it is held anew as a delivery
             self._show(message)
 
     def let_go(self) -> None:
         """Let go of what was loaded."""
         for reading in self.readings.values():
             for message in reading.loaded:
-                self.broker.memory.release(message)
+                self.context.memory.release(message)
             reading.loaded.clear()
 
     # -- the steps
@@ -222,18 +224,18 @@ class Replay:
         self.is_seeking = True
         start = self.start
         number = self.source.destination_id
-        store = self.broker.store
+        store = self.context.store
         if start.entry is not None:
             store.seek(number, SEEK_ENTRY, start.entry, self.number)
         elif start.message_id:
-            store.seek(number, SEEK_LOG, log_offset_of(self.broker, start.message_id), self.number)
+            store.seek(number, SEEK_LOG, log_offset_of(self.context, start.message_id), self.number)
         else:
             store.seek(number, SEEK_TIME, start.time_ms or 0, self.number)
 
     def _gone(self, log_start: int, places: list[LanePlace]) -> str:
         """Return what is asked for and not kept any more, "" for nothing."""
         start = self.start
-        if start.message_id and log_offset_of(self.broker, start.message_id) < log_start:
+        if start.message_id and log_offset_of(self.context, start.message_id) < log_start:
             return (
                 f"the messages of {self.source.uri()} from {start.message_id} on are gone as far as log offset "
                 f"{log_start}; from-offset first begins with the oldest that is kept"
@@ -256,9 +258,9 @@ class Replay:
         if reading.is_loading:
             return
         reading.is_loading = True
-        store = self.broker.store
+        store = self.context.store
         store.write()  # only what has been written can be read
-        size_bytes, most = self.broker.replays.page()
+        size_bytes, most = self.replays.page()
         count = min(most, reading.tail - reading.next_load)
         store.request(self.source.destination_id, reading.priority, reading.next_load, count, size_bytes, self.number)
 
@@ -270,18 +272,18 @@ class Replay:
         return reading
 
     def _is_wanted(self, message: Message) -> bool:
-        if message.expires_ms and message.expires_ms <= self.broker.wall_ms:
+        if message.expires_ms and message.expires_ms <= self.context.wall_ms:
             return False
-        return self.broker.subscriptions.select(self.view, message)
+        return self.replays.feeds.select(self.view, message)
 
     def _has_room(self) -> bool:
         lane = self.view.lane(DEFAULT_PRIORITY)
-        size_bytes, count = self.broker.replays.page()
+        size_bytes, count = self.replays.page()
         return lane.ready_bytes < size_bytes and len(lane.ready) < count and not self.is_held()
 
     def _show(self, message: Message) -> None:
         view = self.view
-        self.broker.memory.hold(message)
+        self.context.memory.hold(message)
         view.lane(DEFAULT_PRIORITY).add_volatile(message)
         view.depth += 1
         view.enqueued_count += 1
@@ -290,28 +292,37 @@ class Replay:
         view.mark_dirty()
 
 
-class Replays(DestinationWatcher):
+class Replays(Observer):
     """All replays.  followers: those of queues that go on with what is sent there.
 
     page_bytes: that one of them may ask for, and keep ready.
+    starved: queues whose consumers wait because memory is too short to read on for them.
     """
 
-    __slots__ = ("broker", "replays", "followers", "page_bytes")
+    __slots__ = ("context", "destinations", "feeds", "starved", "replays", "followers", "page_bytes")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        feeds: Feeds,
+        starved: dict[Queue, None],
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.feeds = feeds
+        self.starved = starved
         self.replays: list[Replay] = []
         self.followers: list[Replay] = []
         self.page_bytes = PAGE_BYTES
-        broker.destinations.watchers.append(self)
 
     def open(self, client: Client, source: Queue | Topic, options: SubscribeOptions, start: ReplayStart) -> Queue:
         """Return a queue that shows ``source`` from ``start`` on.  Raises: InvalidOption, InvalidSelector."""
         if not source.is_logged:
             raise InvalidOption(f"{source.uri()} is in memory only: the log has nothing of it to replay")
         if start.message_id:
-            log_offset_of(self.broker, start.message_id)
-        destinations = self.broker.destinations
+            log_offset_of(self.context, start.message_id)
+        destinations = self.destinations
         view = Queue(
             source.destination_id,
             source.kind,
@@ -319,15 +330,15 @@ class Replays(DestinationWatcher):
             source.settings,
             False,
             destinations.dirty_queues,
-            self.broker.memory,
+            self.context.memory,
         )
         view.has_choosy_settings = view.is_choosy = False  # one consumer, and nothing to choose
-        feed = self.broker.subscriptions.new_feed(source.destination_id, source.destination_id, options.selector)
+        feed = self.feeds.new(source.destination_id, source.destination_id, options.selector)
         feed.is_browser = True
         feed.since_ms = start.time_ms or 0
         if options.is_no_local:
             feed.shunned = client.client_number
-        replay = feed.replay = Replay(self.broker, source, view, feed.number, start)
+        replay = feed.replay = Replay(self, source, view, feed.number, start)
         view.feed = feed
         destinations.add_feed(view)
         self.replays.append(replay)
@@ -348,12 +359,12 @@ class Replays(DestinationWatcher):
             self.followers.remove(replay)
         if isinstance(replay.source, Topic):
             replay.source.remove(replay.number)
-        self.broker.starved.pop(replay.view, None)
+        self.starved.pop(replay.view, None)
         replay.let_go()
 
     def page(self) -> tuple[int, int]:
         """Return how many octets and messages a replay may ask for now, and keep ready."""
-        if self.broker.memory.is_short():
+        if self.context.memory.is_short():
             return LEAST_BYTES, LEAST_MESSAGES
         return self.page_bytes, self.page_messages()
 
@@ -363,7 +374,7 @@ class Replays(DestinationWatcher):
 
     def _share(self) -> None:
         """Let all replays together hold a part of the budget: a page of one priority and one that is ready, each."""
-        part = self.broker.memory.limit_bytes // SHARED_PART // (2 * max(1, len(self.replays)))
+        part = self.context.memory.limit_bytes // SHARED_PART // (2 * max(1, len(self.replays)))
         self.page_bytes = max(LEAST_BYTES, min(PAGE_BYTES, part))
 
     def follow(self) -> None:
@@ -377,9 +388,6 @@ class Replays(DestinationWatcher):
         for consumer in list(replay.view.consumers.values()):
             if consumer.departure is None:
                 consumer.client.expel(consumer, error, False)
-
-    def destination_added(self, destination: Queue | Topic) -> None:
-        return None
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         for replay in self.replays[:]:
@@ -398,16 +406,16 @@ def check_replay(source: Source, options: SubscribeOptions) -> None:
         )
 
 
-def log_offset_of(broker: Broker, message_id: str) -> int:
+def log_offset_of(context: Context, message_id: str) -> int:
     """Return where in the log the message with an id is.  Raises: InvalidOption."""
-    prefix = broker.id_prefixes()[0]
+    prefix = context.readers.id_prefix
     digits = message_id.removeprefix(prefix)
     if digits == message_id or not (digits.isascii() and digits.isdigit() and len(digits) < 19):
         raise InvalidOption(
             f"the replay is to begin with {message_id[:200]!r}; allowed is the id of a persistent message of this "
             f"store: {prefix} and a number"
         )
-    end = broker.store.append_offset()
+    end = context.store.append_offset()
     if int(digits) >= end:
         raise InvalidOption(f"{message_id!r} is not in the log yet, which ends at {end}; a replay begins before that")
     return int(digits)
@@ -421,11 +429,11 @@ def _shown(message: Message) -> Message:
     return shown
 
 
-def _tails(broker: Broker, source: Queue | Topic) -> list[tuple[int, int]]:
+def _tails(context: Context, source: Queue | Topic) -> list[tuple[int, int]]:
     """Return (priority, entries ever appended) of each lane."""
     if isinstance(source, Queue):
         return [(lane.priority, lane.tail) for lane in source.used_lanes]
-    return [(lane.priority, lane.tail) for lane in broker.store.state_of(source.destination_id).lanes]
+    return [(lane.priority, lane.tail) for lane in context.store.state_of(source.destination_id).lanes]
 
 
 def _start_words(start: ReplayStart) -> str:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.backlog.memory import MemoryBudget
+from engine.sources.feed import Feeds
 from engine.values.message import Message
 
 if TYPE_CHECKING:
-    from engine.broker import Broker
     from engine.sources.queue import Queue
 
 
 class Audience:
     """The views of one such queue's consumers."""
 
-    __slots__ = ("broker", "views")
+    __slots__ = ("memory", "feeds", "views")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, memory: MemoryBudget, feeds: Feeds) -> None:
+        self.memory = memory
+        self.feeds = feeds
         self.views: list[Queue] = []
 
     def show(self, message: Message, is_on_disk: bool) -> None:
@@ -29,9 +31,9 @@ class Audience:
 
         is_on_disk: whoever is behind reads it when it comes there, so that a slow one keeps no more than others.
         """
-        broker = self.broker
+        memory = self.memory
         for view in self.views:
-            is_wanted = broker.subscriptions.select(view, message)
+            is_wanted = self.feeds.select(view, message)
             if is_on_disk:
                 lane = view.lane(message.priority)
                 if not is_wanted:
@@ -40,13 +42,13 @@ class Audience:
                 loaded = lane.next_load
                 lane.add_logged(message)
                 if lane.next_load > loaded:
-                    broker.memory.unload(message)  # a view settles nothing: it holds what it shows
-                    broker.memory.hold(message)
+                    memory.unload(message)  # a view settles nothing: it holds what it shows
+                    memory.hold(message)
                     view.depth += 1
                 if message.expires_ms:
                     view.has_expiring = True
             elif is_wanted:
-                broker.memory.hold(message)
+                memory.hold(message)
                 view.enqueue(message)
             if view.rotation:
                 view.mark_dirty()

@@ -206,6 +206,13 @@ class Queue:
         """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""
         return message.queue_offset < 0 or not self.is_logged
 
+    def release(self, message: Message) -> None:
+        """Take a message that is let go out of the memory budget."""
+        if self.is_in_memory(message):
+            self.memory.release(message)
+        else:
+            self.memory.unload(message)
+
     def has_backlog(self) -> bool:
         """Say whether entries wait on disk that are not in memory."""
         for lane in self.used_lanes:

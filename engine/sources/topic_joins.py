@@ -75,7 +75,7 @@ class TopicAttachment(TopicJoins):
         feed = queue.feed
         if queue.is_closed or topic.is_closed or feed is None or topic.feeds(feed.number):
             return
-        if self.subscriptions.broker.access.allows(self.client, "read", TOPIC, topic.name):
+        if self.subscriptions.access.allows(self.client, "read", TOPIC, topic.name):
             topic.add(queue, False, self.attached.is_plain)
 
 
@@ -116,4 +116,4 @@ class CursorOpening(TopicJoins):
             return
         if topic.destination_id not in subscription.queues:
             queue = subscriptions.open_cursor(subscription, topic, self.options)
-            subscriptions.broker.subscribing.join(subscription, queue)
+            subscriptions.observers.cursor_added(subscription, queue)

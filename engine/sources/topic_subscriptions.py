@@ -7,18 +7,22 @@ Source: Jakarta Messaging 3.1, sections 8.3 and 4.11; docs/reference/destination
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.backlog.lane import Lane
 from engine.backlog.settlement import SubscriptionBatch
 from engine.backlog.spiller import may_spill
-from engine.limits.user_quota import holder_of
+from engine.consumers.settlement_log import SettlementLog
+from engine.limits.permissions import Access
+from engine.limits.user_quota import Quotas, holder_of
 from engine.ports.client import Client
-from engine.registry import DestinationWatcher
-from engine.selector.evaluate import compile_selector
-from engine.sources.feed import Feed
+from engine.ports.observer import Observer, Observers
+from engine.sources.feed import Feeds, feed_of
 from engine.sources.named_subscription import Subscription, from_description
 from engine.sources.queue import Queue
+from engine.sources.queue_ends import QueueEnds
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.sources.topic_joins import CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
 from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
@@ -28,10 +32,6 @@ from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 from engine.values.stored import DestinationState
 from engine.values.wildcard import Wildcard
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
-
 
 OWN_PREFIX: Final = "ActiveMQ."  # of the names, and wildcards, that may be advisories
 
@@ -47,27 +47,58 @@ class Attached:
         self.is_plain = is_plain
 
 
-class Subscriptions(DestinationWatcher):
+class Subscriptions(Observer):
     """named: by client id, name and whether it is durable.  wildcards: by feed, those in memory.
 
     joins: of wildcards that have not come to all topics yet.
     unrouted: what has just been published and nobody takes, of topics that send it on.
     """
 
-    __slots__ = ("broker", "named", "wildcards", "joins", "unrouted", "_next_feed")
+    __slots__ = (
+        "context",
+        "destinations",
+        "feeds",
+        "access",
+        "quotas",
+        "steps",
+        "ends",
+        "settlements",
+        "observers",
+        "named",
+        "wildcards",
+        "joins",
+        "unrouted",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        feeds: Feeds,
+        access: Access,
+        quotas: Quotas,
+        ends: QueueEnds,
+        settlements: SettlementLog,
+        observers: Observers,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.feeds = feeds
+        self.access = access
+        self.quotas = quotas
+        self.steps = ends.steps
+        self.ends = ends
+        self.settlements = settlements
+        self.observers = observers
         self.named: dict[tuple[str, str, bool], Subscription] = {}
         self.wildcards: dict[int, Attached] = {}
         self.joins: list[TopicJoins] = []
         self.unrouted: list[tuple[Topic, Message]] = []
-        self._next_feed = 1
-        broker.destinations.watchers.append(self)
+        observers.join(self)
         self._restore()
-        for topic in broker.destinations.topics.values():
+        for topic in destinations.topics.values():
             if topic.account is not None:
-                topic.account.see_durable(broker.store)
+                topic.account.see_durable(context.store)
 
     # -- subscribing
 
@@ -81,7 +112,7 @@ class Subscriptions(DestinationWatcher):
         if options.subscription:
             raise InvalidOption(f"subscription {options.subscription[:200]!r} is neither durable nor shared")
         queue = self._memory_queue(source, options.selector)
-        feed = _feed_of(queue)
+        feed = feed_of(queue)
         if options.is_no_local:
             feed.shunned = client.client_number
         self._attach(queue, source, not options.is_no_local, client)
@@ -93,7 +124,7 @@ class Subscriptions(DestinationWatcher):
 
         is_lead: it stands for all consumers of its subscription to several topics, or is the only one.
         """
-        subscription = _feed_of(queue).subscription
+        subscription = feed_of(queue).subscription
         if subscription is None:
             self.end(queue)
             return False
@@ -101,13 +132,21 @@ class Subscriptions(DestinationWatcher):
             subscription.consumers -= 1
         if subscription.is_durable:
             if not queue.consumers:
-                _feed_of(queue).shunned = 0
+                feed_of(queue).shunned = 0
             return True
         if queue.consumers:
             return True
         del self.named[subscription.key()]
         self.end(queue)
         return False
+
+    def queues_of(self, client_id: str, name: str, is_durable: bool) -> list[Queue]:
+        """Return the queues of a named subscription that has consumers."""
+        subscription = self.named.get((client_id, name, is_durable))
+        if subscription is None or not subscription.consumers:
+            return []
+        queues = list(subscription.queues.values())
+        return queues if subscription.carrier is None else [*queues, subscription.carrier]
 
     def find(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> Subscription | None:
         """Return a named subscription, None if there is none.  Raises: AccessDenied if it is another user's."""
@@ -118,7 +157,7 @@ class Subscriptions(DestinationWatcher):
 
     def delete(self, client_id: str, name: str, is_durable: bool = True) -> None:
         """End a named subscription and let go of what waits for it.  Raises: UnknownSubscription, SubscriptionInUse."""
-        subscription = self._known((client_id, name, is_durable))
+        subscription = self.named.get((client_id, name, is_durable))
         if subscription is None:
             raise UnknownSubscription(f"there is no subscription {name[:200]!r} of client id {client_id[:200]!r}")
         if subscription.consumers:
@@ -132,7 +171,7 @@ class Subscriptions(DestinationWatcher):
 
     def publish(self, topic: Topic, message: Message, sender: int) -> None:
         """Give a message to every subscription of its topic that takes it.  sender: client number, 0 for the broker."""
-        topic.publish(message, self.broker.memory)
+        topic.publish(message, self.context.memory)
         if topic.is_choosy:
             self.offer(topic, message, sender)
 
@@ -142,11 +181,11 @@ class Subscriptions(DestinationWatcher):
             self.unrouted.append((topic, message))
         if not topic.choosy and not topic.selected:
             return
-        properties = self.broker.readers.properties(message, 1, False)
+        properties = self.context.readers.properties(message, 1, False)
         for number in topic.selectors.matching(properties):
             self._give(topic.selected[number], message)
         for queue in topic.choosy.values():
-            feed = _feed_of(queue)
+            feed = feed_of(queue)
             is_shunned = sender > 0 and feed.shunned == sender
             if feed.replay is not None:
                 feed.replay.message_came(message, is_shunned)
@@ -157,13 +196,13 @@ class Subscriptions(DestinationWatcher):
                 # Whoever is behind looks at it when it comes to it, but for who sent it: the log does not say.
                 if is_shunned or (is_next and feed.selector is not None and not feed.selector.matches(properties)):
                     lane.pass_by(message)
-                    self._pass(queue, feed, message)
+                    self.feeds.pass_by(feed, message)
                 else:
                     self._give_logged(queue, lane, message)
             elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
                 self._give(queue, message)
         if topic.account is not None and message.queue_offset >= 0:
-            topic.account.see_durable(self.broker.store)
+            topic.account.see_durable(self.context.store)
 
     def join_now(self, topic: Topic) -> None:
         """Something is about to be published to ``topic``, which wildcards that are under way may not have come to."""
@@ -171,21 +210,20 @@ class Subscriptions(DestinationWatcher):
             if joins.wildcard.matches(topic.name):
                 joins.join_one(topic)
 
-    def send_on(self) -> None:
-        """Dead-letter what nobody took, in the batch of what was sent."""
+    def take_unrouted(self) -> list[tuple[Topic, Message]]:
+        """Return what has been published and nobody takes, for somebody to send it on."""
         unrouted, self.unrouted = self.unrouted, []
-        for topic, message in unrouted:
-            self.broker.redelivery.dead_letters.send_on(topic, message)
+        return unrouted
 
     def _is_taken(self, topic: Topic, message: Message, sender: int) -> bool:
         """Say whether a subscription or a queue has a message that is being published."""
         if topic.plain or topic.copies:
             return True
-        properties = self.broker.readers.properties(message, 1, False)
+        properties = self.context.readers.properties(message, 1, False)
         if any(True for _ in topic.selectors.matching(properties)):
             return True
         for queue in topic.choosy.values():
-            feed = _feed_of(queue)
+            feed = feed_of(queue)
             if (
                 feed.replay is None
                 and not (sender > 0 and feed.shunned == sender)
@@ -194,28 +232,9 @@ class Subscriptions(DestinationWatcher):
                 return True
         return False
 
-    def select(self, queue: Queue, message: Message) -> bool:
-        """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""
-        feed = _feed_of(queue)
-        if message.store_time_ms < feed.since_ms:
-            return False
-        if feed.selector is None or feed.selector.matches(self.broker.readers.properties(message, 1, False)):
-            return True
-        if queue.is_logged:
-            queue.depth -= 1
-            self._pass(queue, feed, message)
-        return False
-
     def has_wildcard_for(self, name: str) -> bool:
         """Say whether a topic of this name would have subscriptions from wildcards."""
         return any(one.wildcard.matches(name) for one in self.wildcards.values())
-
-    def new_feed(self, source_id: int, queue_id: int, selector_text: str) -> Feed:
-        """Return a feed with a number of its own.  Raises: InvalidSelector."""
-        selector = compile_selector(selector_text) if selector_text.strip() else None
-        number = self._next_feed
-        self._next_feed = number + 1
-        return Feed(number, source_id, queue_id, selector)
 
     # -- destinations that come and go
 
@@ -231,7 +250,7 @@ class Subscriptions(DestinationWatcher):
                 continue
             if wildcard_of.matches(destination.name):
                 queue = self.open_cursor(subscription, destination, None)
-                self.broker.subscribing.join(subscription, queue)
+                self.observers.cursor_added(subscription, queue)
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         if isinstance(destination, Topic):
@@ -240,21 +259,10 @@ class Subscriptions(DestinationWatcher):
 
     # -- the steps
 
-    def _known(self, key: tuple[str, str, bool]) -> Subscription | None:
-        """Return a named subscription once those have left it that are about to; it may end with the last of them."""
-        subscription = self.named.get(key)
-        if subscription is not None and subscription.consumers:
-            departures = self.broker.departures
-            for queue in list(subscription.queues.values()):
-                departures.make_way(queue)
-            if subscription.carrier is not None:
-                departures.make_way(subscription.carrier)
-        return self.named.get(key)
-
     def _join_named(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
         asked = self._asked(client, source, options)
-        known = self._known(asked.key())
-        quota = self.broker.quotas.durable_subscriptions
+        known = self.named.get(asked.key())
+        quota = self.quotas.durable_subscriptions
         if asked.is_durable and isinstance(source, Wildcard) and (known is None or not known.is_like(asked)):
             self._require_few(source)
         if known is not None:
@@ -293,23 +301,23 @@ class Subscriptions(DestinationWatcher):
         queues = list(known.queues.values()) if known.carrier is None else [known.carrier, *known.queues.values()]
         if known.is_no_local:
             for queue in queues:
-                _feed_of(queue).shunned = client.client_number
+                feed_of(queue).shunned = client.client_number
         return queues
 
     def _require_few(self, wildcard: Wildcard) -> None:
         """Raises: LimitReached for a durable subscription that would begin with too many topics."""
-        destinations = self.broker.destinations
-        most = self.broker.quotas.wildcard_topics
+        destinations = self.destinations
+        most = self.quotas.wildcard_topics
         if 0 <= most < len(destinations.topics):  # else there are too few to count
-            self.broker.quotas.require_topics(wildcard, len(destinations.matching(wildcard)))
+            self.quotas.require_topics(wildcard, len(destinations.matching(wildcard)))
 
     def _count(self, subscription: Subscription, holder: str) -> None:
         subscription.holder = holder
-        self.broker.quotas.durable_subscriptions.add(holder)
+        self.quotas.durable_subscriptions.add(holder)
 
     def _may_all_read(self, queue: Queue, name: str) -> bool:
         """Say whether every consumer of a queue that many topics feed may read the topic ``name``."""
-        access = self.broker.access
+        access = self.access
         return access.is_open or all(
             access.allows(consumer.client, "read", TOPIC, name) for consumer in queue.consumers.values()
         )
@@ -318,10 +326,10 @@ class Subscriptions(DestinationWatcher):
         """Raises: AccessDenied for who may not read a topic that a shared subscription takes from: any message of it
         may come to any of its consumers.
         """
-        access = self.broker.access
+        access = self.access
         queue = subscription.queues[0]
-        wildcard = self.wildcards[_feed_of(queue).number].wildcard
-        for topic in self.broker.destinations.matching(wildcard):
+        wildcard = self.wildcards[feed_of(queue).number].wildcard
+        for topic in self.destinations.matching(wildcard):
             if not access.is_open and self._may_all_read(queue, topic.name):
                 access.require(client, "read", TOPIC, topic.name)
 
@@ -353,38 +361,38 @@ class Subscriptions(DestinationWatcher):
     def _open(
         self, subscription: Subscription, client: Client, source: Topic | Wildcard, options: SubscribeOptions
     ) -> None:
-        destinations = self.broker.destinations
+        store = self.context.store
         if not subscription.is_durable:
             queue = self._memory_queue(source, subscription.selector_text)
-            _feed_of(queue).subscription = subscription
+            feed_of(queue).subscription = subscription
             subscription.queues[0] = queue
             self._attach(queue, source, False, client)
             self._look_back(queue, source, options)
         elif isinstance(source, Topic):
             self.open_cursor(subscription, source, options)
         else:
-            carrier = destinations.store.open_destination(TOPIC, source.name)
-            number = destinations.store.open_subscription(carrier, subscription.full_name(), subscription.description())
+            carrier = store.open_destination(TOPIC, source.name)
+            number = store.open_subscription(carrier, subscription.full_name(), subscription.description())
             subscription.carrier = self._cursor_queue(subscription, number, carrier, source.name)
-            self._begin(CursorOpening(self, source, subscription, list(destinations.topics.values()), options))
+            self._begin(CursorOpening(self, source, subscription, list(self.destinations.topics.values()), options))
 
     def open_cursor(self, subscription: Subscription, topic: Topic, options: SubscribeOptions | None) -> Queue:
         """Begin a durable subscription to one topic, with what comes from now on or with what it looks back to."""
-        store = self.broker.store
+        store = self.context.store
         starts = {} if options is None else self._starts(topic, options)
         number = store.open_subscription(
             topic.destination_id, subscription.full_name(), subscription.description(), starts or None
         )
         queue = self._cursor_queue(subscription, number, topic.destination_id, topic.name)
         if subscription.carrier is not None:
-            _feed_of(queue).shunned = _feed_of(subscription.carrier).shunned
+            feed_of(queue).shunned = feed_of(subscription.carrier).shunned
         subscription.queues[topic.destination_id] = queue
         topic.add(queue, True, False)
         self._take_up(queue, store.state_of(number))
         return queue
 
     def _cursor_queue(self, subscription: Subscription, number: int, topic_id: int, name: str) -> Queue:
-        destinations = self.broker.destinations
+        destinations = self.destinations
         queue = Queue(
             number,
             TOPIC,
@@ -392,12 +400,12 @@ class Subscriptions(DestinationWatcher):
             destinations.addresses.settings_for(TOPIC, name),
             True,
             destinations.dirty_queues,
-            self.broker.memory,
+            self.context.memory,
         )
         queue.shares = destinations.shares
         if may_spill(queue):
             queue.spiller = destinations.spiller
-        feed = self.new_feed(topic_id, number, "")
+        feed = self.feeds.new(topic_id, number, "")
         feed.selector = subscription.selector
         feed.subscription = subscription
         queue.feed = feed
@@ -407,33 +415,33 @@ class Subscriptions(DestinationWatcher):
         return queue
 
     def _memory_queue(self, source: Topic | Wildcard, selector_text: str) -> Queue:
-        destinations = self.broker.destinations
+        destinations = self.destinations
         if isinstance(source, Topic):
             number, settings = source.destination_id, source.settings
         else:
             number, settings = 0, destinations.addresses.settings_for(TOPIC, source.name)
-        queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues, self.broker.memory)
+        queue = Queue(number, source.kind, source.name, settings, False, destinations.dirty_queues, self.context.memory)
         if may_spill(queue):
             queue.spiller = destinations.spiller
-        queue.feed = self.new_feed(number, number, selector_text)
+        queue.feed = self.feeds.new(number, number, selector_text)
         destinations.add_feed(queue)
         return queue
 
     def _attach(self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client) -> None:
         if source.name.startswith(OWN_PREFIX):
-            self.broker.advisories.listeners += 1
+            self.observers.listener_added(source.name)
         if isinstance(source, Topic):
             source.add(queue, True, is_plain)
             return
         attached = Attached(source, queue, is_plain)
-        self.wildcards[_feed_of(queue).number] = attached
-        self._begin(TopicAttachment(self, attached, list(self.broker.destinations.topics.values()), client))
+        self.wildcards[feed_of(queue).number] = attached
+        self._begin(TopicAttachment(self, attached, list(self.destinations.topics.values()), client))
 
     def _begin(self, joins: TopicJoins) -> None:
         """Do as much as this turn allows, and the rest in the next ones."""
         self.joins.append(joins)
-        if not joins.go_on(self.broker.steps):
-            self.broker.steps.begin(joins)
+        if not joins.go_on(self.steps):
+            self.steps.begin(joins)
 
     def _look_back(self, queue: Queue, source: Topic | Wildcard, options: SubscribeOptions) -> None:
         """Let a subscription in memory begin with its topic's recent messages, before those that come."""
@@ -444,8 +452,8 @@ class Subscriptions(DestinationWatcher):
             return
         time_ms = source.settings.retroactive.recovery_time_ms
         if time_ms >= 0:
-            _feed_of(queue).since_ms = self.broker.store_time_ms - time_ms
-        for found in self.broker.store.state_of(source.destination_id).lanes:
+            feed_of(queue).since_ms = self.context.store_time_ms - time_ms
+        for found in self.context.store.state_of(source.destination_id).lanes:
             start = starts.get(found.priority, found.tail)
             if start < found.tail:
                 queue.lane(found.priority).restore(found.tail, start, [], {})
@@ -459,11 +467,11 @@ class Subscriptions(DestinationWatcher):
             count = -1 if wanted < 0 else max(count, wanted)
         if count == 0 or not topic.is_logged:
             return {}
-        lanes = self.broker.store.state_of(topic.destination_id).lanes
+        lanes = self.context.store.state_of(topic.destination_id).lanes
         return {lane.priority: 0 if count < 0 else max(0, lane.tail - count) for lane in lanes}
 
     def _give(self, queue: Queue, message: Message) -> None:
-        self.broker.memory.hold(message)
+        self.context.memory.hold(message)
         queue.enqueue(message)
         if queue.rotation:
             queue.mark_dirty()
@@ -478,28 +486,24 @@ class Subscriptions(DestinationWatcher):
             queue.depth += 1
             queue.enqueued_count += 1
 
-    def _pass(self, queue: Queue, feed: Feed, message: Message) -> None:
-        if feed.passed.add(message):
-            self.broker.dispatcher.settling.append((feed.passed, None))
-
     def _drop(self, subscription: Subscription) -> None:
         """End a named subscription that nobody has now."""
-        self.broker.flush_settlements()
+        self.settlements.flush()
         del self.named[subscription.key()]
-        self.broker.quotas.durable_subscriptions.give_back(subscription.holder)
+        self.quotas.durable_subscriptions.give_back(subscription.holder)
         queues = list(subscription.queues.values())
         if subscription.carrier is not None:
             queues.append(subscription.carrier)
         for queue in queues:
             self.end(queue)
             if subscription.is_durable:
-                self.broker.store.close_destination(queue.destination_id)
+                self.context.store.close_destination(queue.destination_id)
 
     def end(self, queue: Queue) -> None:
         """Let go of a subscription's queue and of all that waits in it."""
-        feed = _feed_of(queue)
+        feed = feed_of(queue)
         queue.is_closed = True
-        destinations = self.broker.destinations
+        destinations = self.destinations
         destinations.remove_feed(queue)
         attached = self.wildcards.pop(feed.number, None)
         topic = destinations.by_id.get(feed.source_id)
@@ -508,18 +512,18 @@ class Subscriptions(DestinationWatcher):
         elif isinstance(topic, Topic):
             topic.remove(feed.number)
             if not topic.is_logged and topic.kind == TOPIC and not topic.subscriptions:
-                self.broker.advisories.retire(topic)
+                self.observers.topic_unused(topic)
         if not queue.is_logged and not feed.is_browser and queue.name.startswith(OWN_PREFIX) and is_topic(queue.kind):
-            self.broker.advisories.listeners -= 1
-        self.broker.let_go(queue)
+            self.observers.listener_removed(queue.name)
+        self.ends.let_go(queue)
 
     # -- after a start
 
     def _restore(self) -> None:
         """Take up the durable subscriptions that the store has found, with where each of them was."""
-        destinations = self.broker.destinations
+        destinations = self.destinations
         topics = {topic.destination_id: topic for topic in destinations.topics.values()}
-        for state in self.broker.store.recovered():
+        for state in self.context.store.recovered():
             if state.kind != SUBSCRIPTION:
                 continue
             found = from_description(state.description)
@@ -547,9 +551,3 @@ class Subscriptions(DestinationWatcher):
         for found in state.lanes:
             lane = queue.lane(found.priority)
             queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
-
-
-def _feed_of(queue: Queue) -> Feed:
-    feed = queue.feed
-    assert feed is not None, "the queue of a subscription has a feed"
-    return feed

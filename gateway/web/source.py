@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from engine.features.inspection import Inspection
+from engine.inspection import Inspection
 from engine.values.broker_stats import StoreStats
 from gateway.counters import GatewayCounters
 

@@ -7,7 +7,6 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.features.inspection import inspect
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.composite_codec import encode_composite
@@ -156,7 +155,7 @@ def test_nothing_that_peers_send_is_a_fault_of_ours(random: Random) -> None:
     gateway.advance(20_000)
     assert gateway.broker.clients == {}
     assert gateway.temporary_names() == []
-    assert {one.in_flight for one in inspect(gateway.broker).destinations} <= {0}
+    assert {one.in_flight for one in gateway.broker.inspect().destinations} <= {0}
     for name in ("q", "full"):
         queue = gateway.queue(name)
         depth = queue.depth

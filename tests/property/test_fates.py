@@ -207,8 +207,8 @@ def test_any_interleaving_of_settle_crash_expiry_and_delay() -> None:
 class WideWindows(Broker):
     """Every window has a place more than it was asked for."""
 
-    def subscribe_own(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
-        consumer = super().subscribe_own(client, source, options)
+    def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+        consumer = super().subscribe(client, source, options)
         consumer.window.limit += 1
         return consumer
 
@@ -216,8 +216,8 @@ class WideWindows(Broker):
 class WideBytes(Broker):
     """Windows of octets never fill."""
 
-    def subscribe_own(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
-        consumer = super().subscribe_own(client, source, options)
+    def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+        consumer = super().subscribe(client, source, options)
         consumer.window.credit += 1_000
         return consumer
 

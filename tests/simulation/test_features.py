@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.dispatch.selector_view import View
 from engine.features.scheduler.delayed_send import Delayed
 from engine.ports.client import Client
-from engine.sources.composite import Destination, Source, Target
+from engine.sources.composite import Destination, Source
 from engine.values.delivery import GONE, Delivery
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
@@ -120,7 +121,7 @@ class _Sleepy(Broker):
     """Who waits for a window that several share is not woken once it opens."""
 
     def end_turn(self) -> int:
-        self.wakes.rooms.clear()
+        self.subscribing.wakes.rooms.clear()
         return super().end_turn()
 
 
@@ -151,18 +152,27 @@ class _NeverLooks(Broker):
 class _Ahead(Broker):
     """Expiry is judged by a clock that is ahead of the wall clock."""
 
+    @property
+    def wall_ms(self) -> int:
+        return self.context.clock.wall_ms()
+
     def begin_turn(self) -> None:
         super().begin_turn()
-        self.dispatcher.wall_ms = self.wall_ms + 1_000
+        self.context.wall_ms = self.wall_ms + 1_000
 
 
 class _HoldsAnswers(Broker):
     """An answer stays in the memory budget."""
 
-    def publish_own(self, target: Target, message: Message) -> None:
-        super().publish_own(target, message)
-        if target.name == ANSWERS:
-            self.memory.hold(message)
+    answer_count = 0
+
+    def end_turn(self) -> int:
+        offset = super().end_turn()
+        queue = self.destinations.queues.get(ANSWERS)
+        if queue is not None and queue.enqueued_count > self.answer_count:
+            self.answer_count = queue.enqueued_count
+            self.memory.used_bytes += MESSAGE_OVERHEAD_BYTES
+        return offset
 
 
 @pytest.mark.parametrize(

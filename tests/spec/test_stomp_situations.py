@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.features.inspection import inspect
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.fakes import START_WALL_MS
@@ -252,7 +251,7 @@ def test_an_invalid_selector_is_told_with_its_position(destination: str) -> None
     error = peer.error()
     assert (error["condition"], error["receipt-id"]) == ("invalid-selector", "s")
     assert b"character 20: found 'and'" in error.body
-    assert inspect(gateway.broker).consumers == []
+    assert gateway.broker.inspect().consumers == []
 
 
 @pytest.mark.parametrize("destination", ["/queue/q", "/topic/t"])
@@ -377,7 +376,7 @@ def test_in_a_transaction(destination: str) -> None:
     peer.send("ACK", id=peer.messages()[0]["ack"], transaction="t", receipt="a")
     peer.send("COMMIT", transaction="t", receipt="c")
     assert peer.receipts() == ["a", "c"]
-    assert sum(one.depth for one in inspect(gateway.broker).destinations) == 0
+    assert sum(one.depth for one in gateway.broker.inspect().destinations) == 0
 
 
 # -- transactions
@@ -389,9 +388,9 @@ def test_over_several_destinations() -> None:
     peer.send("BEGIN", transaction="t")
     for destination in ("/queue/a", "/queue/b", "/topic/c"):
         peer.publish(destination, b"x", transaction="t")
-    assert [one.enqueued for one in inspect(gateway.broker).destinations] == [0, 0, 0]
+    assert [one.enqueued for one in gateway.broker.inspect().destinations] == [0, 0, 0]
     peer.send("COMMIT", transaction="t")
-    assert [one.enqueued for one in inspect(gateway.broker).destinations] == [1, 1, 1]
+    assert [one.enqueued for one in gateway.broker.inspect().destinations] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("command", ["COMMIT", "ABORT"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from engine.features.inspection import inspect
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frames import AMQP_LAYER, protocol_header
@@ -49,7 +48,7 @@ def feed(octets: bytes, cut: int = 0, frame_size: int = FRAME_SIZE) -> AmqpGatew
     reader.vanish()
     gateway.advance(1_000)
     assert gateway.broker.clients == {}
-    assert {one.in_flight for one in inspect(gateway.broker).destinations} <= {0}
+    assert {one.in_flight for one in gateway.broker.inspect().destinations} <= {0}
     return gateway
 
 

@@ -10,9 +10,9 @@ from engine.consumers.steps import Chore
 from engine.features.purge import Purge
 from engine.limits.producer_gate import Flow, Wait
 from engine.ports.client import Client
-from engine.registry import Destinations
 from engine.sources.named_subscription import Subscription
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.store_listener import StoreEvents
 from engine.values.message import Message

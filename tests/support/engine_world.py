@@ -10,7 +10,6 @@ from config.model import VirtualTopic
 from config.permissions import PermissionMap
 from engine.broker import DEFAULT_VIRTUAL_TOPICS, NO_LIMITS, NO_USER_LIMITS, Broker
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.features.inspection import inspect
 from engine.limits.producer_gate import GlobalLimits
 from engine.limits.user_quota import UserLimits
 from engine.sources.composite import Destination, Source
@@ -189,4 +188,4 @@ class EngineWorld(BrokerView):
         return [one.message for one in client.handed]
 
     def stats(self, name: str = "q") -> DestinationStats:
-        return destination_stats(inspect(self.broker), name)
+        return destination_stats(self.broker.inspect(), name)

@@ -38,14 +38,14 @@ class FeatureView:
 
     def copies(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
         """Return what a message to a composite or virtual destination becomes."""
-        return self.broker.copies.expand(destination, message)
+        return self.broker.composite_send.copies.expand(destination, message)
 
     def replay_count(self) -> int:
         """Return how many replays there are, with those that follow what is still sent."""
-        return len(self.broker.replays.replays) + len(self.broker.replays.followers)
+        return len(self.broker.subscribing.replays.replays) + len(self.broker.subscribing.replays.followers)
 
     def browsers(self) -> list[Consumer]:
-        return list(self.broker.browsing.consumers)
+        return list(self.broker.subscribing.browsing.consumers)
 
     def delayed(self, queue: Queue) -> list[Delivery]:
         """Return what waits for its redelivery."""
@@ -60,7 +60,7 @@ class FeatureView:
 
     def handed_over_ms(self, delivery: Delivery) -> int:
         """Return when a delivery was handed over, about."""
-        return self.broker.hand_overs.since_ms(delivery.tag)
+        return self.broker.turn.hand_overs.since_ms(delivery.tag)
 
     def rated_count(self) -> int:
         """Return how many consumers wait because of their rate."""
@@ -77,7 +77,7 @@ class FeatureView:
 
     def evicted_count(self) -> int:
         """Return how many messages a limit of pending messages has let go."""
-        return self.broker.pending_limits.evicted_count
+        return self.broker.subscribing.pending_limits.evicted_count
 
     def watches(self) -> list[tuple[int, int, Watch, bool]]:
         """Return which consumers are to be looked at because they may be slow."""
@@ -122,7 +122,7 @@ class FeatureView:
     def answer_questions(self) -> None:
         """Go on answering, as the timer would if it is set."""
         if self._statistics.is_armed:
-            self._statistics.timer_fired(0)
+            self._statistics.go_on()
 
     def refused_counts(self) -> dict[str, int]:
         """Return how often somebody was refused for each limit of a user."""

@@ -24,11 +24,11 @@ from config.matching import AddressEntry
 from engine.broker import Broker
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL, Consumer
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.features.broker_questions import MANAGEMENT
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
 from engine.sources.composite import Composite, CompositeSource, Destination, Source
+from engine.sources.question_queue import MANAGEMENT
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates

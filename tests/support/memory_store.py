@@ -118,7 +118,7 @@ class MemoryStore(Store):
     def restarted(self, workers: Workers) -> MemoryStore:
         """Return the store as it is after a crash and a start: with what was durable, and nothing else."""
         assert self._is_restartable, "this store keeps no records"
-        store = MemoryStore(workers, self._store_id, self._start_count + 1, True)
+        store = type(self)(workers, self._store_id, self._start_count + 1, True)
         # No offset ever names two records, also if the first of them was lost.
         store._end = store._written = store._durable = self._end
         for record in self._records:

@@ -18,6 +18,7 @@ class RestartWorld(EngineWorld):
     """``turn`` reads pages and leaves syncs to ``sync``; ``crash`` starts again with what was durable."""
 
     broker_class: type[Broker] = Broker
+    store_class: type[MemoryStore] = MemoryStore
 
     def __init__(
         self, *addresses: AddressEntry, memory_limit_bytes: int = 256 * MIB, limits: GlobalLimits = NO_LIMITS
@@ -28,7 +29,7 @@ class RestartWorld(EngineWorld):
         self.memory_limit_bytes = memory_limit_bytes
         self.limits = limits
         self.workers = HeldWorkers()
-        self.memory_store = MemoryStore(self.workers, "c0ffee00", 1, True)
+        self.memory_store = self.store_class(self.workers, "c0ffee00", 1, True)
         self._start()
 
     def _start(self) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from config.matching import AddressEntry, AddressMatcher
 from config.permissions import PermissionMap
 from engine.broker import NO_USER_LIMITS, Broker
-from engine.features.inspection import inspect
 from engine.limits.user_quota import UserLimits
 from engine.ports.workers import READ_LANE, SYNC_LANE
 from engine.values.broker_stats import DestinationStats
@@ -151,11 +150,11 @@ class StompGateway(BrokerView):
         self.settle()
 
     def stats(self, name: str) -> DestinationStats:
-        return destination_stats(inspect(self.broker), name)
+        return destination_stats(self.broker.inspect(), name)
 
     def reason(self, peer: Peer) -> str:
         """Return why a producer waits."""
-        return inspect(self.broker).blocked_producers.get(peer.session.client_number, "")
+        return self.broker.inspect().blocked_producers.get(peer.session.client_number, "")
 
 
 class Peer(SocketPeer):

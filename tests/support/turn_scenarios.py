@@ -10,7 +10,7 @@ from typing import Final
 
 from config.matching import AddressEntry
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.registry import TEMPORARY_DESTINATIONS_MAX
+from engine.sources.registry import TEMPORARY_DESTINATIONS_MAX
 from engine.sources.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.model import ServerConfig
 from config.scram import hash_password
-from engine.features.inspection import Inspection
+from engine.inspection import Inspection
 from engine.store.read.backup import BackupRefused
 from engine.store.read.records import UnknownMessage
 from engine.values.broker_stats import BrokerStats, StoreStats

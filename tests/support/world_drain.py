@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.consumers.consumer import CLIENT, INDIVIDUAL
-from engine.features.inspection import inspect
 from engine.values.destination import QUEUE, SUBSCRIPTION
 from tests.support.world_bodies import Violation
 from tests.support.world_clients import Peer, durable_name
@@ -57,7 +56,7 @@ class Drain:
                 self._wait_for_timer()
         else:
             left = self.world.oracle.unfinished()[:10]
-            raise Violation(f"not drained after {DRAIN_ROUNDS} rounds: {left}, {inspect(self.world.broker)}")
+            raise Violation(f"not drained after {DRAIN_ROUNDS} rounds: {left}, {self.world.broker.inspect()}")
         unfinished = self.world.oracle.unfinished()
         if unfinished:
             raise Violation(f"never delivered: {unfinished[:20]}")
@@ -116,7 +115,7 @@ class Drain:
             if is_stuck:
                 self._wait_for_timer()
         else:
-            raise Violation(f"a consumer that asks for {colour} starves: {inspect(self.world.broker)}")
+            raise Violation(f"a consumer that asks for {colour} starves: {self.world.broker.inspect()}")
         self.world.open_turn()
         peer.disconnect()
         self.world.end_turn()

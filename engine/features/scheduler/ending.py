@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.ports.observer import Observer
 from engine.ports.timers import TimerTarget
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
 
 if TYPE_CHECKING:
     from engine.features.scheduler.scheduler import Scheduler
@@ -38,7 +41,7 @@ class Ending(TimerTarget):
 
     def take_up(self) -> None:
         """Go on with what a stop has interrupted."""
-        known = self.scheduler.broker.destinations.by_id
+        known = self.scheduler.destinations.by_id
         for target in self.scheduler.counts:
             if target > 0 and target not in known:
                 self.ended.add(target)
@@ -49,7 +52,7 @@ class Ending(TimerTarget):
         if target in self.ended:
             self.ended.discard(target)
         elif target > 0:
-            self.scheduler.broker.upkeep.schedule_gone(target)
+            self.scheduler.observers.schedule_gone(target)
 
     def timer_fired(self, key: int) -> None:
         self.is_armed = False
@@ -67,5 +70,16 @@ class Ending(TimerTarget):
     def _arm(self) -> None:
         if self.ended and not self.is_armed:
             self.is_armed = True
-            broker = self.scheduler.broker
-            broker.timers.call_at(broker.clock.monotonic_ms() + 1, self, 0)
+            self.scheduler.context.call_later(1, self, 0)
+
+
+class EndsWithDestination(Observer):
+    """Ends what is scheduled for a temporary destination."""
+
+    __slots__ = ("_ending",)
+
+    def __init__(self, ending: Ending) -> None:
+        self._ending = ending
+
+    def temporary_ending(self, destination: Queue | Topic) -> None:
+        self._ending.end(destination.destination_id)

@@ -8,6 +8,7 @@ from engine.features.scheduler.held_back import Held, HeldBack
 from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
 from engine.features.scheduler.pending_schedules import Schedule, merged
 from engine.features.scheduler.ticket import Ticket, read_ticket, standing_lines, to_message, to_record
+from engine.limits.producer_gate import OwnSender
 from engine.sources.composite import Target
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
@@ -44,7 +45,7 @@ class Due:
         self.next_ms = 0
 
 
-class Firing:
+class Firing(OwnSender):
     """Part of the scheduler, whose ``keys`` it goes through in order.
 
     A destination whose gate is shut holds back what is due for it and nothing else.
@@ -67,7 +68,7 @@ class Firing:
 
     def fire(self) -> None:
         """Fire what is due, as much as one turn may hold."""
-        now_ms = self.scheduler.broker.wall_ms
+        now_ms = self.scheduler.context.wall_ms
         left = FIRE_MESSAGES
         if self.held.count:
             self._open_gates()
@@ -82,9 +83,9 @@ class Firing:
 
     def gates_opened(self) -> bool:
         """Fire what a gate has let go on, in this turn; return whether there was any."""
-        if not self.scheduler.broker.store.is_accepting() or not self._open_gates():
+        if not self.held.shut or not self.scheduler.context.store.is_accepting() or not self._open_gates():
             return False
-        self._fire_held(self.scheduler.broker.wall_ms, FIRE_MESSAGES // 2)
+        self._fire_held(self.scheduler.context.wall_ms, FIRE_MESSAGES // 2)
         return True
 
     def suspected(self) -> list[int]:
@@ -115,18 +116,18 @@ class Firing:
         one = self.held.shut.get(schedule.target)
         if one is None or not one.keys.has(self.scheduler.key_of(schedule.due_ms, schedule.place)):
             return ""
-        since_ms = self.scheduler.broker.clock.monotonic_ms() - one.since_ms
+        since_ms = self.scheduler.context.clock.monotonic_ms() - one.since_ms
         return f"{self._gate_of(one)}; for {since_ms / 1000:.1f} s"
 
     def _gate_of(self, one: Held) -> str:
         assert one.destination is not None, "a gate is one of a destination"
-        return self.scheduler.broker.flow.describe_gate(one.gate, one.destination)
+        return self.scheduler.flow.describe_gate(one.gate, one.destination)
 
     # -- the steps
 
     def _open_gates(self) -> bool:
         """Look at some of the gates that were shut; return whether one has opened."""
-        flow = self.scheduler.broker.flow
+        flow = self.scheduler.flow
         shut = self.held.shut
         is_any = False
         for target in list(shut)[:LOOK_TARGETS]:
@@ -251,23 +252,23 @@ class Firing:
     def _fire_together(self, batch: Batch, now_ms: int) -> None:
         """Do so in one batch of the log."""
         scheduler = self.scheduler
-        broker = scheduler.broker
-        store = broker.store
+        context = scheduler.context
+        store = context.store
         self.under_way = [schedule.place for schedule, _ in batch]
         due = [one for schedule, message in batch if (one := self._work_out(schedule, message, now_ms)) is not None]
         self.at = 0
         settled: list[Range] = []
         fired: list[Due] = []
         refused: list[Held] = []
-        broker.begin_batch()
+        context.begin_batch()
         for one in due:
             schedule = one.schedule
             self.at = schedule.place
-            if broker.flow.is_blocked and self._is_held_back(one, refused):
+            if scheduler.flow.is_blocked and self._is_held_back(one, refused):
                 continue
             fired.append(one)
             for target, message in one.sends:
-                broker.publish_own(target, message)
+                scheduler.acceptance.publish_own(target, message)
             if one.child is not None:
                 scheduler.append(one.child, schedule.target)
             if one.next_ms:
@@ -281,14 +282,14 @@ class Firing:
         self.at = 0
         if settled:
             store.settle(scheduler.number, 0, ACKNOWLEDGED, CAUSE_FIRED, merged(settled))
-        broker.commit_batch()
+        context.commit_batch()
         for waiting in refused:
             self._keep_first(waiting)
         self.fired_count += len(fired)
         for one in fired:
             for target, message in one.sends:
                 if target.is_told:
-                    broker.advisories.sent(target, message)
+                    scheduler.observers.sent(target, message)
         self.under_way = []
 
     def _is_held_back(self, one: Due, refused: list[Held]) -> bool:
@@ -296,7 +297,7 @@ class Firing:
 
         refused: here the first one of a destination that is held back notes it.
         """
-        flow = self.scheduler.broker.flow
+        flow = self.scheduler.flow
         schedule = one.schedule
         before = self.held.shut.get(schedule.target)
         if before is not None:  # one before it was refused, in this very batch
@@ -311,7 +312,7 @@ class Firing:
             elif gate == gates.OPEN:
                 sends.append((target, message))
             else:
-                now_ms = self.scheduler.broker.clock.monotonic_ms()
+                now_ms = self.scheduler.context.clock.monotonic_ms()
                 refused.append(self.held.refuse(schedule.target, gate, target, now_ms))
                 self._hold(refused[-1], schedule)
                 return True
@@ -344,7 +345,7 @@ class Firing:
             return None
         if message is not None:
             try:
-                one.sends = self.scheduler.broker.copies.expand(target, message)
+                one.sends = self.scheduler.copies.expand(target, message)
             except EngineError as error:
                 self._put_aside(schedule, error)
                 return None
@@ -381,7 +382,7 @@ class Firing:
 
     def _target(self, ticket: Ticket) -> Target | None:
         """Return where a message goes, made again if it was deleted; None for a temporary one that is gone."""
-        destinations = self.scheduler.broker.destinations
+        destinations = self.scheduler.destinations
         if ticket.kind == QUEUE:
             return destinations.own_queue(ticket.name)
         if ticket.kind == TOPIC:

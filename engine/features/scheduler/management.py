@@ -10,23 +10,25 @@ A client reaches the schedules of destinations that it may read (BROWSE), or wri
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from config.permissions import Action
-from engine.features.broker_questions import reply_target, send_answer
+from engine.backlog.context import Context
+from engine.features.broker_questions import Answerer, Questions, Replies
 from engine.features.scheduler.pending_schedules import Schedule
 from engine.features.scheduler.plan import Plan
+from engine.features.scheduler.scheduler import Scheduler
 from engine.features.scheduler.ticket import JOB_ID, Ticket, read_ticket
+from engine.limits.permissions import Access
 from engine.ports.client import Client
 from engine.ports.timers import TimerTarget
 from engine.sources.composite import Target
+from engine.sources.question_queue import QuestionQueue
+from engine.sources.registry import Destinations
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
 from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
 from engine.values.errors import InvalidOption
 from engine.values.message import PERSISTENT, PLAIN, PRIORITY_SHIFT, SCHEDULED, Message
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 ACTION: Final = "AMQ_SCHEDULER_ACTION"
 START: Final = "ACTION_START_TIME"
@@ -55,35 +57,47 @@ class Question:
         self.reply_to = reply_to
 
 
-class Management:
+class Management(Answerer):
     """browses: under way; each waits for one message of the store at a time."""
 
-    __slots__ = ("broker", "browses")
+    __slots__ = ("context", "scheduler", "destinations", "access", "replies", "browses")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        scheduler: Scheduler,
+        destinations: Destinations,
+        access: Access,
+        replies: Replies,
+        questions: Questions,
+    ) -> None:
+        self.context = context
+        self.scheduler = scheduler
+        self.destinations = destinations
+        self.access = access
+        self.replies = replies
+        questions.management.append(self)
         self.browses: list[Browse] = []
 
-    def check(self, message: Message) -> None:
+    def check(self, queue: QuestionQueue, message: Message) -> None:
         """Raises: InvalidOption for what is no question, or one too many."""
         if self._question(message).action == BROWSE and len(self.browses) >= BROWSES_MAX:
             raise InvalidOption(f"{BROWSES_MAX} look at the schedule now, which is the limit")
 
-    def answer(self, message: Message) -> None:
+    def answer(self, queue: QuestionQueue, message: Message) -> None:
         """Do what a message asks for that has been checked."""
         question = self._question(message)
-        broker = self.broker
-        client = broker.clients.get(broker.sender)
+        client = self.replies.asker()
         if question.action == BROWSE:
-            target = reply_target(broker, question.reply_to)
+            target = self.replies.target(question.reply_to)
             # What else came with it is accepted already: one look too many, of a transaction, goes without an answer.
             if target is not None and len(self.browses) < BROWSES_MAX:
                 self.browses.append(Browse(self, target, client, question))
                 self.browses[-1].go_on()
         elif question.action == REMOVE:
-            schedule = broker.scheduler.pending.find(question.place)
+            schedule = self.scheduler.pending.find(question.place)
             if schedule is not None and self.allows(client, "write", schedule):
-                broker.scheduler.cancel([schedule])
+                self.scheduler.cancel([schedule])
         else:
             Removal(self, client, question).go_on()
 
@@ -95,25 +109,25 @@ class Management:
         """Say whether a client reaches a schedule; to a temporary destination everybody may write, and whether it may
         read is seen when the message is.
         """
-        access = self.broker.access
+        access = self.access
         if access.is_open:
             return True
         if client is None:  # a schedule has delayed the question, or its sender has gone
             return False
-        target = self.broker.destinations.by_id.get(schedule.target)
+        target = self.destinations.by_id.get(schedule.target)
         if target is None or target.kind not in (QUEUE, TOPIC):
             return True
         return access.allows(client, action, target.kind, target.name)
 
     def _question(self, message: Message) -> Question:
-        properties = self.broker.readers.properties(message, 1, False)
+        properties = self.context.readers.properties(message, 1, False)
         action = properties.get(ACTION)
         if action not in (BROWSE, REMOVE, REMOVE_ALL):
             raise InvalidOption(f"{ACTION} is {str(action)[:80]!r}; allowed are {BROWSE}, {REMOVE} and {REMOVE_ALL}")
         place = 0
         if action == REMOVE:
             job_id = properties.get(JOB_ID)
-            place = self.broker.scheduler.place_named(job_id if isinstance(job_id, str) else "")
+            place = self.scheduler.place_named(job_id if isinstance(job_id, str) else "")
             if not place:
                 raise InvalidOption(
                     f"{JOB_ID} is {str(job_id)[:80]!r}; allowed is what delivered messages carry under this name"
@@ -136,14 +150,14 @@ class Walk:
         self.management = management
         self.client = client
         self.action: Action = action
-        scheduler = management.broker.scheduler
+        scheduler = management.scheduler
         self.after = scheduler.key_of(question.first_ms, 0) - 1
         self.last = scheduler.key_of(question.last_ms + 1, 0) - 1
         self.is_over = False
 
     def next(self, most: int) -> list[Schedule]:
         """Look at some more; return those of them that the client reaches, which may be none."""
-        scheduler = self.management.broker.scheduler
+        scheduler = self.management.scheduler
         keys = [key for key in scheduler.keys.after(self.after, most) if key <= self.last]
         if not keys:
             self.is_over = True
@@ -163,12 +177,11 @@ class Removal(TimerTarget):
         self.walk = Walk(management, client, "write", question)
 
     def go_on(self) -> None:
-        broker = self.management.broker
         schedules = self.walk.next(REMOVED_AT_ONCE)
         if schedules:
-            broker.scheduler.cancel(schedules)
+            self.management.scheduler.cancel(schedules)
         if not self.walk.is_over:
-            broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
+            self.management.context.call_later(0, self, 0)
 
     def timer_fired(self, key: int) -> None:
         self.go_on()
@@ -190,19 +203,18 @@ class Browse(TimerTarget):
 
     def go_on(self) -> None:
         """Ask for the next one that is pending still, or end."""
-        scheduler = self.management.broker.scheduler
+        scheduler = self.management.scheduler
         while not self.target.is_closed:
             if not self.left:
                 self.left = self.walk.next(STEP)
                 if self.walk.is_over:
                     break
                 if not self.left:
-                    broker = self.management.broker
-                    broker.timers.call_at(broker.clock.monotonic_ms(), self, 0)
+                    self.management.context.call_later(0, self, 0)
                     return
             schedule = self.left[0]
             if scheduler.pending.find(schedule.place) is not None:
-                store = self.management.broker.store
+                store = self.management.context.store
                 if schedule.place >= store.written_offset():
                     store.write()
                 store.request(scheduler.number, schedule.lane, schedule.queue_offset, 1, 1, BROWSE_READER)
@@ -233,21 +245,20 @@ class Browse(TimerTarget):
         """Say whether a client may read where a message goes: the schedule itself knows of a temporary one, or of one
         that was deleted, no number to ask for.
         """
-        broker = self.management.broker
+        management = self.management
         client = self.walk.client
-        if broker.access.is_open:
+        if management.access.is_open:
             return True
         if client is None:
             return False
         if ticket.kind in (QUEUE, TOPIC):
-            return broker.access.allows(client, "read", ticket.kind, ticket.name)
-        owned = broker.destinations.owned.get(client.client_number, [])
+            return management.access.allows(client, "read", ticket.kind, ticket.name)
+        owned = management.destinations.owned.get(client.client_number, [])
         return any(one.name == ticket.name for one in owned)
 
     def _send(self, schedule: Schedule, record: Message, ticket: Ticket, own: bytes) -> None:
-        broker = self.management.broker
         lines = [
-            annotation(JOB_ID, broker.scheduler.job_id(schedule.place)),
+            annotation(JOB_ID, self.management.scheduler.job_id(schedule.place)),
             annotation(ORIGINAL_DESTINATION, f"/{KIND_NAMES[ticket.kind]}/{ticket.name}"),
             annotation("AMQ_SCHEDULED_TIME", str(schedule.due_ms)),
             *_plan_lines(ticket.plan),
@@ -265,7 +276,7 @@ class Browse(TimerTarget):
             record.headers,
             record.body,
         )
-        send_answer(broker, self.target, message)
+        self.management.replies.send(self.target, message)
 
 
 def _plan_lines(plan: Plan) -> list[bytes]:

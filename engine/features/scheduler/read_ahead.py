@@ -55,12 +55,12 @@ class ReadAhead:
 
     def came(self, due_ms: int, record: Message) -> None:
         """A message is in memory anyway: keep it if it is due soon."""
-        if due_ms <= self.scheduler.broker.wall_ms + AHEAD_MS and self._has_room():
+        if due_ms <= self.scheduler.context.wall_ms + AHEAD_MS and self._has_room():
             self._keep(record)
 
     def moved(self, place: int, due_ms: int) -> None:
         """It is due at another time."""
-        if due_ms > self.scheduler.broker.wall_ms + AHEAD_MS:
+        if due_ms > self.scheduler.context.wall_ms + AHEAD_MS:
             self.forget(place)
 
     def forget(self, place: int) -> None:
@@ -77,12 +77,12 @@ class ReadAhead:
 
     def pause_ms(self) -> int:
         """Return for how long nothing is to be asked for."""
-        return max(0, self.paused_to_ms - self.scheduler.broker.clock.monotonic_ms())
+        return max(0, self.paused_to_ms - self.scheduler.context.clock.monotonic_ms())
 
     def read(self) -> None:
         """Have read what is due soon, as much as there is room for."""
         scheduler = self.scheduler
-        now_ms = scheduler.broker.wall_ms
+        now_ms = scheduler.context.wall_ms
         if self.pause_ms() or self.next_ms() > now_ms:
             return
         held = scheduler.firing.held  # what stands there is read when its gate opens
@@ -136,7 +136,7 @@ class ReadAhead:
             for schedule in left:
                 self._answered(schedule)
             self.looked_to = scheduler.firing.held.reached
-            self.paused_to_ms = scheduler.broker.clock.monotonic_ms() + PAUSE_MS
+            self.paused_to_ms = scheduler.context.clock.monotonic_ms() + PAUSE_MS
         else:
             self._request(left)
         scheduler.run()
@@ -185,7 +185,7 @@ class ReadAhead:
         """Ask the store for some, neighbours together."""
         if not wanted:
             return
-        store = self.scheduler.broker.store
+        store = self.scheduler.context.store
         wanted.sort(key=_where)
         if max(wanted, key=_place).place >= store.written_offset():
             store.write()  # only what has been written can be read
@@ -211,7 +211,7 @@ class ReadAhead:
         count = together[-1].queue_offset - first.queue_offset + 1
         self._requests[first.lane, first.queue_offset] = together
         scheduler = self.scheduler
-        scheduler.broker.store.request(
+        scheduler.context.store.request(
             scheduler.number, first.lane, first.queue_offset, count, AHEAD_BYTES, SCHEDULE_READER
         )
 

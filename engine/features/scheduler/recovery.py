@@ -18,7 +18,7 @@ GAP_ENTRIES: Final = 1_024  # settled ones in between that are read along
 
 def restore(scheduler: Scheduler, name: str) -> None:
     """Raises: StoreError when the disk refuses to say."""
-    for state in scheduler.broker.store.recovered():
+    for state in scheduler.context.store.recovered():
         if state.kind != QUEUE or state.name != name:
             continue
         scheduler.number = state.destination_id
@@ -39,7 +39,7 @@ def _waiting(scheduler: Scheduler, lane: LaneState) -> Chunk:
             until += 1
         for start in range(first, end, ENTRIES_AT_ONCE):
             stop = min(end, start + ENTRIES_AT_ONCE)
-            columns = scheduler.broker.store.entries(scheduler.number, lane.priority, start, stop - start)
+            columns = scheduler.context.store.entries(scheduler.number, lane.priority, start, stop - start)
             for run_first, run_end in waiting[at:until]:
                 _take(found, columns, max(run_first, start) - start, min(run_end, stop) - start, lane.priority)
         at = until

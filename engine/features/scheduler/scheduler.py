@@ -8,10 +8,13 @@ settled or gets its next time.  Confirmations, recovery and retention are those 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
+from engine.fate.acceptance import Acceptance
+from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
-from engine.features.scheduler.ending import Ending
+from engine.features.scheduler.ending import Ending, EndsWithDestination
 from engine.features.scheduler.firing import Firing
 from engine.features.scheduler.lanes import REPEATING_LANE, lane_for
 from engine.features.scheduler.pending_schedules import Chunk, PendingSchedules, Schedule, merged
@@ -20,17 +23,16 @@ from engine.features.scheduler.read_ahead import NEVER_MS, ReadAhead
 from engine.features.scheduler.recovery import restore
 from engine.features.scheduler.sorted_keys import SortedKeys
 from engine.features.scheduler.ticket import to_record
+from engine.limits.producer_gate import Flow
+from engine.ports.observer import Observers
 from engine.ports.timers import TimerTarget
-from engine.sources.composite import Composite
+from engine.sources.registry import Destinations
 from engine.values import gates
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import LimitReached
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_CANCELLED, CAUSE_DAMAGED, DROPPED
 from engine.values.wall_time import later_ms
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 PLACE_BITS: Final = 52  # of a key: log offset below, due time above
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
@@ -54,7 +56,12 @@ class Scheduler(TimerTarget):
     """
 
     __slots__ = (
-        "broker",
+        "context",
+        "destinations",
+        "flow",
+        "acceptance",
+        "copies",
+        "observers",
         "limits",
         "number",
         "pending",
@@ -71,8 +78,22 @@ class Scheduler(TimerTarget):
         "aside",
     )
 
-    def __init__(self, broker: Broker, limits: ScheduleLimits) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        flow: Flow,
+        acceptance: Acceptance,
+        copies: MessageCopies,
+        observers: Observers,
+        limits: ScheduleLimits,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.flow = flow
+        self.acceptance = acceptance
+        self.copies = copies
+        self.observers = observers
         self.limits = limits
         self.number = 0
         self.pending = PendingSchedules()
@@ -90,30 +111,24 @@ class Scheduler(TimerTarget):
         restore(self, SCHEDULE_QUEUE)
         self.ending.take_up()
         self._arm()
-        broker.flow.schedule = self.firing
+        flow.own_senders.append(self.firing)
+        observers.join(EndsWithDestination(self.ending))
 
     # -- sending
 
     def take(self, delayed: Delayed, message: Message) -> int:
         """Schedule ``message``, or return the gate that holds it back.  Raises: LimitReached, InvalidOption."""
-        broker = self.broker
-        for part in delayed.parts:
-            if part.is_closed:
-                delayed = self._open_parts(delayed)
-                break
-        if delayed.plan.time_ms and delayed.plan.time_ms <= broker.wall_ms:
-            return self._send_now(delayed, message)
-        if broker.flow.is_blocked:
-            gate = broker.flow.schedule_gate()
+        if self.flow.is_blocked:
+            gate = self.flow.schedule_gate()
             if gate != gates.OPEN:
                 return gate
         self.require_room(len(delayed.parts))
         if len(delayed.parts) == 1:
             self.add(delayed, message)
             return gates.OPEN
-        broker.begin_batch()
+        self.context.begin_batch()
         self.add(delayed, message)
-        broker.commit_batch()
+        self.context.commit_batch()
         return gates.OPEN
 
     def require_room(self, count: int) -> None:
@@ -128,12 +143,12 @@ class Scheduler(TimerTarget):
     def open(self) -> None:
         """Make sure of the schedule's own record in the log."""
         if not self.number:
-            self.number = self.broker.store.open_destination(QUEUE, SCHEDULE_QUEUE)
+            self.number = self.context.store.open_destination(QUEUE, SCHEDULE_QUEUE)
 
     def add(self, delayed: Delayed, message: Message) -> None:
         """Schedule ``message`` for each part; it takes the place of the first one in the log."""
         self.open()
-        now_ms = self.broker.wall_ms
+        now_ms = self.context.wall_ms
         plan = delayed.plan
         due_ms = plan.first_ms(now_ms, self.limits.zone)
         lane = REPEATING_LANE if plan.is_repeating() else lane_for(due_ms - now_ms)
@@ -143,27 +158,25 @@ class Scheduler(TimerTarget):
             if message.log_offset < 0:
                 message.log_offset = record.log_offset
 
-    def _open_parts(self, delayed: Delayed) -> Delayed:
+    def opened(self, delayed: Delayed) -> Delayed:
         """Return the same with what was deleted since it was made there again.
 
         Raises: InvalidDestination for a temporary destination that is gone.
         """
-        target = self.broker.destinations.target
+        if not any(part.is_closed for part in delayed.parts):
+            return delayed
+        target = self.destinations.target
         parts = [target(part.kind, part.name) if part.is_closed else part for part in delayed.parts]
         return Delayed(parts, delayed.plan)
 
-    def _send_now(self, delayed: Delayed, message: Message) -> int:
-        """Send what is due already as any other message."""
-        broker = self.broker
-        if len(delayed.parts) == 1:
-            message.destination_id = delayed.parts[0].destination_id
-            return broker.send(delayed.parts[0], message)
-        return broker.send(Composite(delayed.parts), message)
+    def is_due(self, delayed: Delayed) -> bool:
+        """Say whether a message that is to go later may go now."""
+        return bool(delayed.plan.time_ms) and delayed.plan.time_ms <= self.context.wall_ms
 
     def append(self, record: Message, target: int) -> None:
         """Add a record to the schedule.  target: the number of where it goes."""
         due_ms = record.expires_ms
-        self.broker.store.append(record)
+        self.context.store.append(record)
         place = record.log_offset
         self.pending.add(Schedule(place, record.priority, record.queue_offset, due_ms, target, record.size))
         self.counts[target] = self.counts.get(target, 0) + 1
@@ -185,7 +198,7 @@ class Scheduler(TimerTarget):
 
     def run(self) -> None:
         """Fire what is due, as much as one turn may hold, and have read what is due soon."""
-        if not self.broker.store.is_accepting():
+        if not self.context.store.is_accepting():
             self._arm(RETRY_MS)
             return
         self.ahead.read()
@@ -202,11 +215,11 @@ class Scheduler(TimerTarget):
 
     def job_id(self, place: int) -> str:
         """Return how a schedule is named to clients."""
-        return f"{self.broker.readers.id_prefix}{place}"
+        return f"{self.context.readers.id_prefix}{place}"
 
     def place_named(self, job_id: str) -> int:
         """Return the place of the schedule with this id, 0 if no schedule of this store can have it."""
-        prefix = self.broker.readers.id_prefix
+        prefix = self.context.readers.id_prefix
         number = job_id.strip().removeprefix(prefix)
         if not job_id.strip().startswith(prefix) or not (number.isascii() and number.isdigit() and len(number) < 20):
             return 0
@@ -217,12 +230,12 @@ class Scheduler(TimerTarget):
         schedule = self.pending.find(place)
         if schedule is not None:
             self.unreadable[place] = reason
-            self.move(schedule, self.broker.wall_ms + DAMAGED_RETRY_MS)
+            self.move(schedule, self.context.wall_ms + DAMAGED_RETRY_MS)
 
     def put_aside(self, schedule: Schedule, reason: str) -> None:
         """It cannot be fired: keep it, and let the others pass."""
         self.aside[schedule.place] = reason
-        self.move(schedule, later_ms(self.broker.wall_ms, ASIDE_MS))
+        self.move(schedule, later_ms(self.context.wall_ms, ASIDE_MS))
 
     def aside_reason(self) -> str:
         """Return how many cannot be fired, and why one of them cannot, "" for none."""
@@ -274,7 +287,7 @@ class Scheduler(TimerTarget):
 
     def late_count(self) -> int:
         """Return how many are past due and have not fired, LATE_MOST for that many or more."""
-        now_key = self.key_of(self.broker.wall_ms, 0)
+        now_key = self.key_of(self.context.wall_ms, 0)
         count = 0
         after = -1
         while count < LATE_MOST:
@@ -292,7 +305,7 @@ class Scheduler(TimerTarget):
 
     def _drop(self, schedules: list[Schedule], cause: int) -> None:
         ended = [one.entry() for one in schedules]
-        self.broker.store.settle(self.number, 0, DROPPED, cause, merged(ended))
+        self.context.store.settle(self.number, 0, DROPPED, cause, merged(ended))
         for schedule in schedules:
             self.forget(schedule)
 
@@ -331,7 +344,7 @@ class Scheduler(TimerTarget):
         """Set the timer for what is to be done next, unless it is set for then or earlier."""
         if not len(self.keys):
             return
-        clock = self.broker.clock
+        clock = self.context.clock
         wall_ms = clock.wall_ms()
         held = self.firing.held
         following = self.keys.after(held.reached, 1)
@@ -344,4 +357,4 @@ class Scheduler(TimerTarget):
         due_ms = clock.monotonic_ms() + delay_ms
         if not 0 < self.armed_ms <= due_ms:
             self.armed_ms = due_ms
-            self.broker.timers.call_at(due_ms, self, due_ms)
+            self.context.timers.call_at(due_ms, self, due_ms)

@@ -6,12 +6,12 @@ from typing import Final
 
 from crc32c import crc32c
 
-from engine.features.broker_questions import is_management
 from engine.features.scheduler.delayed_send import delayed, is_logged_anyway
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.plan_headers import PROPERTIES
 from engine.features.scheduler.ticket import JOB_ID
 from engine.sources.composite import Destination, paced_part
+from engine.sources.question_queue import is_management
 from engine.values.annotations import annotation
 from engine.values.errors import InvalidOption
 from engine.values.message import DEFAULT_PRIORITY, KEYED, PERSISTENT, PLAIN, TEXT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.consumers.consumer import AUTO, Consumer
-from engine.registry import Destinations
+from engine.sources.registry import Destinations
 from engine.values.delivery import Delivery
 from engine.values.options import SubscribeOptions
 from protocols.stomp.codec import frames

@@ -7,7 +7,6 @@ import pytest
 from config.matching import BOTH, QUEUE, TOPIC, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO
-from engine.fate.retry import Retry
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.errors import AccessDenied
@@ -107,7 +106,7 @@ def test_subscriptions_of_topics_have_permissions_of_their_own() -> None:
 
 def test_a_retry_needs_no_permission() -> None:
     world, _ = world_with(read="admins")
-    Retry(world.broker, world.queue("ActiveMQ.DLQ"), "", 0, 0)
+    world.broker.retries.begin(world.queue("ActiveMQ.DLQ"), "", 0, 0)
 
 
 def test_an_answer_goes_only_where_who_asks_might_send() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from config.matching import TOPIC
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
-from engine.broker import UNLOGGED_TURNS, Broker
+from engine.broker import Broker
 from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.consumers.settlement_log import UNLOGGED_TURNS
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
-from engine.features.inspection import inspect
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values import gates
@@ -115,12 +115,12 @@ def test_while_the_store_fails_persistent_messages_are_refused_and_others_are_no
     assert world.try_send(b"1") == gates.STORE
     assert world.try_send(b"1", world.topic("t")) == gates.STORE
     assert world.try_send(b"2", persistent=False) == gates.OPEN
-    assert inspect(world.broker).store.reason == "disk full"
-    assert not inspect(world.broker).store.is_accepting
+    assert world.broker.inspect().store.reason == "disk full"
+    assert not world.broker.inspect().store.is_accepting
     world.store.heal()
     world.turn()
     assert world.try_send(b"1") == gates.OPEN
-    assert inspect(world.broker).store.reason == ""
+    assert world.broker.inspect().store.reason == ""
 
 
 def test_logged_non_persistent_messages_wait_for_the_store_too() -> None:
@@ -138,10 +138,10 @@ def test_who_waits_at_the_store_is_admitted_once_it_has_healed() -> None:
     producer.send(world, queue, b"2", persistent=True)
     world.turn()
     assert producer.admissions == 0
-    assert inspect(world.broker).blocked_producers == {producer.client_number: "store: queue://q"}
+    assert world.broker.inspect().blocked_producers == {producer.client_number: "store: queue://q"}
     world.store.heal()
     world.turn()
-    assert inspect(world.broker).blocked_producers == {}
+    assert world.broker.inspect().blocked_producers == {}
     assert [message.body for message in world.store.messages] == [b"1", b"2"]
 
 
@@ -222,7 +222,7 @@ def test_a_producer_that_leaves_waits_no_longer() -> None:
     world.store.heal()
     world.turn()
     assert producer.admissions == 0
-    assert inspect(world.broker).blocked_producers == {}
+    assert world.broker.inspect().blocked_producers == {}
 
 
 # -- expiry
@@ -395,7 +395,7 @@ def test_stats_say_what_each_consumer_waits_for() -> None:
     world.turn()
 
     def gate() -> str:
-        (stats,) = inspect(world.broker).consumers
+        (stats,) = world.broker.inspect().consumers
         assert (stats.destination, stats.subscription, stats.prefetch) == ("queue://q", "workers", 10)
         assert stats.connection_id == client.client_number
         return stats.gate
@@ -420,14 +420,14 @@ def test_stats_count_destinations_and_connections() -> None:
     world.consumer(client, prefetch=2)
     world.send(b"1", b"2", b"3")
     world.acknowledge(client.take()[0])
-    stats = inspect(world.broker)
+    stats = world.broker.inspect()
     queue = world.stats()
     assert (queue.name, queue.kind, queue.consumers) == ("q", "queue", 1)
     assert (queue.depth, queue.in_flight, queue.enqueued, queue.delivered, queue.acknowledged) == (2, 2, 3, 3, 1)
     assert (stats.connections, stats.memory_limit_bytes) == (1, world.memory_limit())
     assert stats.store.append_offset == world.store.append_offset()
     world.leave(client)
-    assert inspect(world.broker).connections == 0
+    assert world.broker.inspect().connections == 0
 
 
 # -- limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.client_ids import ClientIds
+from engine.clients.client_ids import ClientIds
 from engine.values.errors import ClientIdInUse
 from tests.support.engine_world import EngineWorld
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.fate.retry import Retry
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TOPIC
 from engine.values.message import Message
@@ -171,7 +170,7 @@ def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> 
     world = no_route()
     world.send(b"1", to=world.topic("t"))
     world.store.batches.clear()
-    one = Retry(world.broker, world.queue("dead"), "", 0, 1)
+    one = world.broker.retries.begin(world.queue("dead"), "", 0, 1)
     world.turn()
     world.advance(1_000)
     assert one.moved_count == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.features.inspection import AT_ONCE, Inspection, inspect
+from engine.inspection import AT_ONCE, Inspection
 from engine.values.broker_stats import BrokerStats
 from tests.support.engine_world import EngineWorld, address
 
@@ -24,19 +24,19 @@ def test_a_step_is_some_destinations_consumers_or_addresses() -> None:
     client = world.client()
     for number in range(AT_ONCE + 1):
         world.consumer(client, f"q.{number}", name=str(number))
-    count, stats = looked(Inspection(world.broker))
+    count, stats = looked(Inspection(world.broker.inspector))
     assert count == 3 + 2 + 3
     assert [one.name for one in stats.destinations] == [f"q.{number}" for number in range(2 * AT_ONCE + 1)]
     assert [one.subscription for one in stats.consumers] == [str(number) for number in range(AT_ONCE + 1)]
     assert len(stats.addresses) == 2 * AT_ONCE + 1
-    assert stats == inspect(world.broker)
+    assert stats == world.broker.inspect()
 
 
 def test_what_goes_between_two_steps_is_not_shown() -> None:
     world = world_of(AT_ONCE + 2)
     client = world.client()
     consumers = [world.consumer(client, f"q.{number}") for number in range(3)]
-    inspection = Inspection(world.broker)
+    inspection = Inspection(world.broker.inspector)
     steps = inspection.steps()
     next(steps)
     world.delete(world.queue(f"q.{AT_ONCE}"))

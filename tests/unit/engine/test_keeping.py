@@ -6,7 +6,6 @@ import pytest
 
 from engine.backlog.lane import IDLE_LANE_BYTES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.fate.retry import Retry
 from engine.sources.composite import CompositeSource
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE
@@ -192,7 +191,7 @@ def test_the_broker_s_own_work_takes_from_it() -> None:
     world.send(b"1")
     world.refuse(*client.take())
     world.leave(client)
-    one = Retry(world.broker, world.queue("ActiveMQ.DLQ"), "", 0, 0)
+    one = world.broker.retries.begin(world.queue("ActiveMQ.DLQ"), "", 0, 0)
     world.turn()
     world.advance(1_000)
     assert (one.moved_count, world.stats("ActiveMQ.DLQ").depth, world.stats().depth) == (1, 0, 1)

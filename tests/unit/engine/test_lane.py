@@ -11,8 +11,7 @@ from engine.backlog.lane import (
     PAGE_MESSAGES,
 )
 from engine.consumers.consumer import INDIVIDUAL
-from engine.fate.delays import LONG_DELAY_MS, RELOAD_READER
-from engine.features.inspection import inspect
+from engine.dispatch.delays import LONG_DELAY_MS, RELOAD_READER
 from engine.values import gates
 from engine.values.delivery import GONE, IN_FLIGHT
 from engine.values.outcomes import CAUSE_DAMAGED, CAUSE_NACK, DROPPED
@@ -195,7 +194,7 @@ def test_a_page_the_disk_refuses_is_asked_for_again_a_little_later() -> None:
     consumer = world.consumer(client)
     world.broker.end_turn()
     store.refuse_pages("read error at 4711")
-    assert inspect(world.broker).store.reason == "queue://q: read error at 4711"
+    assert world.broker.inspect().store.reason == "queue://q: read error at 4711"
     assert consumer.gate() == gates.STORE_DAMAGED
     assert consumer.describe_gate() == "damaged: read error at 4711"
     world.broker.end_turn()
@@ -205,7 +204,7 @@ def test_a_page_the_disk_refuses_is_asked_for_again_a_little_later() -> None:
     assert store.requests == [], "nor because somebody asks for more meanwhile"
     world.advance(1_000)
     assert client.bodies() == numbers(0, 1)
-    assert inspect(world.broker).store.reason == ""
+    assert world.broker.inspect().store.reason == ""
 
 
 def test_an_empty_page_is_asked_for_again_a_little_later() -> None:
@@ -261,7 +260,7 @@ def test_a_damaged_queue_stays_said_while_others_are_read() -> None:
     world.consumer(client, "good")
     world.turn()
     assert len(client.bodies()) == 2
-    assert inspect(world.broker).store.reason == "queue://bad: its checksum does not match"
+    assert world.broker.inspect().store.reason == "queue://bad: its checksum does not match"
 
 
 def test_while_too_much_waits_for_its_redelivery_the_rest_stays_on_disk() -> None:

@@ -9,8 +9,6 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.features.inspection import inspect
-from engine.features.why import view_consumer
 from engine.sources.log_replay import PAGE_MESSAGES
 from engine.values.destination import QUEUE, TEMP_QUEUE
 from engine.values.errors import AccessDenied, InvalidDestination, InvalidOption, ReplayGone
@@ -342,14 +340,14 @@ def test_why_tells_how_far_it_is() -> None:
     _settled_queue(world)
     client = world.client()
     consumer = world.consumer(client, "q", INDIVIDUAL, prefetch=1, replay=ReplayStart(entry=1))
-    view = view_consumer(world.broker, consumer.consumer_id)
+    view = world.broker.why.consumer(consumer.consumer_id)
     assert view is not None and view.replay == "looks for where it begins"
     assert consumer.describe_gate() == "paging"
     world.turn()
-    view = view_consumer(world.broker, consumer.consumer_id)
+    view = world.broker.why.consumer(consumer.consumer_id)
     assert view is not None and view.replay == "from queue offset 1; at entry 4 of 4 (priority 4)"
     assert consumer.describe_gate().startswith("window-full")
-    assert [one.consumers for one in inspect(world.broker).destinations if one.name == "q"] == [0]
+    assert [one.consumers for one in world.broker.inspect().destinations if one.name == "q"] == [0]
 
 
 def test_a_disk_that_refuses_is_asked_again() -> None:
@@ -359,7 +357,7 @@ def test_a_disk_that_refuses_is_asked_again() -> None:
     consumer = world.consumer(client, "q", AUTO, replay=ALL)
     world.broker.end_turn()
     world.store.refuse_pages("the disk says no")
-    view = view_consumer(world.broker, consumer.consumer_id)
+    view = world.broker.why.consumer(consumer.consumer_id)
     assert view is not None and view.replay == "waits for the disk: the disk says no"
     world.advance(1_000)
     assert client.bodies() == [b"0", b"1", b"2", b"3"]

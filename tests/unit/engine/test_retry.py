@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import INDIVIDUAL
-from engine.fate.retry import HELD_MAX, SKIPPED_BYTES, Retry
+from engine.features.retry import HELD_MAX, SKIPPED_BYTES, Retry
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.annotations import split_annotations
@@ -31,7 +31,7 @@ def world_with_dead(count: int, to: str = "q", **values: object) -> EngineWorld:
 
 
 def retry(world: EngineWorld, selector: str = "", rate: int = 0, limit: int = 0) -> Retry:
-    return Retry(world.broker, world.queue(DLQ), selector, rate, limit)
+    return world.broker.retries.begin(world.queue(DLQ), selector, rate, limit)
 
 
 def run(world: EngineWorld, one: Retry, ms: int = 1_000) -> Retry:

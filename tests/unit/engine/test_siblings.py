@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.composite_send import COMPOSITE_BYTES_MAX
 from engine.consumers.consumer import AUTO, CLIENT
-from engine.features.inspection import inspect
+from engine.features.message_copies import COMPOSITE_BYTES_MAX
 from engine.sources.composite import Composite, CompositeSource
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
@@ -282,7 +281,7 @@ def test_what_is_told_of_them_is_one_consumer() -> None:
     wild = world.consumer(client, Wildcard(QUEUE, "b.*"))
     world.send(b"1", b"2", to=queue)
     world.acknowledge(*client.take())
-    told = {one.consumer_id: one for one in inspect(world.broker).consumers}
+    told = {one.consumer_id: one for one in world.broker.inspect().consumers}
     assert sorted(told) == [several.consumer_id, wild.consumer_id]
     one = told[several.consumer_id]
     assert (one.destination, one.in_flight, one.acknowledged) == ("queue://a.1,topic://t", 1, 1)

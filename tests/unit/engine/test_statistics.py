@@ -9,9 +9,9 @@ import pytest
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
 from engine.consumers.consumer import AUTO
-from engine.features.broker_questions import MANAGEMENT
 from engine.features.statistics_plugin import ANSWER_STEPS, QUESTIONS_MAX, QUESTIONS_PER_CLIENT_MAX, STEPS_AT_ONCE
 from engine.sources.composite import Composite
+from engine.sources.question_queue import MANAGEMENT
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import TEMP_QUEUE

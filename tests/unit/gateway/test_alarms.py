@@ -8,7 +8,6 @@ import pytest
 
 from config.matching import AddressEntry, AddressMatcher
 from engine.broker import Broker
-from engine.features.inspection import inspect
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.values import gates
@@ -62,7 +61,7 @@ def test_retention_that_waits_for_an_export(world: World) -> None:
     world.store.held = "space waits for an export"
     assert world.look() == ["retention: space waits for an export"]
     assert world.alarms.is_raised
-    assert inspect(world.broker).store.retention == "space waits for an export"
+    assert world.broker.inspect().store.retention == "space waits for an export"
     world.store.held = ""
     assert world.look() == ["retention: it waits for no export any more"]
 
@@ -80,10 +79,10 @@ def test_a_page(world: World) -> None:
     queue = world.queue("q")
     world.store.listener.page_failed(queue.destination_id, 4, 0, "Input/output error")
     assert world.look() == ["store: a page could not be read: queue://q: Input/output error"]
-    assert inspect(world.broker).store.reason == "queue://q: Input/output error"
+    assert world.broker.inspect().store.reason == "queue://q: Input/output error"
     world.store.listener.page_loaded(queue.destination_id, 4, 0, 0, [])
     assert world.look() == ["store: pages can be read again"]
-    assert inspect(world.broker).store.reason == ""
+    assert world.broker.inspect().store.reason == ""
 
 
 def test_records_that_are_skipped_are_told_once_each(world: World) -> None:
@@ -185,13 +184,13 @@ def test_a_producer_whose_wait_ran_out_waits_no_more(caplog: pytest.LogCaptureFi
         gate = broker.send(queue, message)
     world.park(client, gate, queue)
     world.clock.now_ms += 1_000
-    timers = broker.timers
+    timers = broker.context.timers
     assert isinstance(timers, VirtualTimers)
     timers.fire_due()
     assert len(client.waited) == 1
     assert world.look() == []
     assert world.waits() == {}
-    assert inspect(broker).blocked_producers == {}
+    assert broker.inspect().blocked_producers == {}
 
 
 def test_what_is_put_aside_is_told(world: World) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from engine.fate.retry import Retry
 from engine.features.scheduler.ticket import JOB_ID
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire import sections as at
@@ -145,7 +144,7 @@ def test_a_retry_goes_by_what_the_gateway_wrote() -> None:
     sender = gateway.amqp_session()
     sender.attach_sender("ActiveMQ.DLQ")
     sender.transfer(message((at.VALUE, "x"), annotations={FORGED: "/queue/other"}))
-    run = Retry(gateway.broker, gateway.queue("ActiveMQ.DLQ"), "", 0, 0)
+    run = gateway.broker.retries.begin(gateway.queue("ActiveMQ.DLQ"), "", 0, 0)
     gateway.settle()
     gateway.advance(1_000)
     assert (run.moved_count, run.skipped_count) == (0, 1)

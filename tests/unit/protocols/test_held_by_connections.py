@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.features.inspection import inspect
-from engine.features.why import view_producer
 from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
 from protocols.amqp.v1_0.wire.performatives import Close, Transfer
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
@@ -77,8 +75,8 @@ def test_what_is_held_counts_and_is_told(hold: type) -> None:
     (client,) = gateway.connections()
     assert MIB <= client.held_bytes < MIB + 10_000
     assert gateway.held_by_connections() == client.held_bytes
-    assert inspect(gateway.broker).holdings.largest == {client.client_number: client.held_bytes}
-    view = view_producer(gateway.broker, client.client_number)
+    assert gateway.broker.inspect().holdings.largest == {client.client_number: client.held_bytes}
+    view = gateway.broker.why.producer(client.client_number)
     assert view is not None
     assert view.held_bytes == client.held_bytes
     assert view.holding
@@ -95,7 +93,7 @@ def test_the_one_that_holds_the_most_ends(large: type, small: type) -> None:
     assert is_given_up(most)
     assert not any(is_given_up(peer) for peer in few)
     assert gateway.held_by_connections() <= 4 * MIB
-    assert inspect(gateway.broker).holdings.ended == 1
+    assert gateway.broker.inspect().holdings.ended == 1
 
 
 def test_a_transaction_that_ends_holds_nothing() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
-from engine.features.broker_questions import MANAGEMENT
+from engine.sources.question_queue import MANAGEMENT
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.stomp_gateway import StompGateway
 

@@ -7,7 +7,6 @@ from types import MappingProxyType
 import pytest
 
 from config.model import ConnectionDefaults
-from engine.features.inspection import inspect
 from engine.transaction import TransactionLimits
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.session.settings import SessionSettings
@@ -191,7 +190,7 @@ def test_an_answer_that_comes_too_late_is_nothing() -> None:
     peer.vanish()
     peer.answer_login(is_allowed=True)
     assert peer.octets == b""
-    assert inspect(gateway.broker).connections == 0
+    assert gateway.broker.inspect().connections == 0
 
 
 def test_without_configured_users_any_credentials_do() -> None:
@@ -218,7 +217,7 @@ def test_an_error_closes_and_names_the_frame_s_receipt(version: str) -> None:
     assert b"does not begin with /queue/, /topic/, " in error.body
     assert error.has_length
     assert peer.link.warnings == [f"invalid-destination: {error.body.decode()}"]
-    assert inspect(gateway.broker).connections == 0
+    assert gateway.broker.inspect().connections == 0
 
 
 def test_an_error_without_a_receipt_names_none() -> None:
@@ -336,7 +335,7 @@ def test_a_disconnect_without_a_receipt_just_closes() -> None:
     peer = gateway.connect()
     peer.send("DISCONNECT")
     assert (peer.octets, peer.is_closed) == (b"", True)
-    assert inspect(gateway.broker).connections == 0
+    assert gateway.broker.inspect().connections == 0
 
 
 def test_what_comes_after_disconnect_is_ignored() -> None:
@@ -374,7 +373,7 @@ def test_a_vanished_peer_leaves_nothing_behind() -> None:
     peer.send("BEGIN", transaction="x")
     peer.send("SEND", destination="/queue/q", transaction="x")
     peer.vanish()
-    stats = inspect(gateway.broker)
+    stats = gateway.broker.inspect()
     assert (stats.connections, stats.consumers, gateway.stats("q").enqueued) == (0, [], 0)
 
 

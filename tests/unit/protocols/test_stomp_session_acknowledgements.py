@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.features.inspection import inspect
 from engine.values.outcomes import ACKNOWLEDGED
 from tests.support.engine_world import address
 from tests.support.stomp_gateway import Peer, Received, StompGateway
@@ -389,7 +388,7 @@ def test_settlements_name_the_consumer() -> None:
     gateway = StompGateway()
     peer, messages = with_messages("1.2", "client-individual", 1, gateway=gateway)
     peer.send("ACK", id=messages[0]["ack"])
-    (consumer,) = inspect(gateway.broker).consumers
+    (consumer,) = gateway.broker.inspect().consumers
     assert (consumer.subscription, consumer.acknowledged) == ("s", 1)
     assert ACKNOWLEDGED == 1
 

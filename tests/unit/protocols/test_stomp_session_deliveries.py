@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.features.inspection import inspect
 from protocols.stomp.session.settings import SessionSettings
 from tests.support.engine_world import address
 from tests.support.fakes import START_WALL_MS
@@ -309,7 +308,7 @@ def test_no_more_is_handed_over_than_a_turn_s_output_may_hold() -> None:
     peer.subscribe("/queue/q")
     got = peer.bodies()
     assert len(got) == 2
-    assert inspect(gateway.broker).consumers[0].gate == "socket-paused"
+    assert gateway.broker.inspect().consumers[0].gate == "socket-paused"
     peer.drain()
     assert len(got) + len(peer.bodies()) == 10
 

@@ -9,21 +9,20 @@ import pytest
 
 from engine.broker import Broker
 from engine.consumers.consumer import AUTO
-from engine.features.inspection import inspect
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.firing import FIRE_MESSAGES, HOLD_MESSAGES
 from engine.features.scheduler.held_back import KEPT_OF_ONE
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import ASIDE_MS, DAMAGED_RETRY_MS, HELD_LOOK_MS, TICK_MS
-from engine.features.why import locate_schedule
 from engine.ports.store import Store
-from engine.sources.composite import Destination, Target
+from engine.sources.composite import Destination
 from engine.values import gates
-from engine.values.message import Message
+from engine.values.message import SCHEDULED, Message
 from engine.values.outcomes import CAUSE_CANCELLED
 from engine.values.stored import Range
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
+from tests.support.memory_store import MemoryStore
 from tests.support.restart_world import RestartWorld
 from tests.support.world_store import StoreWrapper
 
@@ -84,14 +83,14 @@ def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: b
     assert world.stats().depth == 2
     held = world.schedule.held
     assert held.count == len(world.schedule) == 3
-    told = inspect(world.broker).schedule
+    told = world.broker.inspect().schedule
     reason = (
         "address-full: queue://q holds 2 of 2 messages (max-size-messages); 2 messages wait, and there is no consumer"
     )
     assert (told.held, told.held_by) == (3, reason)
     places = world.schedule.places()
-    assert [locate_schedule(world.broker, place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
-    assert locate_schedule(world.broker, 0).state == "gone"
+    assert [world.broker.why.locate_schedule(place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
+    assert world.broker.why.locate_schedule(0).state == "gone"
     client = world.client()
     world.consumer(client)
     found = take(client, world)
@@ -317,18 +316,18 @@ def test_one_that_cannot_be_fired_is_put_aside_and_may_be_cancelled() -> None:
     world.consumer(client)
     world.advance(1_100)
     assert take(client, world) == [b"before", b"behind"]
-    stats = inspect(world.broker).schedule
+    stats = world.broker.inspect().schedule
     assert (stats.pending, stats.aside) == (1, 1)
     assert stats.aside_reason == f"scheduled message {scheduler.job_id(place)}: KeyError: 'what'"
     one = scheduler.schedule_at(place)
     assert scheduler.firing.reason(one) == "it cannot be fired: KeyError: 'what'"
     world.crash()
     world.advance(1_100)
-    assert inspect(world.broker).schedule.aside == 1, "found again, and put aside again"
+    assert world.broker.inspect().schedule.aside == 1, "found again, and put aside again"
     world.advance(ASIDE_MS)
     scheduler = world.broker.scheduler
     scheduler.cancel([scheduler.schedule_at(place)])
-    assert inspect(world.broker).schedule == replace(inspect(world.broker).schedule, pending=0, aside=0)
+    assert world.broker.inspect().schedule == replace(world.broker.inspect().schedule, pending=0, aside=0)
     assert scheduler.aside_reason() == ""
 
 
@@ -348,25 +347,26 @@ def test_one_that_is_put_aside_goes_on_once_it_can() -> None:
     assert take(client, world) != []
 
 
-class Defective(Broker):
+class DefectiveStore(MemoryStore):
     """Raises for some messages: while they are delivered, or when their batch ends."""
 
     is_late = False
 
-    def accept(self, destination: Target, message: Message) -> None:
-        if message.body == b"raises":
-            raise RuntimeError("a defect")
-        self.is_late = self.is_late or message.body == b"raises late"
-        super().accept(destination, message)
+    def append(self, message: Message) -> None:
+        if not message.flags & SCHEDULED:
+            if message.body == b"raises":
+                raise RuntimeError("a defect")
+            self.is_late = self.is_late or message.body == b"raises late"
+        super().append(message)
 
-    def commit_batch(self) -> None:
+    def commit(self) -> None:
         if self.is_late:
             raise RuntimeError("a defect")
-        super().commit_batch()
+        super().commit()
 
 
 class DefectiveWorld(RestartWorld):
-    broker_class = Defective
+    store_class = DefectiveStore
 
     def run_into_it(self) -> list[int]:
         """Fire what is due; start again, and return what was suspected."""

@@ -6,10 +6,10 @@ import pytest
 
 from config.matching import BOTH, Pattern
 from config.permissions import Permission, PermissionMap
-from engine.features.broker_questions import MANAGEMENT
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.management import BROWSES_MAX, REMOVED_AT_ONCE
 from engine.features.scheduler.plan import Plan
+from engine.sources.question_queue import MANAGEMENT
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.destination import TEMP_QUEUE, TOPIC

@@ -6,13 +6,20 @@ from collections.abc import Iterator
 from typing import Final, TypeVar
 
 from engine.backlog.address_account import ACTION_NAMES, Account
-from engine.broker import Broker
+from engine.backlog.context import Context
+from engine.backlog.pending_message_limit import PendingLimits
+from engine.backlog.spiller import Spiller
 from engine.consumers.consumer import Consumer
 from engine.features.scheduler.scheduler import Scheduler
-from engine.features.slow_consumers import is_slow
+from engine.features.slow_consumers import SlowConsumers, is_slow
+from engine.limits.connection_memory import Holdings
+from engine.limits.producer_gate import Flow
+from engine.limits.user_quota import Quotas
 from engine.ports.client import Client
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
+from engine.store_listener import StoreEvents
 from engine.values.broker_stats import (
     AddressStats,
     BrokerStats,
@@ -29,82 +36,124 @@ Seen = TypeVar("Seen")
 AT_ONCE: Final = 256  # destinations, consumers or addresses that one step looks at
 
 
-def inspect(broker: Broker) -> BrokerStats:
-    """Return everything that ``stat``, metrics and the console show, as it is at this moment."""
-    inspection = Inspection(broker)
-    for _ in inspection.steps():
-        pass
-    return inspection.stats()
+class Inspector:
+    """Has what is looked at."""
+
+    __slots__ = (
+        "context",
+        "destinations",
+        "clients",
+        "flow",
+        "holdings",
+        "quotas",
+        "spiller",
+        "scheduler",
+        "slow_consumers",
+        "pending_limits",
+        "events",
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        clients: dict[int, Client],
+        flow: Flow,
+        holdings: Holdings,
+        quotas: Quotas,
+        spiller: Spiller | None,
+        scheduler: Scheduler,
+        slow_consumers: SlowConsumers,
+        pending_limits: PendingLimits,
+        events: StoreEvents,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.clients = clients
+        self.flow = flow
+        self.holdings = holdings
+        self.quotas = quotas
+        self.spiller = spiller
+        self.scheduler = scheduler
+        self.slow_consumers = slow_consumers
+        self.pending_limits = pending_limits
+        self.events = events
+
+    def inspect(self) -> BrokerStats:
+        """Return everything that ``stat``, metrics and the console show, as it is at this moment."""
+        inspection = Inspection(self)
+        for _ in inspection.steps():
+            pass
+        return inspection.stats()
+
+    def store_stats(self) -> StoreStats:
+        """Return how the store is."""
+        store = self.context.store
+        return StoreStats(
+            store.append_offset(),
+            store.durable_offset(),
+            store.is_accepting(),
+            self.events.fault(),
+            store.retention_reason() or store.retention_hold(),
+        )
 
 
 class Inspection:
     """A look at everything in steps, so that the engine may have a turn between them, however many queues there are."""
 
-    __slots__ = ("_broker", "_destinations", "_consumers", "_addresses")
+    __slots__ = ("_inspector", "_destinations", "_consumers", "_addresses")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
         self._destinations: list[DestinationStats] = []
         self._consumers: list[ConsumerStats] = []
         self._addresses: list[AddressStats] = []
 
     def steps(self) -> Iterator[None]:
         """Look at some more at each step; what comes or goes meanwhile is shown or not."""
-        destinations = self._broker.destinations
+        destinations = self._inspector.destinations
         for queues in _parts(list(destinations.queues.values())):
             self._destinations += [_queue_stats(queue) for queue in queues if not queue.is_closed]
             yield
         for topics in _parts(list(destinations.topics.values())):
             self._destinations += [_topic_stats(topic) for topic in topics if not topic.is_closed]
             yield
-        for clients in _parts(list(self._broker.clients.values())):
+        for clients in _parts(list(self._inspector.clients.values())):
             for client in clients:
                 for consumers in _parts(list(client.consumers.values())):
                     self._consumers += [_consumer_stats(client, one) for one in consumers if _is_shown(one)]
                     yield
-        for accounts in _parts(list(self._broker.flow.accounts.by_id.values())):
+        for accounts in _parts(list(self._inspector.flow.accounts.by_id.values())):
             self._addresses += [_address_stats(account) for account in accounts]
             yield
 
     def stats(self) -> BrokerStats:
         """Return what was seen, and all else as it is now."""
-        broker = self._broker
+        inspector = self._inspector
         return BrokerStats(
             self._destinations,
             self._consumers,
-            store_stats(broker),
-            len(broker.clients),
-            broker.memory.held_bytes(),
-            broker.memory.limit_bytes,
+            inspector.store_stats(),
+            len(inspector.clients),
+            inspector.context.memory.held_bytes(),
+            inspector.context.memory.limit_bytes,
             {
-                number: "; ".join([broker.flow.describe(wait) for wait in waits.values()])
-                for number, waits in broker.flow.parked.items()
+                number: "; ".join([inspector.flow.describe(wait) for wait in waits.values()])
+                for number, waits in inspector.flow.parked.items()
             },
-            {number: broker.flow.waited_ms(number) for number in broker.flow.parked},
+            {number: inspector.flow.waited_ms(number) for number in inspector.flow.parked},
             self._addresses,
             SlowStats(
-                broker.slow_consumers.found_count,
-                broker.slow_consumers.ended_count,
-                broker.pending_limits.evicted_count,
+                inspector.slow_consumers.found_count,
+                inspector.slow_consumers.ended_count,
+                inspector.pending_limits.evicted_count,
             ),
-            spilled_bytes=0 if broker.spiller is None else broker.spiller.spilled_bytes,
-            spill_lost_count=0 if broker.spiller is None else broker.spiller.lost_count,
-            refusals=broker.quotas.refused_counts(),
-            schedule=_schedule_stats(broker.scheduler),
-            holdings=broker.holdings.stats(broker.clients.values()),
+            spilled_bytes=0 if inspector.spiller is None else inspector.spiller.spilled_bytes,
+            spill_lost_count=0 if inspector.spiller is None else inspector.spiller.lost_count,
+            refusals=inspector.quotas.refused_counts(),
+            schedule=_schedule_stats(inspector.scheduler),
+            holdings=inspector.holdings.stats(inspector.clients.values()),
         )
-
-
-def store_stats(broker: Broker) -> StoreStats:
-    """Return how the store is."""
-    store = broker.store
-    return StoreStats(
-        store.append_offset(),
-        store.durable_offset(),
-        store.is_accepting(),
-        broker.store_events.fault(),
-        store.retention_reason() or store.retention_hold(),
-    )
 
 
 def _parts(everything: list[Seen]) -> Iterator[list[Seen]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from engine.backlog.context import Context
 from engine.backlog.lane import KEPT_DELAYED_BYTES
+from engine.ports.observer import Observer, Observers
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
 from engine.values import gates
@@ -17,7 +19,6 @@ from engine.values.message import Message
 
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
-    from engine.broker import Broker
 
 LONG_DELAY_MS: Final = 100  # what waits less keeps its content in memory
 RELOAD_RETRY_MS: Final = 1_000  # after content that the disk refused, or that memory had no room for
@@ -33,15 +34,16 @@ class Delays(TimerTarget):
     0 for none; its key is that time, so that one set before for later is known when it fires.
     """
 
-    __slots__ = ("broker", "waiting", "reloading", "reloading_bytes", "next_number", "armed_ms")
+    __slots__ = ("context", "waiting", "reloading", "reloading_bytes", "next_number", "armed_ms")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, context: Context, observers: Observers) -> None:
+        self.context = context
         self.waiting: list[tuple[int, int, Delivery]] = []
         self.reloading: dict[tuple[int, int, int], Delivery] = {}
         self.reloading_bytes = 0
         self.next_number = 1
         self.armed_ms = 0
+        observers.join(_QueueEnds(self))
 
     def delayed_of(self, queue: Queue) -> list[Delivery]:
         """Return what waits for its redelivery to a queue, also what is due and whose content is being read."""
@@ -55,13 +57,13 @@ class Delays(TimerTarget):
         kept: list[tuple[int, int, Delivery]] = []
         for one in self.waiting:
             if one[2].lane.queue is queue:
-                self.broker.release(one[2])
+                queue.release(one[2].message)
             else:
                 kept.append(one)
         for key, delivery in list(self.reloading.items()):
             if delivery.lane.queue is queue:
                 self._reloaded(*key)
-                self.broker.release(delivery)
+                queue.release(delivery.message)
         heapify(kept)
         self.waiting = kept
         queue.delayed_count = 0
@@ -69,7 +71,7 @@ class Delays(TimerTarget):
     def restore_wait(self, delivery: Delivery, due_ms: int) -> None:
         """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
         delivery.state = DELAYED
-        self.add(delivery, due_ms - self.broker.wall_ms)
+        self.add(delivery, due_ms - self.context.wall_ms)
         if delivery.lane.queue.selection is not None:
             delivery.lane.queue.selection.delay(delivery)
 
@@ -81,16 +83,16 @@ class Delays(TimerTarget):
         lane.add_delayed(delivery.message)
         message = delivery.message
         if (
-            (lane.delayed_bytes > KEPT_DELAYED_BYTES or self.broker.memory.is_short())
+            (lane.delayed_bytes > KEPT_DELAYED_BYTES or self.context.memory.is_short())
             and delay_ms >= LONG_DELAY_MS
             and message.queue_offset >= 0
             and queue.is_logged
             and queue.feed is None
         ):
             lane.remove_delayed(message)
-            self.broker.memory.unload(message)
+            self.context.memory.unload(message)
             delivery.message = message.twin(message.flags, b"", b"", b"")
-            self.broker.memory.load(delivery.message)
+            self.context.memory.load(delivery.message)
             lane.add_delayed(delivery.message)
         self._push(delivery, delay_ms)
 
@@ -98,7 +100,7 @@ class Delays(TimerTarget):
         if key != self.armed_ms:
             return
         self.armed_ms = 0
-        now_ms = max(key, self.broker.clock.monotonic_ms())
+        now_ms = max(key, self.context.clock.monotonic_ms())
         waiting = self.waiting
         due: dict[Lane, list[Delivery]] = {}
         late: list[Delivery] = []
@@ -136,8 +138,8 @@ class Delays(TimerTarget):
             return
         lane = delivery.lane
         lane.remove_delayed(delivery.message)
-        self.broker.memory.unload(delivery.message)
-        self.broker.memory.load(messages[0])
+        self.context.memory.unload(delivery.message)
+        self.context.memory.load(messages[0])
         delivery.message = messages[0]
         delivery.state = advance(delivery.state, TIMER)
         lane.give_back([delivery])
@@ -157,7 +159,7 @@ class Delays(TimerTarget):
             return False
         delivery.state = advance(delivery.state, DROP)
         delivery.lane.remove_delayed(delivery.message)
-        self.broker.memory.unload(delivery.message)
+        self.context.memory.unload(delivery.message)
         delivery.lane.queue.delayed_count -= 1
         return True
 
@@ -173,7 +175,7 @@ class Delays(TimerTarget):
 
         Where consumers have nothing to do, one at a time has: those before it may be for nobody.
         """
-        memory = self.broker.memory
+        memory = self.context.memory
         if memory.held_bytes() + self.reloading_bytes + delivery.message.size <= memory.keep_bytes:
             return True
         if self.reloading:
@@ -189,7 +191,7 @@ class Delays(TimerTarget):
         self.reloading_bytes += message.size
         queue = delivery.lane.queue
         self.reloading[(queue.destination_id, message.priority, message.queue_offset)] = delivery
-        store = self.broker.store
+        store = self.context.store
         store.write()  # only what has been written can be read
         store.request(queue.destination_id, message.priority, message.queue_offset, 1, 1, RELOAD_READER)
 
@@ -198,7 +200,7 @@ class Delays(TimerTarget):
     def _push(self, delivery: Delivery, delay_ms: int) -> None:
         number = self.next_number
         self.next_number = number + 1
-        due_ms = self.broker.clock.monotonic_ms() + max(0, delay_ms)
+        due_ms = self.context.clock.monotonic_ms() + max(0, delay_ms)
         heappush(self.waiting, (due_ms, number, delivery))
         self._set_timer()
 
@@ -209,4 +211,14 @@ class Delays(TimerTarget):
         due_ms = self.waiting[0][0]
         if not 0 < self.armed_ms <= due_ms:
             self.armed_ms = due_ms
-            self.broker.timers.call_at(due_ms, self, due_ms)
+            self.context.timers.call_at(due_ms, self, due_ms)
+
+
+class _QueueEnds(Observer):
+    __slots__ = ("_delays",)
+
+    def __init__(self, delays: Delays) -> None:
+        self._delays = delays
+
+    def queue_ended(self, queue: Queue) -> None:
+        self._delays.forget(queue)

@@ -6,15 +6,19 @@ it does not want stay where they are, and others may consume the queue meanwhile
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from engine.backlog.context import Context
 from engine.backlog.intake import without_marks
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
+from engine.clients.connections import Connections
+from engine.clients.consumer_registry import Subscribing
 from engine.consumers.consumer import INDIVIDUAL, Consumer
-from engine.fate.relocation import relocate
+from engine.fate.redelivery import Redelivery
 from engine.ports.client import Client
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values import gates
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation, split_annotations
@@ -24,9 +28,6 @@ from engine.values.message import DEAD_LETTER, Message
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_RETRIED
 from engine.values.wildcard import is_wildcard
-
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
 HELD_MAX: Final = 1_000  # messages in the retry's hands at a time that it may move
 SKIPPED_BYTES: Final = 64 * 1024 * 1024  # of those it holds until its end, for they name no origin
@@ -60,7 +61,8 @@ class Retry(Client):
     """
 
     __slots__ = (
-        "broker",
+        "retries",
+        "context",
         "queue",
         "rate",
         "limit",
@@ -75,10 +77,11 @@ class Retry(Client):
         "ticks",
     )
 
-    def __init__(self, broker: Broker, queue: Queue, selector: str, rate: int, limit: int) -> None:
+    def __init__(self, retries: Retries, queue: Queue, selector: str, rate: int, limit: int) -> None:
         """Raises: InvalidSelector."""
         super().__init__()
-        self.broker = broker
+        self.retries = retries
+        self.context = retries.context
         self.queue = queue
         self.rate = rate
         self.limit = limit
@@ -90,15 +93,15 @@ class Retry(Client):
         self.failure = ""
         self.ticks = _Ticks(self)
         # What fails again while this runs comes back behind this offset, and is not for this run.
-        self.end_offset = broker.store.append_offset()
-        broker.connect(self)
+        self.end_offset = self.context.store.append_offset()
+        retries.connections.connect(self)
         options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector, is_taking=True)
         try:
-            self.consumer = broker.subscribe_own(self, queue, options)
+            self.consumer = retries.subscribing.subscribe_own(self, queue, options)
         except EngineError:
-            broker.disconnect(self, is_lost=False)
+            retries.connections.disconnect(self, is_lost=False)
             raise
-        broker.start(self.consumer)
+        retries.subscribing.start(self.consumer)
         self._call_again()
 
     def stop(self, failure: str = "") -> None:
@@ -107,7 +110,7 @@ class Retry(Client):
             self.is_done = True
             self.failure = failure
             self.held.clear()
-            self.broker.disconnect(self, is_lost=False)
+            self.retries.connections.disconnect(self, is_lost=False)
 
     # -- the engine's side
 
@@ -162,8 +165,7 @@ class Retry(Client):
     def _call_again(self) -> None:
         # At less than one message a tick the ticks are further apart.
         pause_ms = TICK_MS if self.rate == 0 else max(TICK_MS, 1_000 // self.rate)
-        broker = self.broker
-        broker.timers.call_at(broker.clock.monotonic_ms() + pause_ms, self.ticks, 0)
+        self.context.call_later(pause_ms, self.ticks, 0)
 
     def _send_back(self, delivery: Delivery) -> None:
         added = split_annotations(delivery.message.annotations)
@@ -171,11 +173,15 @@ class Retry(Client):
         if target is None:
             self._skip(delivery)
             return
-        self.broker.redelivery.leave(delivery)
+        redelivery = self.retries.redelivery
+        redelivery.leave(delivery)
         delivery.state = advance(delivery.state, ACKNOWLEDGE)
         self.queue.acknowledged_count += 1
         moved = self._moved(delivery.message, target, added)
-        relocate(self.broker, delivery, target, moved, ACKNOWLEDGED, CAUSE_RETRIED)
+        self.context.begin_batch()
+        redelivery.dead_letters.relocation.move(delivery, target, moved, ACKNOWLEDGED, CAUSE_RETRIED)
+        redelivery.dead_letters.send_on()
+        self.context.commit_batch()
         self.moved_count += 1
 
     def _skip(self, delivery: Delivery) -> None:
@@ -187,7 +193,7 @@ class Retry(Client):
 
     def _origin(self, name: str) -> Queue | Topic | None:
         """Return the destination that a dead letter names first: where it failed last; None if that keeps nothing."""
-        destinations = self.broker.destinations
+        destinations = self.retries.destinations
         target: Queue | Topic | None = None
         if is_wildcard(name):
             return None
@@ -200,7 +206,7 @@ class Retry(Client):
     def _moved(self, message: Message, target: Queue | Topic, added: list[tuple[str, str]]) -> Message:
         count = next((int(value) for name, value in added if name == RETRY_COUNT and value.isdigit()), 0)
         kept = [(name, value) for name, value in added if not name.startswith(ADDED_PREFIXES)]
-        lines = [annotation(RETRY_COUNT, str(count + 1)), annotation(RETRIED_ID, self.broker.message_id(message))]
+        lines = [annotation(RETRY_COUNT, str(count + 1)), annotation(RETRIED_ID, self.context.message_id(message))]
         lines += [annotation(name, value) for name, value in kept]
         return Message(
             target.destination_id,
@@ -214,3 +220,27 @@ class Retry(Client):
             message.headers,
             message.body,
         )
+
+
+class Retries:
+    """Begins retries, and has what they work with."""
+
+    __slots__ = ("context", "destinations", "connections", "subscribing", "redelivery")
+
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        connections: Connections,
+        subscribing: Subscribing,
+        redelivery: Redelivery,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.connections = connections
+        self.subscribing = subscribing
+        self.redelivery = redelivery
+
+    def begin(self, queue: Queue, selector: str, rate: int, limit: int) -> Retry:
+        """Send dead letters of ``queue`` back.  Raises: InvalidSelector."""
+        return Retry(self, queue, selector, rate, limit)

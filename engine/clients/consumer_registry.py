@@ -3,65 +3,135 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from config.matching import with_values
+from engine.backlog.context import Context
+from engine.backlog.pending_message_limit import PendingLimits
 from engine.consumers.composite_consumer import Siblings
-from engine.consumers.consumer import Consumer
+from engine.consumers.consumer import AUTO, Consumer
+from engine.consumers.consumer_owner import ConsumerOwner
+from engine.consumers.departures import Departures
 from engine.consumers.joins import Joins
-from engine.consumers.steps import Chore
-from engine.consumers.window import Window
+from engine.consumers.resting import Wakes
+from engine.consumers.steps import Chore, Steps
+from engine.consumers.window import Window, window_for
+from engine.dispatch.selective_dispatcher import SelectiveDispatcher
+from engine.fate.redelivery import Redelivery
 from engine.limits.max_consumers import Places
+from engine.limits.permissions import Access
 from engine.ports.client import Client
-from engine.registry import DestinationWatcher
+from engine.ports.observer import Observer, Observers
 from engine.selector.evaluate import compile_selector
+from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Source
-from engine.sources.log_replay import check_replay
+from engine.sources.log_replay import Replays, check_replay
 from engine.sources.named_subscription import Subscription
 from engine.sources.queue import Queue
+from engine.sources.queue_ends import QueueEnds
+from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
+from engine.sources.topic_subscriptions import Subscriptions
 from engine.values.delivery import IN_FLIGHT, Delivery
-from engine.values.destination import QUEUE, TOPIC
+from engine.values.destination import QUEUE, TOPIC, is_topic
 from engine.values.errors import DestinationLocked, InvalidOption
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
-if TYPE_CHECKING:
-    from engine.broker import Broker
 
-
-class Subscribing(DestinationWatcher):
+class Subscribing(Observer):
     """joinable: subscriptions to wildcards of queues, which others may join.
 
     places: at queues that take only so many.
     of_durable: those to durable wildcards of topics, by the key of their named subscription.
     """
 
-    __slots__ = ("broker", "joinable", "of_durable", "places", "_next_consumer")
+    __slots__ = (
+        "context",
+        "destinations",
+        "access",
+        "steps",
+        "wakes",
+        "subscriptions",
+        "browsing",
+        "replays",
+        "selective",
+        "redelivery",
+        "pending_limits",
+        "observers",
+        "departures",
+        "joinable",
+        "of_durable",
+        "places",
+        "_owner",
+        "_next_consumer",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        context: Context,
+        destinations: Destinations,
+        access: Access,
+        steps: Steps,
+        ends: QueueEnds,
+        subscriptions: Subscriptions,
+        browsing: Browsing,
+        replays: Replays,
+        selective: SelectiveDispatcher,
+        redelivery: Redelivery,
+        observers: Observers,
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.access = access
+        self.steps = steps
+        self.wakes = Wakes(steps)
+        self.subscriptions = subscriptions
+        self.browsing = browsing
+        self.replays = replays
+        self.selective = selective
+        self.redelivery = redelivery
+        self.pending_limits = PendingLimits(context.memory, context.readers, observers)
+        self.observers = observers
+        self._owner = _Owner(self)
+        self.departures = Departures(steps, destinations, ends, observers, self._owner)
         self.joinable: dict[Siblings, None] = {}
         self.of_durable: dict[tuple[str, str, bool], list[Siblings]] = {}
-        self.places = Places(broker.departures)
+        self.places = Places(self.departures)
         self._next_consumer = 1
-        broker.destinations.watchers.append(self)
+        observers.join(self)
 
-    def subscribe(self, client: Client, source: Source, options: SubscribeOptions, window: Window) -> Consumer:
-        """Return the new consumer; of several destinations, the one that stands for all.
+    def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+        """Add a consumer; it takes its first turn once ``start`` has been called for it.
 
+        Raises: InvalidOption for a prefetch below 0, or 0 with automatic acknowledgement, where nothing could ever
+        ask for the next message; AccessDenied; and what ``subscribe_own`` raises.
+        """
+        if not self.access.is_open:
+            self.access.require_use(client, source, options)
+        return self.subscribe_own(client, source, options)
+
+    def subscribe_own(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
+        """Do the same for the broker's own work, which needs no permission.
+
+        Return the new consumer; of several destinations, the one that stands for all.
         Raises: InvalidDestination, InvalidOption, InvalidSelector, LimitReached, SubscriptionInUse.
         """
+        first = source.parts[0] if isinstance(source, CompositeSource) else source
+        if isinstance(first, Wildcard):
+            settings = self.destinations.addresses.settings_for(first.kind, first.name)
+        else:
+            settings = first.settings
+        window = window_for(settings, options, is_topic(first.kind), options.ack_mode == AUTO)
         _check(source, options)
         if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
             raise DestinationLocked(f"{source.uri()} belongs to another connection, which alone may receive from it")
         if options.replay is not None:
             assert isinstance(source, Queue | Topic), "a replay is of one queue or topic"
-            return self._add(client, self.broker.replays.open(client, source, options, options.replay), options, window)
+            return self._add(client, self.replays.open(client, source, options, options.replay), options, window)
         if isinstance(source, Queue):
             queue = source
             if options.is_browser:
-                queue = self.broker.browsing.open(source, options.selector)
+                queue = self.browsing.open(source, options.selector)
             else:
                 self.places.require(source)
                 queue = self._read_from(source, options)
@@ -71,7 +141,7 @@ class Subscribing(DestinationWatcher):
         if source.kind == QUEUE:
             assert isinstance(source, Wildcard), "a queue is a queue, or a wildcard of queues"
             return self._add_siblings(client, source, [source], None, [], options, window)
-        queues = self.broker.subscriptions.queues_for(client, source, options)
+        queues = self._queues_for(client, source, options)
         if isinstance(source, Wildcard) and options.is_durable:
             feed = queues[0].feed
             assert feed is not None, "a durable subscription's queue has a feed"
@@ -106,7 +176,7 @@ class Subscribing(DestinationWatcher):
         for one in holders:
             self.close(one, is_lost, one is siblings.lead)
         left = [one for one in siblings.members if not one.is_closed and one.departure is None]
-        self.broker.departures.part(left, is_lost)
+        self.departures.part(left, is_lost)
 
     def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
         """Let a consumer that is leaving give back the first ``count`` of what it holds; say whether there was any."""
@@ -132,25 +202,32 @@ class Subscribing(DestinationWatcher):
         for holder, held in by_holder.items():
             feed = holder.queue.feed
             if feed is None or feed.subscription is not None:
-                self.broker.redelivery.give_back(holder, held, is_lost, holder.looked_at_tag())
+                self.redelivery.give_back(holder, held, is_lost, holder.looked_at_tag())
             else:
                 holder.queue.in_flight_count -= len(held)
                 holder.queue.depth -= len(held)
                 for delivery in held:
-                    self.broker.release(delivery)
+                    delivery.lane.queue.release(delivery.message)
         return True
 
-    def join(self, subscription: Subscription, queue: Queue) -> None:
-        """Let the consumers of a durable wildcard subscription take from one more topic."""
+    def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
+        """End a named subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
+        known = self.subscriptions.find(client, client_id, name, is_durable)
+        if known is not None:
+            self.access.require(client, "unsubscribe", known.kind, known.source)
+        self._make_way(client_id, name, is_durable)
+        self.subscriptions.delete(client_id, name, is_durable)
+
+    def cursor_added(self, subscription: Subscription, queue: Queue) -> None:
         several = self.of_durable.get(subscription.key())
         if several is not None:
-            self._begin(Joins(self, several[:], [queue], False))
+            self._begin(Joins(self._owner, several[:], [queue], False))
 
     def destination_added(self, destination: Queue | Topic) -> None:
         if destination.kind != QUEUE or not isinstance(destination, Queue):
             return
         if self.joinable:
-            self._begin(Joins(self, list(self.joinable), [destination], True))
+            self._begin(Joins(self._owner, list(self.joinable), [destination], True))
 
     def destination_removed(self, destination: Queue | Topic) -> None:
         self.places.remove(destination.destination_id)
@@ -160,7 +237,7 @@ class Subscribing(DestinationWatcher):
         lead = siblings.lead
         if siblings.is_closed or queue.is_closed or lead.departure is not None:
             return
-        if not self.broker.access.allows(lead.client, "read", queue.kind, queue.name):
+        if not self.access.allows(lead.client, "read", queue.kind, queue.name):
             return
         if self.places.is_full(queue):
             self.places.wait(siblings, queue)
@@ -172,9 +249,20 @@ class Subscribing(DestinationWatcher):
 
     # -- the steps
 
+    def _queues_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> list[Queue]:
+        """Return the queues of a subscription once those have left it that are about to; it may end with them."""
+        if options.subscription:
+            client_id = "" if options.is_global else client.describe().get("client_id", "")
+            self._make_way(client_id, options.subscription, options.is_durable)
+        return self.subscriptions.queues_for(client, source, options)
+
+    def _make_way(self, client_id: str, name: str, is_durable: bool) -> None:
+        for queue in self.subscriptions.queues_of(client_id, name, is_durable):
+            self.departures.make_way(queue)
+
     def _begin(self, chore: Chore) -> None:
         """Do as much as this turn allows, and the rest in the next ones."""
-        steps = self.broker.steps
+        steps = self.steps
         if not chore.go_on(steps):
             steps.begin(chore)
 
@@ -188,30 +276,28 @@ class Subscribing(DestinationWatcher):
             consumer.redelivery = with_values(queue.settings.redelivery, options.redelivery)
         queue.consumers[number] = consumer
         client.consumers[number] = consumer
-        if queue.settings.queue.purge_on_no_consumers:
-            self.broker.upkeep.consumer_came(consumer)
+        self.observers.consumer_coming(consumer)
         if queue.feed is not None and queue.feed.is_browser:
             if options.is_browser:
-                self.broker.browsing.consumers.append(consumer)
+                self.browsing.consumers.append(consumer)
         elif queue.destination_id:
             # A subscription's selector is its queue's: it has looked at each message before its consumers do.
             consumer.selector = selector if queue.feed is None else None
             consumer.is_exclusive = options.is_exclusive
             if queue.settings.queue.use_consumer_priority:
                 consumer.priority = options.priority
-            self.broker.selective.added(consumer)
-            self.broker.advisories.consumer_added(consumer)
+            self.selective.added(consumer)
         feed = queue.feed
         if feed is not None and not queue.is_logged and not feed.is_browser and feed.subscription is None:
-            queue.pending = self.broker.pending_limits.limit(queue.settings.pending, window, options.pending_limit)
-        self.broker.slow_consumers.added(consumer)
+            queue.pending = self.pending_limits.limit(queue.settings.pending, window, options.pending_limit)
+        self.observers.consumer_added(consumer)
         return consumer
 
     def _read_from(self, queue: Queue, options: SubscribeOptions) -> Queue:
         """Return what a consumer of ``queue`` takes from: a view, if the queue keeps what is acknowledged."""
         if queue.kind != QUEUE or not queue.settings.queue.non_destructive or options.is_taking:
             return queue
-        return self.broker.browsing.join(queue, options.selector)
+        return self.browsing.join(queue, options.selector)
 
     def _subscribe_to_several(
         self, client: Client, source: CompositeSource, options: SubscribeOptions, window: Window
@@ -230,7 +316,7 @@ class Subscribing(DestinationWatcher):
             if isinstance(part, Queue):
                 found = [part]
             elif isinstance(part, Topic) or part.kind == TOPIC:
-                found = self.broker.subscriptions.queues_for(client, part, options)
+                found = self._queues_for(client, part, options)
             queues += [queue for queue in found if queue not in queues]
         return self._add_siblings(client, source, wildcards, None, queues, options, window)
 
@@ -244,58 +330,71 @@ class Subscribing(DestinationWatcher):
         options: SubscribeOptions,
         window: Window,
     ) -> Consumer:
-        destinations = self.broker.destinations
+        destinations = self.destinations
         settings = destinations.addresses.settings_for(QUEUE, source.name)
-        anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues, self.broker.memory)
+        anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues, self.context.memory)
         anchor.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
         if subscription is not None and subscription.carrier is not None:
             anchor = subscription.carrier
         lead = self._add(client, anchor, options, window)
-        siblings = Siblings(lead, wildcards, subscription, options, self.broker.wakes)
-        self._begin(Joins(self, [siblings], [queue for queue in queues if queue is not anchor], False))
+        siblings = Siblings(lead, wildcards, subscription, options, self.wakes)
+        self._begin(Joins(self._owner, [siblings], [queue for queue in queues if queue is not anchor], False))
         if wildcards:
             self.joinable[siblings] = None
-            self._begin(Joins(self, [siblings], list(destinations.queues.values()), True))
+            self._begin(Joins(self._owner, [siblings], list(destinations.queues.values()), True))
         if subscription is not None:
             self.of_durable.setdefault(subscription.key(), []).append(siblings)
         return lead
 
     def close(self, consumer: Consumer, is_lost: bool, is_lead: bool) -> None:
         """Close one consumer.  is_lead: it stands for its whole subscription."""
-        broker = self.broker
         queue = consumer.queue
         queue.unlist_one(consumer)
         queue.consumers.pop(consumer.consumer_id, None)
         consumer.client.consumers.pop(consumer.consumer_id, None)
         consumer.is_closed = True
         consumer.is_started = False
-        if queue.feed is None or (not queue.feed.is_browser and broker.subscriptions.leave(queue, is_lead)):
-            broker.redelivery.consumer_gone(consumer, is_lost)
+        if queue.feed is None or (not queue.feed.is_browser and self.subscriptions.leave(queue, is_lead)):
+            self.redelivery.consumer_gone(consumer, is_lost)
         else:
             if queue.feed.is_browser:
-                broker.browsing.close(consumer)
+                self.browsing.close(consumer)
             for delivery in consumer.take_held():
                 if delivery.state == IN_FLIGHT:
-                    broker.release(delivery)
-        broker.selective.removed(consumer)
+                    delivery.lane.queue.release(delivery.message)
+        self.selective.removed(consumer)
         if queue.keeper is not None:
             queue.keeper.wait()
-        if queue.destination_id and not (queue.feed is not None and queue.feed.is_browser):
-            broker.advisories.consumer_removed(consumer)
-        broker.upkeep.consumer_gone(consumer)
+        self.observers.consumer_removed(consumer)
         if consumer.batch.record_id:
-            broker.store.close_consumer(consumer.batch.record_id)
+            self.context.store.close_consumer(consumer.batch.record_id)
         if queue.settings.queue.max_consumers >= 0:
             self._fill_place(queue.destination_id)
 
     def _fill_place(self, number: int) -> None:
         """Let who waits for a place have the one that a consumer has left; it may have had a view of the queue."""
-        queue = self.broker.destinations.queues_by_id.get(number)
+        queue = self.destinations.queues_by_id.get(number)
         while queue is not None:
             siblings = self.places.next(queue)
             if siblings is None:
                 return
             self.join_one(siblings, queue)
+
+
+class _Owner(ConsumerOwner):
+    __slots__ = ("_subscribing",)
+
+    def __init__(self, subscribing: Subscribing) -> None:
+        self._subscribing = subscribing
+
+    def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
+        self._subscribing.unsubscribe(consumer, is_lost)
+
+    def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
+        return self._subscribing.give_back_some(consumer, count, is_lost)
+
+    def join_one(self, siblings: Siblings, queue: Queue) -> None:
+        self._subscribing.join_one(siblings, queue)
 
 
 def _check(source: Source, options: SubscribeOptions) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Final
-
-from mypy_extensions import mypyc_attr
 
 from config.matching import AddressMatcher
 from engine.backlog.address_account import Accounts
+from engine.backlog.context import Context
 from engine.backlog.lane_shares import LaneShares
 from engine.backlog.spiller import Spiller, may_spill
-from engine.features.broker_questions import QuestionQueue, is_management
-from engine.features.statistics_plugin import STATISTICS_PREFIX
-from engine.ports.store import Store
+from engine.ports.observer import Observers
 from engine.sources.bounded_queue import Keeper
+from engine.sources.question_queue import STATISTICS_PREFIX, QuestionQueue, is_management
 from engine.sources.queue import Queue, is_keeping
 from engine.sources.topic import Topic
 from engine.values.destination import (
@@ -35,19 +32,6 @@ from engine.values.wildcard import Wildcard, is_wildcard
 TEMPORARY_DESTINATIONS_MAX: Final = 1_000  # of one client
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class DestinationWatcher(ABC):
-    """Who must know of destinations that come: wildcards, virtual topics, advisories."""
-
-    @abstractmethod
-    def destination_added(self, destination: Queue | Topic) -> None:
-        """It has just been made, and holds nothing yet."""
-
-    @abstractmethod
-    def destination_removed(self, destination: Queue | Topic) -> None:
-        """It is known no more; what it held has been let go."""
-
-
 class Destinations:
     """Queues and topics.
 
@@ -64,7 +48,7 @@ class Destinations:
     """
 
     __slots__ = (
-        "store",
+        "context",
         "addresses",
         "accounts",
         "count_max",
@@ -80,7 +64,7 @@ class Destinations:
         "advisory_count",
         "queues_by_id",
         "by_id",
-        "watchers",
+        "observers",
         "shares",
         "spiller",
         "_next_unlogged",
@@ -88,19 +72,21 @@ class Destinations:
 
     def __init__(
         self,
-        store: Store,
+        context: Context,
         addresses: AddressMatcher,
         accounts: Accounts,
+        observers: Observers,
         count_max: int,
+        temporary_max: int,
         spiller: Spiller | None = None,
     ) -> None:
-        self.store = store
-        self.shares = LaneShares(accounts.memory.limit_bytes)
+        self.context = context
+        self.shares = LaneShares(context.memory.limit_bytes)
         self.spiller = spiller
         self.addresses = addresses
         self.accounts = accounts
         self.count_max = count_max
-        self.temporary_max = TEMPORARY_DESTINATIONS_MAX
+        self.temporary_max = temporary_max
         self.dirty_queues: list[Queue] = []
         self.waiting_keepers: list[Keeper] = []
         self.queues: dict[str, Queue] = {}
@@ -112,7 +98,7 @@ class Destinations:
         self.advisory_count = 0
         self.queues_by_id: dict[int, Queue] = {}
         self.by_id: dict[int, Queue | Topic] = {}
-        self.watchers: list[DestinationWatcher] = []
+        self.observers = observers
         self._next_unlogged = -1
         self._restore()
 
@@ -123,14 +109,14 @@ class Destinations:
             if name.startswith(STATISTICS_PREFIX):
                 return self._question_queue(name)
             self._check_new(QUEUE, name)
-            queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
+            queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
 
     def own_queue(self, name: str) -> Queue:
         """Return a queue that the configuration names: it is made whatever the limit, for it has a use."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self._add_queue(self.store.open_destination(QUEUE, name), QUEUE, name)
+            queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
 
     def topic(self, name: str) -> Topic:
@@ -148,7 +134,7 @@ class Destinations:
             if name.startswith(ADVISORY_PREFIX):
                 number = self._unlogged_number()
             else:
-                number = self.store.open_destination(TOPIC, name)
+                number = self.context.store.open_destination(TOPIC, name)
             topic = self._add_topic(number, TOPIC, name)
         return topic
 
@@ -197,7 +183,7 @@ class Destinations:
                 "(temporary-destinations-max); closing one makes room"
             )
         number = self._unlogged_number()
-        name = f"ID:{self.store.store_id()}-{self.store.start_count()}-{client_number}:{-number}"
+        name = f"ID:{self.context.store.store_id()}-{self.context.store.start_count()}-{client_number}:{-number}"
         self._check_count(name)
         destination: Queue | Topic
         if kind == TEMP_QUEUE:
@@ -223,7 +209,7 @@ class Destinations:
             if destination.owner in self.owned:
                 self.owned[destination.owner].remove(destination)
         else:
-            self.store.close_destination(number)
+            self.context.store.close_destination(number)
         if isinstance(destination, Queue):
             self.shares.leave(len(destination.used_lanes))
             del self.queues_by_id[number]
@@ -232,8 +218,7 @@ class Destinations:
         elif destination.kind == TOPIC:
             del self.topics[name]
             self.advisory_count -= destination.is_advisory
-        for watcher in self.watchers:
-            watcher.destination_removed(destination)
+        self.observers.destination_removed(destination)
         for view in self.readers.get(number, {}).values():
             for lane in view.used_lanes:
                 lane.cut_backlog()
@@ -302,20 +287,20 @@ class Destinations:
         """Return where a question about the broker goes; each has its own, for none keeps anything."""
         settings = self.addresses.settings_for(QUEUE, name)
         queue = QuestionQueue(
-            self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues, self.accounts.memory
+            self._unlogged_number(), QUEUE, name, settings, False, self.dirty_queues, self.context.memory
         )
         queue.is_indirect = True
         return queue
 
     def _add_queue(self, destination_id: int, kind: int, name: str) -> Queue:
         settings = self.addresses.settings_for(QUEUE, name)
-        queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues, self.accounts.memory)
+        queue = Queue(destination_id, kind, name, settings, destination_id > 0, self.dirty_queues, self.context.memory)
         queue.shares = self.shares
         if may_spill(queue):
             queue.spiller = self.spiller
         queue.account = self.accounts.open(destination_id, queue.uri(), settings.full)
         if is_keeping(settings):
-            queue.keeper = Keeper(queue, self.waiting_keepers)
+            queue.keeper = Keeper(self.context, queue, self.waiting_keepers)
         self.queues_by_id[destination_id] = queue
         if kind == QUEUE:
             self.queues[name] = queue
@@ -337,12 +322,11 @@ class Destinations:
         self.by_id[destination.destination_id] = destination
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             self.temporaries[destination.name] = destination
-        for watcher in self.watchers:
-            watcher.destination_added(destination)
+        self.observers.destination_added(destination)
 
     def _restore(self) -> None:
         """Take up the destinations that recovery found; their messages are paged in when somebody wants them."""
-        for state in self.store.recovered():
+        for state in self.context.store.recovered():
             if state.kind == SUBSCRIPTION:
                 continue  # Subscriptions takes these up
             if state.name == SCHEDULE_QUEUE:

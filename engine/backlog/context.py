@@ -1,0 +1,79 @@
+"""What most parts of the engine work with, given to each in its constructor."""
+
+from __future__ import annotations
+
+from engine.backlog.memory import MemoryBudget
+from engine.ports.clock import Clock
+from engine.ports.store import Store
+from engine.ports.timers import Timers, TimerTarget
+from engine.selector.readers import PropertyReaders
+from engine.values.message import Message
+
+
+class Context:
+    """The outside world, the memory budget, and the facts of the current turn.
+
+    readers: of the properties of messages, for each encoding.
+    wall_ms: of this turn, as the clock says: what expires and what is due is judged by it, also after it was set back.
+    store_time_ms: the same, but it never goes back.
+    sender: number of the client whose input is being taken, 0 for the broker's own.
+    """
+
+    __slots__ = (
+        "store",
+        "clock",
+        "timers",
+        "memory",
+        "readers",
+        "wall_ms",
+        "store_time_ms",
+        "sender",
+        "_batch_depth",
+    )
+
+    def __init__(
+        self, store: Store, clock: Clock, timers: Timers, memory: MemoryBudget, readers: PropertyReaders
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.timers = timers
+        self.memory = memory
+        self.readers = readers
+        self.wall_ms = clock.wall_ms()
+        self.store_time_ms = self.wall_ms
+        self.sender = 0
+        self._batch_depth = 0
+        store.set_time(self.wall_ms)
+
+    def take_time(self) -> bool:
+        """Take the time of a new turn; return whether it is another than that of the last one."""
+        self.sender = 0
+        wall_ms = self.clock.wall_ms()
+        if wall_ms == self.wall_ms:
+            return False
+        self.wall_ms = wall_ms
+        if wall_ms > self.store_time_ms:
+            self.store_time_ms = wall_ms
+            self.store.set_time(wall_ms)
+        return True
+
+    def call_later(self, wait_ms: int, target: TimerTarget, key: int) -> None:
+        """Call ``target`` with ``key`` after ``wait_ms``."""
+        self.timers.call_at(self.clock.monotonic_ms() + wait_ms, target, key)
+
+    def message_id(self, message: Message) -> str:
+        """Return JMSMessageID: the same on every redelivery and in every protocol."""
+        if message.log_offset >= 0:
+            return f"{self.readers.id_prefix}{message.log_offset}"
+        return f"{self.readers.serial_prefix}{message.serial}"
+
+    def begin_batch(self) -> None:
+        """Open a batch that is recovered whole or not at all; batches inside a batch are part of it."""
+        if self._batch_depth == 0:
+            self.store.begin()
+        self._batch_depth += 1
+
+    def commit_batch(self) -> None:
+        self._batch_depth -= 1
+        if self._batch_depth == 0:
+            self.store.commit()

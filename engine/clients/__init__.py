@@ -1,0 +1,1 @@
+"""Who is there: connections, their ids and names, and their consumers."""

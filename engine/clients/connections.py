@@ -1,0 +1,57 @@
+"""Connections of clients, from the first moment to the last."""
+
+from __future__ import annotations
+
+from engine.clients.client_ids import ClientIds
+from engine.clients.consumer_registry import Subscribing
+from engine.limits.connection_memory import Holdings
+from engine.limits.producer_gate import Flow
+from engine.limits.user_quota import Quotas
+from engine.ports.client import Client
+
+
+class Connections:
+    """by_number: those that are there."""
+
+    __slots__ = ("by_number", "client_ids", "_subscribing", "_flow", "_quotas", "_holdings", "_next_number")
+
+    def __init__(
+        self,
+        by_number: dict[int, Client],
+        client_ids: ClientIds,
+        subscribing: Subscribing,
+        flow: Flow,
+        quotas: Quotas,
+        holdings: Holdings,
+    ) -> None:
+        self.by_number = by_number
+        self.client_ids = client_ids
+        self._subscribing = subscribing
+        self._flow = flow
+        self._quotas = quotas
+        self._holdings = holdings
+        self._next_number = 1
+
+    def connect(self, client: Client) -> None:
+        client.client_number = self._next_number
+        self._next_number += 1
+        self.by_number[client.client_number] = client
+
+    def disconnect(self, client: Client, is_lost: bool) -> None:
+        """Close all consumers of ``client``, many of them in the turns to come; its transactions must have been aborted
+        before.
+        """
+        if self.by_number.pop(client.client_number, None) is None:
+            return
+        self._flow.forget(client)
+        self.client_ids.leave(client)
+        self._quotas.leave(client)
+        self._holdings.count(client, 0)
+        self._subscribing.departures.disconnect(client, is_lost)
+
+    def output_drained(self, client: Client) -> None:
+        """The client's socket takes octets again: its consumers take their turns again."""
+        if not client.is_output_full or client.client_number not in self.by_number:
+            return
+        client.is_output_full = False
+        self._subscribing.wakes.open(client.resting)

@@ -1,0 +1,68 @@
+"""What a client names: the one place where a name becomes a destination, and where permissions are asked for."""
+
+from __future__ import annotations
+
+from config.permissions import Action
+from engine.limits.permissions import Access
+from engine.limits.user_quota import Quotas
+from engine.ports.client import Client
+from engine.sources.composite import Target
+from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
+from engine.sources.topic import Topic
+from engine.values.destination import QUEUE, TOPIC
+from engine.values.wildcard import Wildcard, is_wildcard
+
+
+class Naming:
+    """Finds destinations for clients; a queue or topic is made at its first mention."""
+
+    __slots__ = ("destinations", "access", "quotas")
+
+    def __init__(self, destinations: Destinations, access: Access, quotas: Quotas) -> None:
+        self.destinations = destinations
+        self.access = access
+        self.quotas = quotas
+
+    def target(self, client: Client, kind: int, name: str) -> Target:
+        """Return what ``client`` may send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
+        self._require(client, "write", kind, name)
+        if self.destinations.is_new(kind, name):
+            return self._made(client, kind, name)
+        return self.destinations.target(kind, name)
+
+    def source(self, client: Client, kind: int, name: str) -> Target | Wildcard:
+        """Return what ``client`` may subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
+        action: Action = "read"
+        if kind == QUEUE and not self.access.allows(client, "read", kind, name):
+            if self.access.allows(client, "browse", kind, name):
+                action = "browse"  # ``subscribe`` finds out whether it only looks
+        self._require(client, action, kind, name)
+        if self.destinations.is_new(kind, name):
+            return self._made(client, kind, name)
+        return self.destinations.source(kind, name)
+
+    def open_temporary(self, client: Client, kind: int) -> Queue | Topic:
+        """Make a destination that only ``client`` may receive from and that ends with it.
+
+        kind: engine.values.destination.TEMP_QUEUE or TEMP_TOPIC.  Raises: LimitReached.
+        """
+        self.quotas.destinations.require(client.holder)
+        temporary = self.destinations.open_temporary(kind, client.client_number)
+        self.quotas.made(client, temporary)
+        return temporary
+
+    def _made(self, client: Client, kind: int, name: str) -> Target:
+        """Return a queue or topic that ``client`` is the first to name."""
+        self.quotas.destinations.require(client.holder)
+        target = self.destinations.target(kind, name)
+        self.quotas.made(client, target)
+        return target
+
+    def _require(self, client: Client, action: Action, kind: int, name: str) -> None:
+        if self.access.is_open or kind not in (QUEUE, TOPIC):
+            return  # of temporary destinations the owner alone receives, and everybody may answer
+        self.access.require(client, action, kind, name)
+        known = self.destinations.queues if kind == QUEUE else self.destinations.topics
+        if name not in known and not is_wildcard(name):
+            self.access.require(client, "create", kind, name)

@@ -1,0 +1,30 @@
+"""What work on consumers that takes several turns asks of the registry of consumers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+if TYPE_CHECKING:
+    from engine.consumers.composite_consumer import Siblings
+    from engine.consumers.consumer import Consumer
+    from engine.sources.queue import Queue
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConsumerOwner(ABC):
+    """Closes consumers, and adds them to subscriptions to several queues."""
+
+    @abstractmethod
+    def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
+        """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
+
+    @abstractmethod
+    def give_back_some(self, consumer: Consumer, count: int, is_lost: bool) -> bool:
+        """Let a consumer that is leaving give back the first ``count`` of what it holds; say whether there was any."""
+
+    @abstractmethod
+    def join_one(self, siblings: Siblings, queue: Queue) -> None:
+        """Let a subscription to several destinations take from one more."""

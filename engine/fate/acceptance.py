@@ -1,0 +1,97 @@
+"""Messages come in: past the gates, into the log or the memory budget, and to whoever takes them."""
+
+from __future__ import annotations
+
+from engine.backlog.context import Context
+from engine.fate.dead_letters import DeadLetters
+from engine.limits.producer_gate import Flow
+from engine.sources.composite import Target
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.sources.topic_subscriptions import Subscriptions
+from engine.values import gates
+from engine.values.message import PERSISTENT, Message
+
+
+class Acceptance:
+    """Takes messages in, for clients and for the broker itself.
+
+    joins: of wildcards that have not come to all topics yet.
+    """
+
+    __slots__ = ("context", "store", "memory", "flow", "subscriptions", "joins", "dead_letters", "_next_serial")
+
+    def __init__(self, context: Context, flow: Flow, subscriptions: Subscriptions, dead_letters: DeadLetters) -> None:
+        self.context = context
+        self.store = context.store
+        self.memory = context.memory
+        self.flow = flow
+        self.subscriptions = subscriptions
+        self.joins = subscriptions.joins
+        self.dead_letters = dead_letters
+        self._next_serial = 1
+
+    def send(self, destination: Target, message: Message) -> int:
+        """Accept ``message``, or return the gate that refuses it.  Raises: AddressFull where the policy is to fail."""
+        gate = self.flow.refusal(destination, message)
+        if gate == gates.DISCARDED:
+            self.flow.count_dropped(destination)
+            return gates.OPEN
+        if gate == gates.OPEN:
+            self.accept(destination, message)
+        return gate
+
+    def send_granted(self, destination: Target, message: Message) -> int:
+        """Accept a message that its full address refuses, because its sender had been granted credit for it.
+
+        Return the gate of the disk or the memory that refuses it all the same, gates.OPEN for none.
+        """
+        gate = self.flow.machine_gate(destination, message)
+        if gate == gates.OPEN:
+            self.accept(destination, message)
+        return gate
+
+    def accept(self, destination: Target, message: Message) -> None:
+        """Put ``message`` where it was sent; whoever calls has asked for the gates."""
+        if destination.intake is not None:
+            destination.intake.stamp(message, self.context.wall_ms)
+        if self.joins and isinstance(destination, Topic):
+            self.subscriptions.join_now(destination)
+        if destination.is_logged and (message.flags & PERSISTENT or destination.settings.log_non_persistent):
+            self.store.append(message)
+            if isinstance(destination, Queue):
+                destination.enqueue(message)
+                if destination.rotation and not destination.is_dirty:
+                    destination.mark_dirty()
+                return
+        else:
+            message.serial = self._next_serial
+            self._next_serial += 1
+            message.store_time_ms = self.context.store_time_ms
+            if isinstance(destination, Queue):
+                self.memory.hold(message)
+                destination.enqueue(message)
+                if destination.rotation and not destination.is_dirty:
+                    destination.mark_dirty()
+                if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.limit_bytes:
+                    self.flow.is_blocked = True
+                return
+        destination.publish(message, self.memory)
+        if destination.is_choosy:
+            self.subscriptions.offer(destination, message, self.context.sender)
+        if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.limit_bytes:
+            self.flow.is_blocked = True
+
+    def send_on(self) -> None:
+        """Dead-letter what has been accepted and nobody takes, where that is wanted."""
+        if self.subscriptions.unrouted:
+            self.dead_letters.send_on()
+
+    def publish_own(self, target: Target, message: Message) -> None:
+        """Send what the broker itself has to say; no gate holds it."""
+        context = self.context
+        sender = context.sender
+        context.sender = 0
+        self.accept(target, message)
+        self.send_on()
+        context.sender = sender

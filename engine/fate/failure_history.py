@@ -1,0 +1,31 @@
+"""How a delivery has failed, and what its consumer or its queue allows then."""
+
+from __future__ import annotations
+
+from config.policies import RedeliveryPolicy
+from engine.values.delivery import Delivery
+from engine.values.failed_attempts import FailureHistory, consumer_words
+
+
+def policy_of(delivery: Delivery) -> RedeliveryPolicy:
+    """Return the policy of the consumer that has the delivery, else that of its queue."""
+    consumer = delivery.consumer
+    if consumer is not None and consumer.redelivery is not None:
+        return consumer.redelivery
+    return delivery.lane.queue.settings.redelivery
+
+
+def history_with(delivery: Delivery, cause: int, now_ms: int) -> FailureHistory:
+    """Return what is to be remembered once the delivery has failed now for ``cause``."""
+    known = delivery.history
+    consumer = delivery.consumer
+    if consumer is None:
+        return added(known, cause, "" if known is None else known.consumer, now_ms)
+    return added(known, cause, consumer_words(consumer.description()), now_ms)
+
+
+def added(known: FailureHistory | None, cause: int, words: str, now_ms: int) -> FailureHistory:
+    """Return ``known`` and one more failure.  words: who had the message."""
+    if known is None:
+        return FailureHistory(now_ms, now_ms, cause, words)
+    return FailureHistory(known.first_ms, now_ms, cause, words, known.annotations)

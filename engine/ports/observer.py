@@ -1,0 +1,184 @@
+"""Events that parts of the engine report, and whoever wants to hear of them: advisories, upkeep, slow consumers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+if TYPE_CHECKING:
+    from engine.consumers.consumer import Consumer
+    from engine.ports.client import Client
+    from engine.sources.named_subscription import Subscription
+    from engine.sources.queue import Queue
+    from engine.sources.topic import Topic
+    from engine.values.message import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Observer:
+    """Hears of events and does nothing with them; an observer overrides what it cares for.
+
+    Events of a single message are reported only by queues and topics whose settings ask for it.
+    """
+
+    __slots__ = ()
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        """It has just been made, and holds nothing yet."""
+
+    def temporary_ending(self, destination: Queue | Topic) -> None:
+        """A temporary destination is about to be removed, with all that is for it."""
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        """It is known no more; what it held has been let go."""
+
+    def cursor_added(self, subscription: Subscription, queue: Queue) -> None:
+        """A durable subscription to a wildcard takes from one more topic, by ``queue``."""
+
+    def queue_ended(self, queue: Queue) -> None:
+        """A queue has ended; what waits in its lanes is let go next."""
+
+    def disconnected(self, client: Client) -> None:
+        """A client has gone, and so have its consumers."""
+
+    def consumer_coming(self, consumer: Consumer) -> None:
+        """A consumer is on its queue, and takes no part yet."""
+
+    def consumer_added(self, consumer: Consumer) -> None:
+        """A consumer has come."""
+
+    def consumer_removed(self, consumer: Consumer) -> None:
+        """A consumer has closed, and what it held has gone back."""
+
+    def listener_added(self, name: str) -> None:
+        """A subscription in memory has begun, to a topic or a wildcard of this name."""
+
+    def listener_removed(self, name: str) -> None:
+        """It has ended."""
+
+    def topic_unused(self, topic: Topic) -> None:
+        """The last subscription of a topic that no store knows has ended."""
+
+    def fast_producer(self, client: Client, destination: Queue | Topic) -> None:
+        """A producer is held back."""
+
+    def full(self, destination: Queue | Topic, limit: str) -> None:
+        """An address holds all that it may.  limit: in words."""
+
+    def slow_consumer(self, consumer: Consumer) -> None:
+        """A consumer was found slow."""
+
+    def dead(self, queue: Queue, message: Message, is_expired: bool) -> None:
+        """A message was given up, or has expired."""
+
+    def discarded(self, queue: Queue, message: Message) -> None:
+        """A message was dropped because too many waited for a slow consumer."""
+
+    def handed_over(self, queue: Queue, message: Message) -> None:
+        """A message has gone to a consumer."""
+
+    def consumed(self, queue: Queue, message: Message) -> None:
+        """A consumer has acknowledged a message, or got it acknowledged already."""
+
+    def sent(self, destination: Queue | Topic, message: Message) -> None:
+        """A message has come to a destination."""
+
+    def schedule_gone(self, number: int) -> None:
+        """Nothing is scheduled any more for the destination with this number."""
+
+
+class Observers(Observer):
+    """Reports each event to all that have joined, in the order in which they did."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self) -> None:
+        self._all: list[Observer] = []
+
+    def join(self, observer: Observer) -> None:
+        self._all.append(observer)
+
+    def destination_added(self, destination: Queue | Topic) -> None:
+        for one in self._all:
+            one.destination_added(destination)
+
+    def temporary_ending(self, destination: Queue | Topic) -> None:
+        for one in self._all:
+            one.temporary_ending(destination)
+
+    def destination_removed(self, destination: Queue | Topic) -> None:
+        for one in self._all:
+            one.destination_removed(destination)
+
+    def cursor_added(self, subscription: Subscription, queue: Queue) -> None:
+        for one in self._all:
+            one.cursor_added(subscription, queue)
+
+    def queue_ended(self, queue: Queue) -> None:
+        for one in self._all:
+            one.queue_ended(queue)
+
+    def disconnected(self, client: Client) -> None:
+        for one in self._all:
+            one.disconnected(client)
+
+    def consumer_coming(self, consumer: Consumer) -> None:
+        for one in self._all:
+            one.consumer_coming(consumer)
+
+    def consumer_added(self, consumer: Consumer) -> None:
+        for one in self._all:
+            one.consumer_added(consumer)
+
+    def consumer_removed(self, consumer: Consumer) -> None:
+        for one in self._all:
+            one.consumer_removed(consumer)
+
+    def listener_added(self, name: str) -> None:
+        for one in self._all:
+            one.listener_added(name)
+
+    def listener_removed(self, name: str) -> None:
+        for one in self._all:
+            one.listener_removed(name)
+
+    def topic_unused(self, topic: Topic) -> None:
+        for one in self._all:
+            one.topic_unused(topic)
+
+    def fast_producer(self, client: Client, destination: Queue | Topic) -> None:
+        for one in self._all:
+            one.fast_producer(client, destination)
+
+    def full(self, destination: Queue | Topic, limit: str) -> None:
+        for one in self._all:
+            one.full(destination, limit)
+
+    def slow_consumer(self, consumer: Consumer) -> None:
+        for one in self._all:
+            one.slow_consumer(consumer)
+
+    def dead(self, queue: Queue, message: Message, is_expired: bool) -> None:
+        for one in self._all:
+            one.dead(queue, message, is_expired)
+
+    def discarded(self, queue: Queue, message: Message) -> None:
+        for one in self._all:
+            one.discarded(queue, message)
+
+    def handed_over(self, queue: Queue, message: Message) -> None:
+        for one in self._all:
+            one.handed_over(queue, message)
+
+    def consumed(self, queue: Queue, message: Message) -> None:
+        for one in self._all:
+            one.consumed(queue, message)
+
+    def sent(self, destination: Queue | Topic, message: Message) -> None:
+        for one in self._all:
+            one.sent(destination, message)
+
+    def schedule_gone(self, number: int) -> None:
+        for one in self._all:
+            one.schedule_gone(number)

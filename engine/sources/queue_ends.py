@@ -1,0 +1,59 @@
+"""Queues that end: what waits in them is let go, some a turn."""
+
+from __future__ import annotations
+
+from engine.backlog.spiller import Spiller
+from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.ports.observer import Observers
+from engine.sources.queue import Queue
+from engine.values.delivery import Delivery
+
+
+class QueueRemains(Chore):
+    """What waited in a queue that has ended: it leaves the memory budget."""
+
+    __slots__ = ("deliveries",)
+
+    def __init__(self, deliveries: list[Delivery]) -> None:
+        self.deliveries = deliveries
+
+    def go_on(self, steps: Steps) -> bool:
+        deliveries = self.deliveries
+        count = min(len(deliveries), max(1, min(steps.left, CHORE_STEPS)))
+        steps.left -= count
+        for _ in range(count):
+            delivery = deliveries.pop()
+            delivery.lane.queue.release(delivery.message)
+        return not deliveries
+
+
+class QueueEnds:
+    """starved: queues whose consumers wait because memory is too short to read on for them."""
+
+    __slots__ = ("steps", "spiller", "observers", "starved")
+
+    def __init__(self, steps: Steps, spiller: Spiller | None, observers: Observers, starved: dict[Queue, None]) -> None:
+        self.steps = steps
+        self.spiller = spiller
+        self.observers = observers
+        self.starved = starved
+
+    def let_go(self, queue: Queue) -> None:
+        """Let go of all that waits in a queue that ends; what is in flight stays with whoever has it.
+
+        What has expired in this turn goes where expired messages go: that was decided before.
+        """
+        self.observers.queue_ended(queue)
+        if queue.selection is not None:
+            queue.selection.close()
+            queue.selection = None
+        left: list[Delivery] = []
+        for lane in queue.used_lanes:
+            if self.spiller is not None:
+                self.spiller.drop(lane)
+            left += lane.take_all()
+        if left:
+            self.steps.take_up(QueueRemains(left))
+        self.starved.pop(queue, None)
+        queue.mask = 0
+        queue.depth = queue.in_flight_count

@@ -1,0 +1,175 @@
+"""A turn: everything between two ends of it is applied at once, dispatched at the end and appended in one batch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.backlog.context import Context
+from engine.clients.consumer_registry import Subscribing
+from engine.consumers.settlement_log import SettlementLog
+from engine.consumers.steps import TURN_STEPS, Steps
+from engine.dispatch.dispatcher import Dispatcher
+from engine.dispatch.selective_dispatcher import SelectiveDispatcher
+from engine.fate.dead_letters import DeadLetters
+from engine.limits.connection_memory import Holdings
+from engine.limits.producer_gate import Flow
+from engine.ports.client import Client
+from engine.sources.queue import Queue
+from engine.sources.registry import Destinations
+from engine.values.hand_over_times import HandOvers
+
+UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here before it is written
+
+
+class Turn:
+    """starved: queues whose consumers wait because memory is too short to read on for them."""
+
+    __slots__ = (
+        "context",
+        "clients",
+        "holdings",
+        "destinations",
+        "dispatcher",
+        "selective",
+        "subscribing",
+        "dead_letters",
+        "settlements",
+        "flow",
+        "steps",
+        "starved",
+        "hand_overs",
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        clients: dict[int, Client],
+        holdings: Holdings,
+        destinations: Destinations,
+        dispatcher: Dispatcher,
+        selective: SelectiveDispatcher,
+        subscribing: Subscribing,
+        dead_letters: DeadLetters,
+        settlements: SettlementLog,
+        flow: Flow,
+        steps: Steps,
+        starved: dict[Queue, None],
+    ) -> None:
+        self.context = context
+        self.clients = clients
+        self.holdings = holdings
+        self.destinations = destinations
+        self.dispatcher = dispatcher
+        self.selective = selective
+        self.subscribing = subscribing
+        self.dead_letters = dead_letters
+        self.settlements = settlements
+        self.flow = flow
+        self.steps = steps
+        self.starved = starved
+        self.hand_overs = HandOvers()
+        self.hand_overs.sample(dispatcher.next_tag, context.wall_ms)
+
+    def begin(self) -> None:
+        """Take the time; call it before the first input of a turn."""
+        context = self.context
+        if context.take_time() and context.wall_ms >= self.hand_overs.next_ms:
+            self.hand_overs.sample(self.dispatcher.next_tag, context.wall_ms)
+
+    def end(self) -> int:
+        """Dispatch; return the offset that confirmations of this turn wait for.
+
+        The dispatcher writes the batch when it comes to a message of it; else it can wait until much has gathered or
+        for the next ``Store.sync``, which nobody's confirmation overtakes: a write a turn is what makes turns
+        expensive.
+        """
+        if self.holdings.is_over:
+            self.holdings.relieve(self.clients.values())
+        if self.steps.chores:
+            self.steps.run_chores()
+        if self.context.memory.unwritten_bytes:
+            self._count_unwritten()
+        self._dispatch()
+        if self.settlements.waiting:
+            self.settlements.end_turn()
+        if self.steps.left != TURN_STEPS:
+            self.steps.end_turn()
+        store = self.context.store
+        offset = store.append_offset()
+        if offset - store.written_offset() > UNWRITTEN_BYTES:
+            store.write()
+        if self.flow.is_blocked:
+            self._count_unwritten()
+        return offset
+
+    def has_more_to_do(self) -> bool:
+        """Say whether another turn is wanted though nothing has come: what followed the last one had an effect."""
+        return bool(self.destinations.dirty_queues or self.subscribing.wakes.rooms or self.holdings.is_over)
+
+    def sync(self) -> None:
+        """Have everything made durable that no one waits for; call it a little after it came."""
+        self.settlements.flush()
+        self.context.store.sync()
+
+    def has_unsynced(self) -> bool:
+        """Say whether a ``sync`` would make anything durable that is not."""
+        store = self.context.store
+        return bool(self.settlements.waiting) or store.durable_offset() < store.append_offset()
+
+    # -- the steps
+
+    def _dispatch(self) -> None:
+        """Hand over what can be handed over, until nothing moves."""
+        dispatcher = self.dispatcher
+        destinations = self.destinations
+        dirty = destinations.dirty_queues
+        replays = self.subscribing.replays
+        browsing = self.subscribing.browsing
+        wakes = self.subscribing.wakes
+        while True:
+            if self.flow.is_blocked:
+                self.flow.open_gates()
+            if destinations.waiting_keepers:
+                self._run_keepers()
+            if replays.followers:
+                replays.follow()
+            if self.starved:
+                self._feed_starved()
+            if wakes.rooms:
+                wakes.run()
+            if not dirty and not dispatcher.expired:
+                break
+            queues = dirty[:]
+            dirty.clear()
+            for queue in queues:
+                queue.is_dirty = False
+                if queue.is_choosy:
+                    self.selective.run(queue)
+                else:
+                    dispatcher.run(queue)
+            if browsing.consumers:
+                browsing.tell_ends()
+            if dispatcher.expired:
+                self.dead_letters.bury_expired()
+
+    def _count_unwritten(self) -> None:
+        """Take what a failing store keeps in memory into the budget: senders and readers of backlogs wait for it."""
+        store = self.context.store
+        unwritten_bytes = 0 if store.is_accepting() else store.append_offset() - store.durable_offset()
+        self.context.memory.keep_unwritten(unwritten_bytes)
+
+    def _feed_starved(self) -> None:
+        """Let those read on for which there is memory again."""
+        is_short = self.context.memory.is_short()
+        for queue in list(self.starved):
+            replay = None if queue.feed is None else queue.feed.replay
+            if not is_short or (replay is not None and not replay.is_held()):
+                del self.starved[queue]
+                queue.mark_dirty()
+
+    def _run_keepers(self) -> None:
+        waiting = self.destinations.waiting_keepers[:]
+        self.destinations.waiting_keepers.clear()
+        for keeper in waiting:
+            if keeper.run():
+                self.dispatcher.ask_for_pages(keeper.queue)
