@@ -6,7 +6,6 @@ from itertools import islice
 
 from config.matching import with_values
 from engine.backlog.context import Context
-from engine.backlog.pending_message_limit import PendingLimits
 from engine.consumers.composite_consumer import Siblings
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.consumer_owner import ConsumerOwner
@@ -26,6 +25,7 @@ from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.log_replay import Replays, check_replay
 from engine.sources.named_subscription import Subscription
+from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations

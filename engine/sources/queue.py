@@ -19,12 +19,12 @@ from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 
 if TYPE_CHECKING:
     from engine.backlog.lane_shares import LaneShares
-    from engine.backlog.pending_message_limit import PendingLimit
     from engine.backlog.spiller import Spiller
     from engine.dispatch.selection import Selection
     from engine.sources.bounded_queue import Keeper
     from engine.sources.feed import Feed
     from engine.sources.non_destructive import Audience
+    from engine.sources.pending_message_limit import PendingLimit
 
 PRIORITY_COUNT: Final = 10
 
