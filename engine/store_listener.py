@@ -259,7 +259,8 @@ class StoreEvents(StoreListener):
             queue.account.leave(size_bytes)
         self.skipped_records.append(f"{queue.uri()}: {reason}")
         store = self.context.store
-        store.settle_range(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, priority, queue_offset, 1, size_bytes)
+        settled = [Range(priority, queue_offset, 1, 0, size_bytes, (size_bytes,))]
+        store.settle(queue.destination_id, 0, DROPPED, CAUSE_DAMAGED, settled)
 
     def expired_found(
         self,

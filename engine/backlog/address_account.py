@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import UNLIMITED, AddressFullPolicy
 from engine.backlog.memory import MemoryBudget
-from engine.ports.store import Store
+from engine.ports.store import StoreCatalog
 from engine.values.message import SHOWN, Message
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Account:
             self.memory_bytes - size_bytes, self.memory_messages - count, self.durable_bytes, self.durable_messages
         )
 
-    def see_durable(self, store: Store) -> None:
+    def see_durable(self, store: StoreCatalog) -> None:
         """Take what durable subscriptions hold: the store knows the octets, the longest of them the messages."""
         topic = self.topic
         if topic is None:
@@ -276,7 +276,7 @@ class Accounts:
         self.full.append(account)
         self.flow.is_blocked = True
 
-    def drain(self, store: Store) -> None:
+    def drain(self, store: StoreCatalog) -> None:
         """Open those that have come down far enough."""
         if self.max_bytes >= 0 or self.max_messages >= 0:
             for account in self.by_id.values():  # what others hold keeps these shut, too, and they are not looked at

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.ports.store import Store
+from engine.ports.store import StoreRecords
 from engine.values.message import Message
-from engine.values.stored import Range
+from engine.values.stored import Range, Runs, single_ranges
 
 
 class SettlementBatch:
@@ -27,6 +27,7 @@ class SettlementBatch:
         "first",
         "following",
         "size_bytes",
+        "_run",
     )
 
     def __init__(self, destination_id: int, outcome: int, cause: int) -> None:
@@ -41,6 +42,7 @@ class SettlementBatch:
         self.first = 0
         self.following = -1  # -1: nothing settled since the last flush
         self.size_bytes = 0
+        self._run = [Range(0, 0, 0)]  # for what most flushes are: one run
 
     def add(self, message: Message) -> bool:
         """Take one entry; return True if the batch was empty and must be flushed some time."""
@@ -96,7 +98,7 @@ class SettlementBatch:
         self.size_bytes += sum(sizes)
         self.following = first + len(sizes)
 
-    def flush(self, store: Store) -> None:
+    def flush(self, store: StoreRecords) -> None:
         """Append the settlement record."""
         if self.ranges:
             self._close_priority()
@@ -105,39 +107,24 @@ class SettlementBatch:
         elif self.firsts:
             self.firsts.append(self.first)
             self.counts.append(self.following - self.first)
-            store.settle_runs(
-                self.destination_id,
-                self.record_id,
-                self.outcome,
-                self.cause,
-                self.priority,
-                self.firsts,
-                self.counts,
-                self.size_bytes,
-            )
+            runs: list[Range] = [Runs(self.priority, self.firsts, self.counts, self.size_bytes)]
+            store.settle(self.destination_id, self.record_id, self.outcome, self.cause, runs)
             self.firsts = []
             self.counts = []
         else:
-            store.settle_range(
-                self.destination_id,
-                self.record_id,
-                self.outcome,
-                self.cause,
-                self.priority,
-                self.first,
-                self.following - self.first,
-                self.size_bytes,
-            )
+            run = self._run[0]
+            run.priority = self.priority
+            run.first = self.first
+            run.count = self.following - self.first
+            run.size_bytes = self.size_bytes
+            store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self._run)
         self.following = -1
 
     def _close_priority(self) -> None:
         """Put the runs of ``priority`` to the ranges; the first of them tells the size of all."""
         self.firsts.append(self.first)
         self.counts.append(self.following - self.first)
-        size_bytes = self.size_bytes
-        for first, count in zip(self.firsts, self.counts, strict=True):
-            self.ranges.append(Range(self.priority, first, count, 0, size_bytes))
-            size_bytes = 0
+        self.ranges += single_ranges([Runs(self.priority, self.firsts, self.counts, self.size_bytes)])
         self.firsts = []
         self.counts = []
 
@@ -177,7 +164,7 @@ class SubscriptionBatch(SettlementBatch):
             self.sizes = sizes[:]
         self.following = first + len(sizes)
 
-    def flush(self, store: Store) -> None:
+    def flush(self, store: StoreRecords) -> None:
         self.ranges.append(self._range())
         store.settle(self.destination_id, self.record_id, self.outcome, self.cause, self.ranges)
         self.ranges = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import mypyc_attr, trait
 
 from engine.values.message import Message
 from engine.values.stored import DestinationState, Entry, EntryColumns, LanePlace, Range
@@ -81,14 +81,10 @@ class StoreListener(ABC):
         """What was held back is on the disk again."""
 
 
+@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Store(ABC):
-    """The engine's durable memory.  Offsets are octets from the start of the commit log.
-
-    Everything appended between two ``write`` calls is one batch.  All methods are called on the engine's thread and
-    none of them reads the disk or waits for it, except ``open_destination`` (once a destination) and
-    ``open_subscription`` with an earlier start.
-    """
+class StoreCatalog(ABC):
+    """Destinations, durable subscriptions and consumers, and their numbers."""
 
     @abstractmethod
     def store_id(self) -> str:
@@ -97,10 +93,6 @@ class Store(ABC):
     @abstractmethod
     def start_count(self) -> int:
         """Return how often this store has been opened: the ``<start>`` in ids of messages that are not logged."""
-
-    @abstractmethod
-    def attach(self, listener: StoreListener) -> None:
-        """Tell ``listener`` from now on."""
 
     @abstractmethod
     def recovered(self) -> list[DestinationState]:
@@ -117,7 +109,7 @@ class Store(ABC):
         """Append the metadata record of a new durable subscription; return its number, from those of destinations.
 
         It begins behind everything appended so far; ``starts`` says otherwise for some priorities: from which queue
-        offset on (0 for all that is kept).  Its entries are the topic's: ``settle``, ``settle_range`` and
+        offset on (0 for all that is kept).  Its entries are the topic's: ``settle`` and
         ``fail_attempts`` take its number with the topic's queue offsets, ``request`` the topic's number.  It is
         durable once the offset after its record is.  With ``starts`` the disk may be read.
 
@@ -151,6 +143,12 @@ class Store(ABC):
     def consumer_description(self, number: int) -> dict[str, str]:
         """Return how a consumer was described that is open or that failed attempts name; {} for any other."""
 
+
+@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StoreRecords(ABC):
+    """What happens to messages, as records of the log.  All of it between two ``write`` calls is one batch."""
+
     @abstractmethod
     def set_time(self, wall_ms: int) -> None:
         """Set the store time of what follows; a time before the last one is taken as the last one."""
@@ -165,44 +163,8 @@ class Store(ABC):
 
         None of them has been settled before.  For a queue each range tells its ``size_bytes``, for a subscription
         its ``sizes``; ``DestinationState.live_bytes`` is only as true as they are.
+        ranges: not empty; of a queue also one ``Runs`` alone.  The caller may use the values again.
         """
-
-    def settle_range(
-        self,
-        destination_id: int,
-        consumer_id: int,
-        outcome: int,
-        cause: int,
-        priority: int,
-        first: int,
-        count: int,
-        size_bytes: int,
-    ) -> None:
-        """Do what ``settle`` does for one range; a store may have a faster way, for it is what most turns need.
-
-        size_bytes: the sum of the messages' sizes; of a subscription only a single entry may be settled so.
-        """
-        ranges = [Range(priority, first, count, 0, size_bytes, (size_bytes,) if count == 1 else ())]
-        self.settle(destination_id, consumer_id, outcome, cause, ranges)
-
-    def settle_runs(
-        self,
-        destination_id: int,
-        consumer_id: int,
-        outcome: int,
-        cause: int,
-        priority: int,
-        firsts: list[int],
-        counts: list[int],
-        size_bytes: int,
-    ) -> None:
-        """Do what ``settle`` does for ranges of one priority of a queue, given as two columns of equal length.
-
-        size_bytes: the sum of all messages' sizes.
-        """
-        ranges = [Range(priority, first, count) for first, count in zip(firsts, counts, strict=True)]
-        ranges[0].size_bytes = size_bytes
-        self.settle(destination_id, consumer_id, outcome, cause, ranges)
 
     @abstractmethod
     def fail_attempts(
@@ -220,6 +182,12 @@ class Store(ABC):
     @abstractmethod
     def commit(self) -> None:
         """Close the transaction with its commit record."""
+
+
+@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StoreProgress(ABC):
+    """How far the log has come, and what brings it on.  Offsets are octets from the start of the commit log."""
 
     @abstractmethod
     def write(self) -> None:
@@ -249,13 +217,11 @@ class Store(ABC):
     def is_accepting(self) -> bool:
         """Return False between ``store_failed`` and ``store_healed``."""
 
-    def retention_reason(self) -> str:
-        """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
-        return ""
 
-    def retention_hold(self) -> str:
-        """Return which export space waits for that could be freed otherwise, "" for none."""
-        return ""
+@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StorePages(ABC):
+    """What is read back.  Answers come to the ``StoreListener``, but for ``entries``."""
 
     @abstractmethod
     def request(
@@ -288,6 +254,33 @@ class Store(ABC):
 
         Raises: StoreError when the disk refuses.
         """
+
+
+@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StoreSpace(ABC):  # noqa: B024 - a store that frees nothing has nothing to say
+    """Why the store takes more of the disk than it would have to."""
+
+    def retention_reason(self) -> str:
+        """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
+        return ""
+
+    def retention_hold(self) -> str:
+        """Return which export space waits for that could be freed otherwise, "" for none."""
+        return ""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Store(StoreCatalog, StoreRecords, StoreProgress, StorePages, StoreSpace):
+    """The engine's durable memory: all of it, for whoever opens and closes it.
+
+    All methods of its parts are called on the engine's thread.  None of them reads the disk or waits for it, except
+    ``open_destination`` (once a destination) and ``open_subscription`` with an earlier start.
+    """
+
+    @abstractmethod
+    def attach(self, listener: StoreListener) -> None:
+        """Tell ``listener`` from now on."""
 
     @abstractmethod
     def close(self) -> None:

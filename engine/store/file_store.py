@@ -39,7 +39,7 @@ from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreError
 from engine.values.message import Message
 from engine.values.message_keys import Keys
-from engine.values.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range
+from engine.values.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range, Runs, single_ranges
 
 LANE_SHIFT: Final = layout.LANE_SHIFT
 
@@ -332,54 +332,37 @@ class FileStore(Store):
         self._log.append(message, lane)
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
-        state = self._log.state
+        log = self._log
+        if len(ranges) == 1:
+            settled = ranges[0]
+            lane = self._lanes.get((destination_id << LANE_SHIFT) | settled.priority)
+            if lane is not None and settled.delivery_count == 0:  # of a queue: what most turns need
+                size_bytes = settled.size_bytes
+                if isinstance(settled, Runs):
+                    runs = layout.pack_runs(settled.priority, settled.firsts, settled.counts)
+                    fixed = layout.SETTLEMENT_FIXED.pack(
+                        0, consumer_id, outcome, cause, 0, len(settled.firsts), size_bytes
+                    )
+                    log.append_record(layout.SETTLEMENT, destination_id, fixed + runs)
+                    if not lane.is_touched:
+                        log.state.touch(lane)
+                    lane.settle_runs(settled.firsts, settled.counts)
+                else:
+                    first, count = settled.first, settled.count
+                    log.append_settlement(
+                        destination_id, consumer_id, outcome, cause, settled.priority, first, count, size_bytes
+                    )
+                    if not lane.is_touched:
+                        log.state.touch(lane)
+                    lane.settle(first, count)
+                lane.live_bytes -= size_bytes
+                return
+        state = log.state
+        ranges = single_ranges(ranges)
         freed_bytes = state.freed_bytes(destination_id, ranges)
         payload = _pack_ranges(consumer_id, outcome, cause, freed_bytes, ranges)
-        self._log.append_record(layout.SETTLEMENT, destination_id, payload)
+        log.append_record(layout.SETTLEMENT, destination_id, payload)
         state.settle(destination_id, ranges, freed_bytes)
-
-    def settle_range(
-        self,
-        destination_id: int,
-        consumer_id: int,
-        outcome: int,
-        cause: int,
-        priority: int,
-        first: int,
-        count: int,
-        size_bytes: int,
-    ) -> None:
-        lane = self._lanes.get((destination_id << LANE_SHIFT) | priority)
-        if lane is None:  # of a subscription
-            super().settle_range(destination_id, consumer_id, outcome, cause, priority, first, count, size_bytes)
-            return
-        self._log.append_settlement(destination_id, consumer_id, outcome, cause, priority, first, count, size_bytes)
-        if not lane.is_touched:
-            self._log.state.touch(lane)
-        lane.settle(first, count)
-        lane.live_bytes -= size_bytes
-
-    def settle_runs(
-        self,
-        destination_id: int,
-        consumer_id: int,
-        outcome: int,
-        cause: int,
-        priority: int,
-        firsts: list[int],
-        counts: list[int],
-        size_bytes: int,
-    ) -> None:
-        lane = self._lanes.get((destination_id << LANE_SHIFT) | priority)
-        if lane is None:
-            super().settle_runs(destination_id, consumer_id, outcome, cause, priority, firsts, counts, size_bytes)
-            return
-        fixed = layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(firsts), size_bytes)
-        self._log.append_record(layout.SETTLEMENT, destination_id, fixed + layout.pack_runs(priority, firsts, counts))
-        if not lane.is_touched:
-            self._log.state.touch(lane)
-        lane.settle_runs(firsts, counts)
-        lane.live_bytes -= size_bytes
 
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]

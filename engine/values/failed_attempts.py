@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.ports.store import Store
+from engine.ports.store import StoreCatalog
 from engine.values.stored import Attempts
 
 
@@ -24,7 +24,7 @@ class FailureHistory:
         self.annotations = annotations
 
 
-def restored(attempts: Attempts, store: Store) -> FailureHistory:
+def restored(attempts: Attempts, store: StoreCatalog) -> FailureHistory:
     """Return what the log remembers of failures before the last start."""
     who = consumer_words(store.consumer_description(attempts.consumer_id))
     return FailureHistory(attempts.first_ms, attempts.last_ms, attempts.cause, who)

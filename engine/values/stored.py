@@ -37,6 +37,34 @@ class Range:
         self.sizes = sizes
 
 
+class Runs(Range):
+    """Several runs of one priority, as two columns of equal length: consumers that take turns settle runs of one.
+
+    size_bytes: of all their messages.
+    """
+
+    __slots__ = ("firsts", "counts")
+
+    def __init__(self, priority: int, firsts: list[int], counts: list[int], size_bytes: int) -> None:
+        super().__init__(priority, firsts[0], sum(counts), 0, size_bytes)
+        self.firsts = firsts
+        self.counts = counts
+
+
+def single_ranges(ranges: list[Range]) -> list[Range]:
+    """Return a range of its own for each run; the first of ``Runs`` tells the size of all."""
+    found: list[Range] = []
+    for each in ranges:
+        if isinstance(each, Runs):
+            size_bytes = each.size_bytes
+            for first, count in zip(each.firsts, each.counts, strict=True):
+                found.append(Range(each.priority, first, count, 0, size_bytes))
+                size_bytes = 0
+        else:
+            found.append(each)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Attempts:
     """The failed attempts of one entry.  Times are store times: wall clock, ms.

@@ -17,6 +17,7 @@ from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome, lane
 
@@ -59,7 +60,7 @@ class Life:
         pending = [entry for entry in range(len(self.sent)) if entry not in self.settled]
         chosen = pending[int(place * len(pending)) :][:count]
         for entry in chosen:
-            self.home.store.settle_range(self.number, 0, ACKNOWLEDGED, CAUSE_NONE, 4, entry, 1, 97)
+            self.home.store.settle(self.number, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, entry, 1, 0, 97, (97,))])
         self.settled.update(chosen)
         self.home.flush()
 

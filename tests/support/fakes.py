@@ -28,6 +28,7 @@ from engine.values.stored import (
     LaneState,
     Range,
     expired_entries,
+    single_ranges,
 )
 from protocols.peer_socket import PeerSocket
 
@@ -334,6 +335,7 @@ class ScriptedStore(Store):
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         assert ranges, "a settlement of nothing"
         self._append()
+        ranges = single_ranges(ranges)
         found = [(one.priority, one.first, one.count) for one in ranges]
         sizes = [one.size_bytes for one in ranges]
         self.settled.append(Settled(destination_id, consumer_id, outcome, cause, found, sizes))

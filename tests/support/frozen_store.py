@@ -60,7 +60,7 @@ def frozen() -> FileHome:
     )
     normal = [message for message in sent if message.priority == 4]
     store.settle(orders, worker, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 10, 0, sum(each.size for each in normal[:10]))])
-    store.settle_range(orders, worker, ACKNOWLEDGED, CAUSE_NONE, 4, 15, 1, normal[15].size)
+    store.settle(orders, worker, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 15, 1, 0, normal[15].size, (normal[15].size,))])
     store.fail_attempts(orders, worker, CAUSE_NACK, 0, [Range(4, 12, 1, 3)])
     letter = Message(
         dead, STOMP, PERSISTENT | DEAD_LETTER, 4, 0, 0, 0, b"dlqDeliveryFailureCause:tired\n", b"", b"dead"
@@ -113,7 +113,7 @@ def frozen_sparse() -> FileHome:
     store.fail_attempts(orders, 0, CAUSE_NACK, 0, [Range(4, 3, 1, 2)])
     for entry, each in enumerate(sent):
         if entry not in (3, 31):
-            store.settle_range(orders, 0, ACKNOWLEDGED, CAUSE_NONE, 4, entry, 1, each.size)
+            store.settle(orders, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, entry, 1, 0, each.size, (each.size,))])
     home.flush()
     for _ in range(60):  # so that nothing of this is in the last segments
         store.append(Message(orders, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"", bytes(300)))

@@ -24,6 +24,7 @@ from engine.values.stored import (
     LanePlace,
     Range,
     expired_entries,
+    single_ranges,
 )
 
 COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_FIXED.size)
@@ -306,6 +307,10 @@ class MemoryStore(Store):
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
         self._require_open(destination_id)
+        ranges = [  # copies: the caller may use its own again
+            Range(one.priority, one.first, one.count, one.delivery_count, one.size_bytes, one.sizes)
+            for one in single_ranges(ranges)
+        ]
         record = self._append(layout.SETTLEMENT, destination_id, _settlement_bytes(len(ranges)))
         record.ranges = ranges
         record.freed_bytes = self._state.freed_bytes(destination_id, ranges)

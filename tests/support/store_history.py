@@ -487,8 +487,9 @@ class History:
         lane = self.model.lane(self.model.holders[picked.holder].source, picked.priority)
         sizes = [size for _, size in lane.messages[picked.first : picked.first + picked.count]]
         if self.chance.random() < 0.5 and (len(sizes) == 1 or picked.holder in self.model.lanes):
-            args = (picked.priority, picked.first, picked.count, sum(sizes))
-            self.store.settle_range(number, 0, ACKNOWLEDGED, CAUSE_NONE, *args)
+            one = sizes if len(sizes) == 1 else ()
+            ranges = [Range(picked.priority, picked.first, picked.count, 0, sum(sizes), one)]
+            self.store.settle(number, 0, ACKNOWLEDGED, CAUSE_NONE, ranges)
         else:
             ranges = [Range(picked.priority, picked.first, picked.count, 0, sum(sizes), sizes)]
             self.store.settle(number, 0, ACKNOWLEDGED, CAUSE_NONE, ranges)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from engine.ports.store import Store, StoreListener
 from engine.values.destination import QUEUE, SUBSCRIPTION, TOPIC
 from engine.values.message import Message
-from engine.values.stored import DestinationState, EntryColumns, Range
+from engine.values.stored import DestinationState, EntryColumns, Range, single_ranges
 from tests.support.world_bodies import Violation, uid_of
 from tests.support.world_replays import LogBook
 from tests.support.world_time import VirtualWorkers
@@ -336,7 +336,8 @@ class RecordingStore(StoreWrapper):
         self._note(Appended(*place, uid, message.log_offset))
 
     def settle(self, destination_id: int, consumer_id: int, outcome: int, cause: int, ranges: list[Range]) -> None:
-        entries = tuple((one.priority, entry) for one in ranges for entry in range(one.first, one.first + one.count))
+        runs = single_ranges(ranges)
+        entries = tuple((one.priority, entry) for one in runs for entry in range(one.first, one.first + one.count))
         self.inner.settle(destination_id, consumer_id, outcome, cause, ranges)
         for priority, entry in entries:
             uid = self._uids[self._source(destination_id), priority, entry]

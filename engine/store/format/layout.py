@@ -162,7 +162,7 @@ RECORD_NAMES: Final = {
     CLOSE: "close",
 }
 
-RECORD_HEADER: Final = Struct("<IIBBHIQQq")
+RECORD_HEADER: Final[Struct] = Struct("<IIBBHIQQq")
 RECORD_HEADER_BYTES: Final = 40
 RECORD_REST: Final = Struct("<BBHIQQq")  # the header without size and crc: what the checksum covers first
 MESSAGE_FIXED: Final[Struct] = Struct("<IIIBBHIIqQ")
@@ -174,16 +174,16 @@ SIZE_AND_CRC: Final = Struct("<II")
 MESSAGE_RECORD: Final = Struct("<IIBBHIQQqIIIBBHIIqQ")  # all of it
 SETTLEMENT_FIXED: Final[Struct] = Struct("<IIBBHIq")
 SETTLEMENT_FIXED_BYTES: Final = 24
-RANGE: Final = Struct("<QIBBH")
+RANGE: Final[Struct] = Struct("<QIBBH")
 RANGE_BYTES: Final = 16
 # The same for a settlement of one range, by far the most frequent.
 ONE_RANGE_SETTLEMENT: Final = Struct("<BBHIQQqIIBBHIqQIBBH")
 ONE_RANGE_SETTLEMENT_BYTES: Final = 80
-ENTRY: Final = Struct("<QIBBBBIIqq")
+ENTRY: Final[Struct] = Struct("<QIBBBBIIqq")
 ENTRY_BYTES: Final = 40
 ENTRY_PLACE: Final = Struct("<QI28x")  # of an entry, where its record is
 ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends where the next multiple of this begins
-COMMIT_FIXED: Final = Struct("<QII")
+COMMIT_FIXED: Final[Struct] = Struct("<QII")
 
 SEGMENT_MAGIC: Final = b"PENSTKLG"
 SEGMENT_HEADER: Final = Struct("<8sIIQQq16s")  # crc apart

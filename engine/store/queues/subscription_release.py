@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.ports.clock import Clock
-from engine.ports.store import Store
+from engine.ports.store import StoreRecords
 from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import READ_LANE, Job, Workers
 from engine.store.disk.files import describe
@@ -44,7 +44,7 @@ class Release(TimerTarget):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreRecords,
         state: StoreState,
         open_files: OpenFiles,
         root: str,

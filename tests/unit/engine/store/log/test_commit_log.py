@@ -191,7 +191,9 @@ def test_a_commit_record_is_in_the_segment_of_its_transaction_wherever_that_ends
     home.store.begin()
     for entry in range(count):
         if entry < len(sent):
-            home.store.settle_range(queue, 0, ACKNOWLEDGED, CAUSE_NONE, 4, entry, 1, sent[entry].size)
+            home.store.settle(
+                queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, entry, 1, 0, sent[entry].size, (sent[entry].size,))]
+            )
         else:
             home.store.append(message(queue, b"x"))
     home.store.commit()
@@ -282,7 +284,7 @@ def test_a_roll_tells_only_of_what_has_changed_in_the_last_records(has_own: bool
     queues = [home.store.open_destination(QUEUE, f"queue.{number}") for number in range(400)]
     for queue in queues:
         home.send(queue, 20, 8)
-        home.store.settle_range(queue, 0, ACKNOWLEDGED, CAUSE_NONE, 4, 10, 1, 8)
+        home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 10, 1, 0, 8, (8,))])
         home.flush()
     state = home.file_store._log.state
     segments = len(home.files.paths(".log"))

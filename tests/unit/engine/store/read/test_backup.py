@@ -17,6 +17,7 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store_home import lane, message
 from tests.support.store_world import RecordingListener
@@ -63,7 +64,7 @@ def pending(directory: Path) -> tuple[int, int]:
 def test_a_copy_of_a_running_store_ends_at_the_durable_offset(tmp_path: Path) -> None:
     home = RealHome(tmp_path / "data")
     home.send(100)
-    home.store.settle_range(home.orders, 0, ACKNOWLEDGED, CAUSE_NONE, 4, 0, 10, 10 * 213)
+    home.store.settle(home.orders, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, 0, 10, 0, 10 * 213)])
     home.flush()
     durable = home.store.durable_offset()
     home.store.append(message(home.orders))

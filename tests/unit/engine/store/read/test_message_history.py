@@ -100,7 +100,7 @@ def test_each_durable_subscription_has_its_own_part(tmp_path: Path) -> None:
     message = Message(topic, STOMP, PERSISTENT, 4, 0, 0, 0, b"", b"a:1\n", b"body")
     told.store.append(message)
     told.store.fail_attempts(mail, 0, CAUSE_NACK, 5_000, [Range(4, 0, 1, 1)])
-    told.store.settle_range(archive, 0, DROPPED, CAUSE_NOT_SELECTED, 4, 0, 1, message.size)
+    told.store.settle(archive, 0, DROPPED, CAUSE_NOT_SELECTED, [Range(4, 0, 1, 0, message.size, (message.size,))])
     events = told.of(message, tmp_path).events
     assert [(event.kind, event.owner, event.cause) for event in events] == [
         (SENT, "topic://news", ""),

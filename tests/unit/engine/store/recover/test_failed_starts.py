@@ -12,6 +12,7 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import StoreError
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
+from engine.values.stored import Range
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.faulty_files import FaultyFiles
 from tests.support.store_home import lane, message
@@ -90,7 +91,7 @@ def test_a_continuation_whose_predecessor_was_dropped_is_no_finding() -> None:
     while len(starts.segments()) < 3:
         sent = message(number, bytes(500))
         store.append(sent)
-        store.settle_range(number, 0, ACKNOWLEDGED, CAUSE_NONE, 4, sent.queue_offset, 1, sent.size)
+        store.settle(number, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(4, sent.queue_offset, 1, 0, sent.size, (sent.size,))])
         starts.flush(store)
     store.close()
     starts.files.octets("data/checkpoint")[:] = old_checkpoint

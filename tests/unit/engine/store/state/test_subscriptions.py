@@ -100,7 +100,7 @@ def test_what_subscriptions_settle_is_theirs_alone(home: Home) -> None:
     send(home, topic, 6)
     acknowledge(home, one, 0, 2)
     acknowledge(home, one, 4, 1)
-    home.store.settle_range(two, 0, DROPPED, CAUSE_NOT_SELECTED, 4, 0, 1, SIZE)
+    home.store.settle(two, 0, DROPPED, CAUSE_NOT_SELECTED, [Range(4, 0, 1, 0, SIZE, (SIZE,))])
     restart(home)
     first, second = state(home, one).lanes[0], state(home, two).lanes[0]
     assert (first.tail, first.cursor, first.settled) == (6, 2, [(4, 1)])
@@ -215,7 +215,7 @@ def test_live_bytes_of_a_queue(home: Home) -> None:
     send(home, queue, 2, priority=7)
     assert live_bytes(home, queue) == 7 * SIZE
     acknowledge(home, queue, 1, 2)
-    home.store.settle_range(queue, 0, ACKNOWLEDGED, CAUSE_NONE, 7, 1, 1, SIZE)
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Range(7, 1, 1, 0, SIZE, (SIZE,))])
     assert live_bytes(home, queue) == 4 * SIZE
     ranges = [Range(4, 0, 1, 0, SIZE), Range(4, 3, 2, 0, 2 * SIZE), Range(7, 0, 1, 0, SIZE)]
     home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, ranges)
