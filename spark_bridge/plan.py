@@ -94,7 +94,7 @@ def make_plan(
     chosen = {number: info for number, info in catalog.destinations.items() if selection.matches(info.kind, info.name)}
     subscribers = _subscribers(catalog, chosen)
     settling = {*chosen, *(one.number for of_topic in subscribers.values() for one in of_topic)}
-    pieces, tail_ranges = _cut(reader, start, stop, settling, partition_bytes, chosen, lost)
+    pieces, tail_ranges = _cut(reader, start, stop, settling, partition_bytes, chosen, verify, lost)
     ranges = _settlements(reader, start, min(stop, reader.entries_offset), settling, verify, lost) + tail_ranges
     if lost is not None:
         _count_missing(reader, start, min(stop, reader.entries_offset), settling, chosen, lost)
@@ -168,6 +168,7 @@ def _cut(
     settling: set[int],
     partition_bytes: int,
     chosen: dict[int, DestinationInfo],
+    verify: bool,
     lost: Lost | None,
 ) -> tuple[list[Piece], list[Ranges]]:
     """Return the pieces of the log in order, and the settlements found on the way through its tail."""
@@ -179,7 +180,7 @@ def _cut(
             pieces.append(Piece(segment, cut, min(cut + partition_bytes, high), True))
     settlements: list[Record] = []
     records: Iterator[Record | Stretch]
-    records = reader.scan(middle, stop, verify=False) if lost is None else salvage(reader, middle, stop)
+    records = reader.scan(middle, stop, verify=verify) if lost is None else salvage(reader, middle, stop)
     bounds = _bounds(reader, records, settling, settlements, partition_bytes, chosen, lost)
     for segment, low, high in bounds:
         pieces.append(Piece(segment, low, high, False))

@@ -161,7 +161,7 @@ def _records_about(reader: StoreReader, records: Records, offset: int, owners: d
         listed_record = records.at(at)
         if listed_record is not None:
             yield listed_record
-    for record in reader.scan(listed, end, verify=False):
+    for record in reader.scan(listed, end):
         if record.destination_id in owners and _concerns(record.type, record.offset, offset):
             yield record
 

@@ -123,7 +123,7 @@ class _Look:
         if snapshot is not None:
             self._state, start = load_snapshot(snapshot.payload()), snapshot.end()
         self._number = self._state.number_of(QUEUE, SCHEDULE_QUEUE)
-        for record in reader.scan(start, end, verify=False):
+        for record in reader.scan(start, end):
             self._apply(record)
 
     def _apply(self, record: Record) -> None:

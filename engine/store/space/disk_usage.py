@@ -143,7 +143,7 @@ class _Pins:
             snapshot = records.last_snapshot(reader.entries_offset)
         if snapshot is not None:
             state, start = load_snapshot(snapshot.payload()), snapshot.end()
-        for record in reader.scan(start, end, verify=False):
+        for record in reader.scan(start, end):
             self._apply(state, record)
         return state
 
