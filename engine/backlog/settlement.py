@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.ports.store import StoreRecords
 from engine.values.message import Message
-from engine.values.stored import Range, Runs, single_ranges
+from engine.values.stored import Range, RangeColumns, single_ranges
 
 
 class SettlementBatch:
@@ -107,7 +107,7 @@ class SettlementBatch:
         elif self.firsts:
             self.firsts.append(self.first)
             self.counts.append(self.following - self.first)
-            runs: list[Range] = [Runs(self.priority, self.firsts, self.counts, self.size_bytes)]
+            runs: list[Range] = [RangeColumns(self.priority, self.firsts, self.counts, self.size_bytes)]
             store.settle(self.destination_id, self.record_id, self.outcome, self.cause, runs)
             self.firsts = []
             self.counts = []
@@ -124,7 +124,7 @@ class SettlementBatch:
         """Put the runs of ``priority`` to the ranges; the first of them tells the size of all."""
         self.firsts.append(self.first)
         self.counts.append(self.following - self.first)
-        self.ranges += single_ranges([Runs(self.priority, self.firsts, self.counts, self.size_bytes)])
+        self.ranges += single_ranges([RangeColumns(self.priority, self.firsts, self.counts, self.size_bytes)])
         self.firsts = []
         self.counts = []
 

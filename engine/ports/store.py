@@ -163,7 +163,7 @@ class StoreRecords(ABC):
 
         None of them has been settled before.  For a queue each range tells its ``size_bytes``, for a subscription
         its ``sizes``; ``DestinationState.live_bytes`` is only as true as they are.
-        ranges: not empty; of a queue also one ``Runs`` alone.  The caller may use the values again.
+        ranges: not empty; of a queue also one ``RangeColumns`` alone.  The caller may use the values again.
         """
 
     @abstractmethod

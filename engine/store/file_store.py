@@ -39,7 +39,7 @@ from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreError
 from engine.values.message import Message
 from engine.values.message_keys import Keys
-from engine.values.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range, Runs, single_ranges
+from engine.values.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range, RangeColumns, single_ranges
 
 LANE_SHIFT: Final = layout.LANE_SHIFT
 
@@ -338,7 +338,7 @@ class FileStore(Store):
             lane = self._lanes.get((destination_id << LANE_SHIFT) | settled.priority)
             if lane is not None and settled.delivery_count == 0:  # of a queue: what most turns need
                 size_bytes = settled.size_bytes
-                if isinstance(settled, Runs):
+                if isinstance(settled, RangeColumns):
                     runs = layout.pack_runs(settled.priority, settled.firsts, settled.counts)
                     fixed = layout.SETTLEMENT_FIXED.pack(
                         0, consumer_id, outcome, cause, 0, len(settled.firsts), size_bytes

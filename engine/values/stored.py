@@ -37,7 +37,7 @@ class Range:
         self.sizes = sizes
 
 
-class Runs(Range):
+class RangeColumns(Range):
     """Several runs of one priority, as two columns of equal length: consumers that take turns settle runs of one.
 
     size_bytes: of all their messages.
@@ -52,10 +52,10 @@ class Runs(Range):
 
 
 def single_ranges(ranges: list[Range]) -> list[Range]:
-    """Return a range of its own for each run; the first of ``Runs`` tells the size of all."""
+    """Return a range of its own for each run; the first of ``RangeColumns`` tells the size of all."""
     found: list[Range] = []
     for each in ranges:
-        if isinstance(each, Runs):
+        if isinstance(each, RangeColumns):
             size_bytes = each.size_bytes
             for first, count in zip(each.firsts, each.counts, strict=True):
                 found.append(Range(each.priority, first, count, 0, size_bytes))

@@ -11,7 +11,7 @@ from engine.store.format import layout
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import IN_TRANSACTION, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
-from engine.values.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range, Runs
+from engine.values.stored import NEVER_MS, SEEK_ENTRY, SEEK_LOG, SEEK_TIME, Attempts, Range, RangeColumns
 from tests.support.attributes import attributes
 from tests.support.fakes import START_WALL_MS
 from tests.support.store_home import FileHome, Home, MemoryHome, lane, message
@@ -187,9 +187,9 @@ def test_runs_are_settled_like_ranges(home: Home) -> None:
     size = message(queue).size
     for _ in range(10):
         home.store.append(message(queue))
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Runs(4, [7, 0, 5], [2, 1, 1], 4 * size)])
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [RangeColumns(4, [7, 0, 5], [2, 1, 1], 4 * size)])
     home.store.fail_attempts(queue, 0, CAUSE_NACK, 0, [Range(4, 2, 1, 1), Range(4, 4, 1, 1)])
-    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [Runs(4, [4, 1], [1, 1], 2 * size)])
+    home.store.settle(queue, 0, ACKNOWLEDGED, CAUSE_NONE, [RangeColumns(4, [4, 1], [1, 1], 2 * size)])
     told = home.store.state_of(queue)
     home.flush()
     home.restart()
