@@ -162,9 +162,10 @@ class Groups:
         self.by_key.move_to_end(group.key)
 
     def hold(self, group: Group, tag: int) -> None:
-        """A message of ``group`` is with a consumer."""
-        group.unsettled.add(tag)
-        self.unsettled_count += 1
+        """A message of ``group`` is with a consumer; one that ended its group leaves nothing to wait for."""
+        if self.by_key.get(group.key) is group:
+            group.unsettled.add(tag)
+            self.unsettled_count += 1
 
     def let_go(self, group: Group, tag: int) -> None:
         """It has left it, if it was of this group."""

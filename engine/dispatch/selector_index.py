@@ -297,7 +297,8 @@ class SelectorIndex:
         """
         priority = lane.priority
         low = max(first, lane.next_load) << SERIAL_BITS
-        end = next_offset << SERIAL_BITS
+        # Not beyond what has come: a message that is not logged may still come behind the last entry, before the next.
+        end = min(next_offset << SERIAL_BITS, lane.last_position + 1)
         self.scan_from[priority] = next_offset
         cursors = self.cursors_of(priority)
         reading = self._readers(lane, cursors, low, end)

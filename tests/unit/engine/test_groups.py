@@ -374,3 +374,15 @@ def test_what_waits_behind_refused_messages_of_its_group_is_not_looked_at_for_ea
     assert order == list(range(refused_count + behind_count))
     assert consumer.seat is not None
     assert consumer.seat.view.matched_count <= 3 * (refused_count + behind_count)
+
+
+def test_a_group_that_has_ended_leaves_nothing_to_wait_for() -> None:
+    """Its messages that are held belong to no group any more, so the queue is a plain one without consumers."""
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client)
+    world.send(b"1", group="a")
+    world.send(b"2", group="a", headers="JMSXGroupSeq:-1")
+    assert len(client.take()) == 2
+    world.leave(client)
+    assert queue_of(world).selection is None
