@@ -84,7 +84,7 @@ class LiveStats(StatsSource):
         return self._counters
 
     def has_failed(self) -> bool:
-        return self._engine_loop.is_failed
+        return self._engine_loop.is_shut
 
 
 def serve(config: ServerConfig, json_output: bool, skip_corruption: bool = False, files: Files | None = None) -> int:
@@ -190,11 +190,11 @@ async def _serve(
     finally:
         looking.cancel()
         listener.close()
-        if engine_loop.is_failed:
+        if engine_loop.failed.is_set():
             code = FAILED
             firing_faults.note(engine_loop.failure)
         elif not await _close_store(store, workers, engine_loop):
-            code = FAILED if engine_loop.is_failed else UNCLEAN
+            code = FAILED if engine_loop.failed.is_set() else UNCLEAN
         else:
             spill.remove_all()
     return code
@@ -262,9 +262,10 @@ async def _close_store(store: FileStore, workers: ThreadWorkers, engine_loop: En
     if not await workers.drained(DISK_PATIENCE_S):
         log.error("%s: work on the disk is still under way after %g s; %s", UNCLEAN_TEXT, DISK_PATIENCE_S, KEPT_TEXT)
         return False
-    if engine_loop.is_failed:
+    if engine_loop.failed.is_set():
         return False
     engine_loop.broker.flush_settlements()
+    engine_loop.shut()  # the store closes on another thread: no timer may write behind the clean end
     reason = await close_within(store.close, DISK_PATIENCE_S)
     if reason:
         log.error("%s: %s; %s", UNCLEAN_TEXT, reason, KEPT_TEXT)

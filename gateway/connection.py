@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
             endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         stream.set_write_buffer_limits(high=self._write_limit_bytes)
-        if self._engine_loop.is_failed:
+        if self._engine_loop.is_shut:
             return
         self._engine_loop.open_turn()
         self._taken_ms = self._engine_loop.now_ms
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
     def data_received(self, data: bytes) -> None:
         session = self._session
         engine_loop = self._engine_loop
-        if session is None or engine_loop.is_failed:
+        if session is None or engine_loop.is_shut:
             return
         if not engine_loop.is_open:
             engine_loop.open_turn()
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         """The peer sends no more but may read on; return True to keep our side open."""
         self._is_input_ended = True
         session = self._session
-        if session is None or self._engine_loop.is_failed:
+        if session is None or self._engine_loop.is_shut:
             return False
         self._engine_loop.open_turn()
         try:
@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         self._is_writing_paused = False
         self._apply_reading()
         self._unread.look()
-        if self._session is None or self._engine_loop.is_failed:
+        if self._session is None or self._engine_loop.is_shut:
             return
         self._engine_loop.open_turn()
         try:
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
             self._tick.cancel()
         session = self._session
         self._session = None
-        if session is not None and not self._engine_loop.is_failed:
+        if session is not None and not self._engine_loop.is_shut:
             self._engine_loop.open_turn()
             try:
                 session.connection_lost()
@@ -204,7 +204,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         """Write what the session has for the wire; once a turn."""
         session = self._session
         transport = self._transport
-        if session is None or transport is None or self._engine_loop.is_failed:
+        if session is None or transport is None or self._engine_loop.is_shut:
             return
         if self._fault is not None:
             self._end_alone(session, transport, "being called by the engine", self._fault)
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         return self._host.user_named(name) if name else ""
 
     def credentials_checked(self, is_allowed: bool) -> None:
-        if self._session is None or self._engine_loop.is_failed:
+        if self._session is None or self._engine_loop.is_shut:
             return
         self._engine_loop.open_turn()
         try:
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
 
     def shut_down(self) -> None:
         """Tell the peer that the gateway stops; what it is owed still leaves."""
-        if self._session is None or self._engine_loop.is_failed:
+        if self._session is None or self._engine_loop.is_shut:
             return
         self._engine_loop.open_turn()
         try:
@@ -407,7 +407,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
 
     def tick(self, now_ms: int) -> None:
         session = self._session
-        if session is None or self._engine_loop.is_failed:
+        if session is None or self._engine_loop.is_shut:
             return
         try:
             delay_ms = session.tick(now_ms)

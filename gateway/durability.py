@@ -29,7 +29,7 @@ async def until_durable(engine_loop: EngineLoop, done: str, otherwise: str) -> N
     store = broker.store
     offset = store.append_offset()
     until_ms = broker.context.clock.monotonic_ms() + DURABLE_MS
-    while store.durable_offset() < offset and not engine_loop.is_failed:
+    while store.durable_offset() < offset and not engine_loop.is_shut:
         if not store.is_accepting() or broker.context.clock.monotonic_ms() >= until_ms:
             raise StoreError(f"{done}, but the disk has not taken that yet: {_reason(broker)}; {otherwise}")
         broker.sync()

@@ -43,7 +43,7 @@ class LoopTimers(Timers):
         if engine_loop is None:
             target.timer_fired(key)
             return
-        if engine_loop.is_failed:
+        if engine_loop.is_shut:
             return
         engine_loop.open_turn()
         try:
@@ -81,7 +81,7 @@ class EngineLoop(JobSink):
         self.is_open = False
         self._is_sync_armed = False
         self.failed = asyncio.Event()
-        self.is_failed = False  # the same, for those who look often
+        self.is_shut = False  # nothing enters the engine and nothing leaves it: it has failed, or its store closes
         self.failure = ""  # what was raised
         self.disk_watch: DiskWatch | None = None
         self._alarms = Alarms(broker, store, clock)
@@ -89,7 +89,7 @@ class EngineLoop(JobSink):
 
     def open_turn(self) -> None:
         """Call before each input; the first of a turn takes the time."""
-        if self.is_open or self.is_failed:
+        if self.is_open or self.is_shut:
             return
         self.is_open = True
         self.now_ms = self.clock.monotonic_ms()
@@ -102,7 +102,7 @@ class EngineLoop(JobSink):
         A fault in here is ours and leaves the engine half-way through a turn: ``failed`` has the process stop at
         once, without marking the store as closed cleanly, and the next start recovers from the log.
         """
-        if self.is_failed:
+        if self.is_shut:
             return
         try:
             self._end_turn()
@@ -117,12 +117,16 @@ class EngineLoop(JobSink):
         log.critical("the engine failed; stopping, the next start recovers from the log", exc_info=True)
         error = sys.exception()
         self.failure = self.failure or f"{type(error).__name__}: {error}"
-        self.is_failed = True
+        self.is_shut = True
         self.failed.set()
+
+    def shut(self) -> None:
+        """Let nothing in any more: timers, chores and connections that end would write to a store that closes."""
+        self.is_shut = True
 
     def look(self) -> None:
         """Tell the operator what has changed and no turn has shown."""
-        if self.is_failed:
+        if self.is_shut:
             return
         try:
             self._alarms.look()
@@ -155,7 +159,7 @@ class EngineLoop(JobSink):
             self.open_turn()
 
     def job_done(self, job: Job) -> None:
-        if self.is_failed:
+        if self.is_shut:
             return
         self.open_turn()
         try:
@@ -164,7 +168,7 @@ class EngineLoop(JobSink):
             self.fail()
 
     def job_failed(self, job: Job, error: Exception) -> None:
-        if self.is_failed:
+        if self.is_shut:
             return
         try:
             raise error
@@ -181,7 +185,7 @@ class EngineLoop(JobSink):
     def _flush_held_back(self) -> None:
         held_back = self._held_back
         self._held_back = []
-        if self.is_failed:
+        if self.is_shut:
             return
         self.open_turn()
         has_moved = not self._held_back_before.issubset(held_back)
@@ -205,7 +209,7 @@ class EngineLoop(JobSink):
 
     def _sync_lazily(self) -> None:
         self._is_sync_armed = False
-        if self.is_failed:
+        if self.is_shut:
             return
         try:
             self.broker.sync()

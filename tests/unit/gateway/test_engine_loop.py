@@ -254,7 +254,7 @@ class _Raising(Job):
 async def test_a_job_that_raised_stops_the_process_and_says_which(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.loop.job_failed(_Raising(), ValueError("ours"))
-    assert world.loop.is_failed and world.loop.failed.is_set()
+    assert world.loop.is_shut and world.loop.failed.is_set()
     assert "_Raising raised" in caplog.text and "ValueError: ours" in caplog.text
 
 
