@@ -338,7 +338,8 @@ class FileStore(Store):
             lane = self._lanes.get((destination_id << LANE_SHIFT) | settled.priority)
             if lane is not None and settled.delivery_count == 0:  # of a queue: what most turns need
                 size_bytes = settled.size_bytes
-                if isinstance(settled, RangeColumns):
+                if type(settled) is not Range:
+                    assert isinstance(settled, RangeColumns)
                     runs = layout.pack_runs(settled.priority, settled.firsts, settled.counts)
                     fixed = layout.SETTLEMENT_FIXED.pack(
                         0, consumer_id, outcome, cause, 0, len(settled.firsts), size_bytes
