@@ -17,8 +17,8 @@ OF_MESSAGES = {
     "a transaction of sends commits": 60,
     "a transaction of acknowledgements commits": 15,
     "a transaction of acknowledgements is aborted": 25,
-    "one AMQP disposition accepts many": 100,
-    "one AMQP disposition releases many": 125,
+    "one AMQP disposition accepts many": 85,
+    "one AMQP disposition releases many": 45,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.values import gates
 from protocols.amqp.v1_0.wire.delivery_states import Accepted, Rejected
-from protocols.amqp.v1_0.wire.performatives import Attach, Disposition, Flow
+from protocols.amqp.v1_0.wire.performatives import Attach, Detach, Disposition, Flow
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.engine_world import address
@@ -212,3 +212,17 @@ def test_a_relay_parks_what_finds_its_address_full_and_the_deadline_rejects_it()
     assert refused.error.condition == "amqp:resource-limit-exceeded"
     assert "block-timeout-ms" in (refused.error.description or "")
     assert not peer.is_closed
+
+
+def test_the_deadline_of_several_settled_transfers_ends_their_link_once() -> None:
+    gateway = blocking(1_200, timeout_ms=500)
+    peer = gateway.amqp_session()
+    peer.attach_sender(None)
+    in_q = b"\x00\x53\x73\xc0\x06\x03\x40\x40\xa1\x01q"
+    for _ in range(4):
+        peer.transfer(in_q + BODY, settled=True)
+    peer.take()
+    gateway.advance(1_000)
+    (detach,) = [frame for frame in peer.take() if isinstance(frame, Detach)]
+    assert detach.error is not None
+    assert detach.error.condition == "amqp:resource-limit-exceeded"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from engine.consumers.consumer import Consumer
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import IN_FLIGHT
 from engine.values.errors import EngineError
 from protocols.amqp.v1_0.endpoints.attach import LinkFactory
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.dispositions import Dispositions
 from protocols.amqp.v1_0.endpoints.link import MASK, Link, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.endpoints.outgoing_window import OUTGOING_WINDOW, OutgoingWindow
@@ -21,8 +22,7 @@ from protocols.amqp.v1_0.endpoints.states import (
     UNMAPPED,
     advance,
 )
-from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
-from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, State, TransactionalState
+from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, State
 from protocols.amqp.v1_0.wire.errors import (
     AmqpError,
     FramingError,
@@ -46,7 +46,7 @@ from protocols.amqp.v1_0.wire.performatives import BEGIN, Attach, Begin, Detach,
 class AmqpSession(SessionEndpoint):
     """links: attached, by the peer's handles; discarding: ended for us, until the peer detaches them.
 
-    handles: ours in use.  outgoing: what the links' deliveries leave by.
+    handles: ours in use.  outgoing: what the links' deliveries leave by; dispositions: what settles them.
     next_incoming_id, incoming_window: frames that we take; the window is told anew at ``window_low``.
     states_now, states_logged: dispositions to be sent at the end of this turn, or once durable.
     draining: links whose peer waits to hear that nothing more comes.
@@ -60,7 +60,7 @@ class AmqpSession(SessionEndpoint):
         "handles",
         "outgoing",
         "factory",
-        "transactions",
+        "dispositions",
         "next_incoming_id",
         "incoming_window",
         "window_size",
@@ -81,7 +81,7 @@ class AmqpSession(SessionEndpoint):
         self.handles: dict[int, Link] = {}
         self.outgoing = OutgoingWindow(self, begin.incoming_window)
         self.factory = LinkFactory(self, producers, self.outgoing)
-        self.transactions = producers.transactions
+        self.dispositions = Dispositions(self, producers.transactions)
         self.next_incoming_id = begin.next_outgoing_id
         self.window_size = connection.settings.incoming_window
         self.window_low = self.window_size // 2
@@ -133,20 +133,9 @@ class AmqpSession(SessionEndpoint):
                 del self.unsettled[first]
                 self.connection.broker.acknowledge_unconfirmed(delivery)
             else:
-                self._dispose(first, delivery, disposition)
-            return
-        state = disposition.state
-        if not disposition.settled and not is_terminal(state) and not isinstance(state, TransactionalState):
-            return  # it says how far the peer has come, and changes nothing
-        count = ((last - first) & MASK) + 1
-        if count <= 2 * len(self.unsettled):
-            numbers = [(first + step) & MASK for step in range(count)]
-        else:  # a range may be hostile: never walk what is not there
-            numbers = [number for number in self.unsettled if ((number - first) & MASK) < count]
-        for number in numbers:
-            delivery = self.unsettled.get(number)
-            if delivery is not None:
-                self._dispose(number, delivery, disposition)
+                self.dispositions.take(first, delivery, disposition)
+        else:
+            self.dispositions.take_range(first, last, disposition)
 
     def flow(self, flow: Flow) -> None:
         """Raises: UnattachedHandle, InvalidFlow."""
@@ -303,42 +292,6 @@ class AmqpSession(SessionEndpoint):
             self.connection.send_at_once(octets)
 
     # -- the steps
-
-    def _dispose(self, number: int, delivery: Delivery, disposition: Disposition) -> None:
-        """Apply the peer's outcome to one delivery that it received."""
-        state = disposition.state
-        is_settled = bool(disposition.settled)
-        broker = self.connection.broker
-        if delivery.state != IN_FLIGHT:  # part of a transaction: settling it now says nothing new
-            if is_settled:
-                del self.unsettled[number]
-            return
-        if isinstance(state, Accepted):
-            del self.unsettled[number]
-            if is_settled:
-                broker.acknowledge_unconfirmed(delivery)
-            else:
-                broker.acknowledge(delivery)
-                self.settle_logged(number, ACCEPTED)
-            return
-        if isinstance(state, TransactionalState):
-            self.transactions.dispose(self, number, delivery, state, is_settled)
-            return
-        if not is_settled and not is_terminal(state):
-            return
-        consumer = delivery.consumer
-        assert isinstance(consumer, Consumer), "an unsettled delivery is with a consumer"
-        link = consumer.adapter
-        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
-        del self.unsettled[number]
-        outcome = state if is_terminal(state) else link.default_outcome
-        refusal = refusal_of(outcome, delivery)
-        if refusal is None:
-            broker.acknowledge(delivery)
-        else:
-            broker.refuse(delivery, refusal)
-        if not is_settled and state is not None:
-            self.settle_logged(number, state)
 
     def _say_at_end(self) -> None:
         self.is_due = True

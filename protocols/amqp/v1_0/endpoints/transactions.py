@@ -198,7 +198,9 @@ class Transactions:
         broker.abort(one.transaction)
         for session, number in one.unsettled:
             session.unsettled.pop(number, None)
-        for delivery in held:
-            consumer = delivery.consumer
-            if delivery.state == IN_FLIGHT and consumer is not None and consumer.adapter is not None:
-                broker.roll_back(delivery)
+        broker.roll_back_all([delivery for delivery in held if _is_with_a_link(delivery)])
+
+
+def _is_with_a_link(delivery: Delivery) -> bool:
+    consumer = delivery.consumer
+    return delivery.state == IN_FLIGHT and consumer is not None and consumer.adapter is not None

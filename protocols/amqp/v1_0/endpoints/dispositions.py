@@ -1,0 +1,103 @@
+"""What a peer says of the deliveries that it received: outcomes, of one or of a range.
+
+Sources: AMQP 1.0 part 2, 2.7.6; part 3, 3.4.
+"""
+
+from __future__ import annotations
+
+from engine.consumers.consumer import Consumer
+from engine.values.delivery import IN_FLIGHT, Delivery
+from protocols.amqp.v1_0.endpoints.link import MASK, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
+from protocols.amqp.v1_0.endpoints.transactions import Transactions
+from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
+from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, Rejected, Released, TransactionalState
+from protocols.amqp.v1_0.wire.performatives import Disposition
+
+
+class Dispositions:
+    """Of one session."""
+
+    __slots__ = ("session", "broker", "unsettled", "transactions")
+
+    def __init__(self, session: SessionEndpoint, transactions: Transactions) -> None:
+        self.session = session
+        self.broker = session.connection.broker
+        self.unsettled = session.unsettled
+        self.transactions = transactions
+
+    def take(self, number: int, delivery: Delivery, disposition: Disposition) -> None:
+        """Apply the peer's outcome to one delivery that it received."""
+        state = disposition.state
+        is_settled = bool(disposition.settled)
+        broker = self.broker
+        if delivery.state != IN_FLIGHT:  # part of a transaction: settling it now says nothing new
+            if is_settled:
+                del self.unsettled[number]
+            return
+        if isinstance(state, Accepted):
+            del self.unsettled[number]
+            if is_settled:
+                broker.acknowledge_unconfirmed(delivery)
+            else:
+                broker.acknowledge(delivery)
+                self.session.settle_logged(number, ACCEPTED)
+            return
+        if isinstance(state, TransactionalState):
+            self.transactions.dispose(self.session, number, delivery, state, is_settled)
+            return
+        if not is_settled and not is_terminal(state):
+            return
+        consumer = delivery.consumer
+        assert isinstance(consumer, Consumer), "an unsettled delivery is with a consumer"
+        link = consumer.adapter
+        assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
+        del self.unsettled[number]
+        outcome = state if is_terminal(state) else link.default_outcome
+        refusal = refusal_of(outcome, delivery)
+        if refusal is None:
+            broker.acknowledge(delivery)
+        else:
+            broker.refuse(delivery, refusal)
+        if not is_settled and state is not None:
+            self.session.settle_logged(number, state)
+
+    def take_range(self, first: int, last: int, disposition: Disposition) -> None:
+        """Apply an outcome to what is unsettled from ``first`` to ``last``."""
+        state = disposition.state
+        if not disposition.settled and not is_terminal(state) and not isinstance(state, TransactionalState):
+            return  # it says how far the peer has come, and changes nothing
+        count = ((last - first) & MASK) + 1
+        if count <= 2 * len(self.unsettled):
+            numbers = [(first + step) & MASK for step in range(count)]
+        else:  # a range may be hostile: never walk what is not there
+            numbers = [number for number in self.unsettled if ((number - first) & MASK) < count]
+        if disposition.settled and isinstance(state, Accepted | Released | Rejected):
+            self._take_all(numbers, state)
+            return
+        for number in numbers:
+            delivery = self.unsettled.get(number)
+            if delivery is not None:
+                self.take(number, delivery, disposition)
+
+    def _take_all(self, numbers: list[int], state: Accepted | Released | Rejected) -> None:
+        """Apply an outcome that is the same for all, and settled, to what is unsettled of ``numbers``."""
+        deliveries: list[Delivery] = []
+        for number in numbers:
+            delivery = self.unsettled.pop(number, None)
+            if delivery is not None and delivery.state == IN_FLIGHT:  # else part of a transaction
+                deliveries.append(delivery)
+        if not deliveries:
+            return
+        if not isinstance(state, Rejected):  # dead letters come in the order of their deliveries
+            deliveries.sort(key=_consumer_of)
+        refusal = refusal_of(state, deliveries[0])
+        if refusal is None:
+            self.broker.acknowledge_all_unconfirmed(deliveries)
+        else:
+            self.broker.refuse_all(deliveries, refusal)
+
+
+def _consumer_of(delivery: Delivery) -> int:
+    """Return a number that the deliveries of one consumer share: what is settled of one at once costs less."""
+    return 0 if delivery.consumer is None else delivery.consumer.consumer_id
