@@ -634,5 +634,5 @@ def _links(link_count: int, message_count: int) -> tuple[AmqpGateway, AmqpPeer]:
         if number % 100 == 0:
             gateway.settle()
     gateway.settle()
-    assert len(peer.connection.mapped[0].unsettled) == message_count
+    assert len(peer.connection.channels.mapped[0].unsettled) == message_count
     return gateway, peer

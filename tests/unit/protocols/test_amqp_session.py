@@ -115,9 +115,9 @@ def test_a_detached_link_takes_along_what_it_had_sent_and_nothing_else() -> None
     peer.credit(1, 3)
     peer.credit(2, 3)
     assert len(peer.transfers()) == 4
-    assert len(peer.connection.mapped[0].unsettled) == 4
+    assert len(peer.connection.channels.mapped[0].unsettled) == 4
     peer.send(Detach(1, True))
-    assert len(peer.connection.mapped[0].unsettled) == 1
+    assert len(peer.connection.channels.mapped[0].unsettled) == 1
     peer.one(Detach)
     peer.dispose(0, Accepted(), 3)
     assert gateway.stats("q").depth == 3, "what went back is not the peer's to accept any more"

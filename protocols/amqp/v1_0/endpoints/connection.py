@@ -14,26 +14,25 @@ from protocols.amqp.sasl import Credentials
 from protocols.amqp.v1_0.endpoints.channels import Channels
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.handshake import Handshake
+from protocols.amqp.v1_0.endpoints.incoming_frames import IncomingFrames
 from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.endpoints.producers import Producers
-from protocols.amqp.v1_0.endpoints.session import AmqpSession
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.endpoints.states import (
     CHECKING,
     CLOSE_SENT,
-    CONNECTION,
     HDR_EXCH,
     LOGIN_DUE,
     OPENED,
     START,
     UNREAD,
 )
-from protocols.amqp.v1_0.wire.composite import Composite, Error
-from protocols.amqp.v1_0.wire.errors import Forced, FramingError, SessionError, TimedOut, error_of
+from protocols.amqp.v1_0.wire.composite import Error
+from protocols.amqp.v1_0.wire.errors import Forced, FramingError, TimedOut, error_of
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
-from protocols.amqp.v1_0.wire.frames import HEARTBEAT_OCTETS, Heartbeat, ProtocolHeader
-from protocols.amqp.v1_0.wire.performatives import Close, Disposition, Flow, Open, Transfer
+from protocols.amqp.v1_0.wire.frames import HEARTBEAT_OCTETS
+from protocols.amqp.v1_0.wire.performatives import Close
 from protocols.holding import holding_words
 from protocols.peer_socket import PeerSocket
 from protocols.peer_times import TICK_ENDING_MS
@@ -43,9 +42,9 @@ TICK_DRAINING_MS: Final = 20
 
 
 class AmqpConnection(ConnectionEndpoint):
-    """mapped: the sessions, by the peer's channel; ``channels`` owns them."""
+    """What the gateway and the engine ask of a connection.  incoming: what takes the frames of its peer."""
 
-    __slots__ = ("handshake", "producers", "channels", "mapped", "is_socket_full")
+    __slots__ = ("handshake", "producers", "channels", "incoming", "is_socket_full")
 
     def __init__(
         self, broker: Broker, socket: PeerSocket, settings: AmqpSettings, credentials: Credentials, now_ms: int
@@ -54,7 +53,7 @@ class AmqpConnection(ConnectionEndpoint):
         self.handshake = Handshake(self, credentials)
         self.producers = Producers(self)
         self.channels = Channels(self, self.producers)
-        self.mapped = self.channels.mapped
+        self.incoming = IncomingFrames(self, self.handshake, self.channels)
         self.is_socket_full = False
         broker.connect(self)
 
@@ -65,7 +64,7 @@ class AmqpConnection(ConnectionEndpoint):
         self.idle.received_ms = now_ms
         if not self.is_ending:
             self.decoder.receive_data(octets)
-            self._read_frames()
+            self.incoming.read()
 
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         outcomes = b""
@@ -82,7 +81,7 @@ class AmqpConnection(ConnectionEndpoint):
             if words:
                 self.out.append(words)
         elif self.is_holding:
-            held_bytes = sum(self._held())
+            held_bytes = sum(self.producers.held(self.name_bytes))
             self.is_holding = held_bytes > self.name_bytes or bool(self.producers.transactions.open)
             self.broker.holdings.count(self, held_bytes)
         octets = self.outbox.take()
@@ -109,7 +108,7 @@ class AmqpConnection(ConnectionEndpoint):
             return
         self.socket.resume_reading()
         self.handshake.checked(is_allowed)
-        self._read_frames()
+        self.incoming.read()
 
     def tick(self, now_ms: int) -> int:
         self.now_ms = now_ms
@@ -121,7 +120,7 @@ class AmqpConnection(ConnectionEndpoint):
         is_read_paused = self.producers.blocked.is_reading_paused or self.is_socket_full
         fault = idle.fault(now_ms, is_open, is_read_paused)
         if fault:
-            self._fail(TimedOut(fault))
+            self.fail(TimedOut(fault))
             return TICK_ENDING_MS
         if not is_read_paused:
             self.producers.multi_transfers.give_up(now_ms)
@@ -152,7 +151,7 @@ class AmqpConnection(ConnectionEndpoint):
 
     def shut_down(self) -> None:
         if self.state == OPENED:
-            self._fail(Forced("the gateway is shutting down"))
+            self.fail(Forced("the gateway is shutting down"))
         else:
             self.end(b"")
 
@@ -160,7 +159,7 @@ class AmqpConnection(ConnectionEndpoint):
 
     def give_up(self, error: EngineError) -> None:
         try:
-            self._fail(error)
+            self.fail(error)
             if self.unread_bytes:
                 self.socket.cut_off()
         except DATA_FAULTS as fault:
@@ -168,7 +167,7 @@ class AmqpConnection(ConnectionEndpoint):
                 raise
 
     def holding(self) -> str:
-        return holding_words(*self._held())
+        return holding_words(*self.producers.held(self.name_bytes))
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         try:
@@ -207,7 +206,7 @@ class AmqpConnection(ConnectionEndpoint):
             if blocked.may_read_again():
                 self.idle.reading_resumed(self.now_ms)
                 self.socket.resume_reading()
-                self._read_frames()
+                self.incoming.read()
             self.say_at_end()
         except DATA_FAULTS as error:
             if not self.socket.take_fault(error):
@@ -226,7 +225,7 @@ class AmqpConnection(ConnectionEndpoint):
             link = consumer.adapter
             assert isinstance(link, OutgoingLink), "a consumer of this connection has a link"
             if with_connection:
-                self._fail(error)
+                self.fail(error)
             else:
                 link.detach(error)
         except DATA_FAULTS as fault:
@@ -239,85 +238,9 @@ class AmqpConnection(ConnectionEndpoint):
     def describe(self) -> dict[str, str]:
         return {"address": self.socket.peer(), "client_id": self.container_id, "login": self.login_name}
 
-    # -- frames
-
-    def _read_frames(self) -> None:
-        self.broker.sender = self.client_number  # here, for frames also wait for a password or for room
-        self.is_due = True
-        while self._read_until_error():  # a loop, for each of many sessions may end by an error in one read
-            pass
-
-    def _read_until_error(self) -> bool:
-        """Take what frames there are; return whether a session has ended by an error, and others have more."""
-        is_session_over = False
-        decoder = self.decoder
-        mapped = self.mapped
-        blocked = self.producers.blocked
-        session: AmqpSession | None = None
-        try:
-            while not blocked.is_reading_paused and (self.state == OPENED or self.state not in UNREAD):
-                frame = decoder.next_frame()
-                if frame is None:
-                    break
-                session = mapped.get(decoder.channel)
-                if session is None:
-                    self._take_rare(frame)
-                elif isinstance(frame, Transfer):
-                    session.transfer(frame, decoder.payload)
-                elif isinstance(frame, Disposition):
-                    session.disposition(frame)
-                elif isinstance(frame, Flow):
-                    session.flow(frame)
-                else:
-                    self._take_rare(frame)
-        except SessionError as error:
-            if session is None:
-                self._fail(error)
-            else:
-                self.channels.fail(session, error)
-                is_session_over = True
-        except PenstockError as error:
-            self._fail(error)
-        number = decoder.partial_number()
-        if number != self.idle.partial_number:
-            self.idle.frame_seen(number, self.now_ms)
-        if not self.outbox.is_touched:
-            self.outbox.touch()
-        return is_session_over
-
-    def _take_rare(self, frame: Composite) -> None:
-        """Take any other frame.  Raises: FramingError, IllegalState."""
-        if isinstance(frame, ProtocolHeader):
-            self.handshake.header(frame)
-        elif isinstance(frame, Heartbeat):
-            return
-        elif (self.state, frame.CODE) not in CONNECTION:
-            self.unexpected(frame)
-        elif isinstance(frame, Open):
-            self.handshake.open(frame)
-        elif isinstance(frame, Close):
-            self._close(frame)
-        elif self.state == OPENED:
-            self.channels.take(frame)
-        else:
-            self.handshake.sasl(frame)
-
-    def _close(self, frame: Close) -> None:
-        if frame.error is not None:
-            self.socket.warn(f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}")
-        self.confirmations.stand_for_all()
-        late = TimedOut(f"what came before close is not on the disk after {self.settings.ending_time_ms} ms")
-        self.end(encode_frame(0, Close()), encode_frame(0, Close(error_of(late))))
-
     # -- the steps
 
-    def _held(self) -> tuple[int, int, int, int]:
-        """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""
-        producers = self.producers
-        held_bytes = producers.multi_transfers.held_bytes
-        return held_bytes, producers.transactions.size_bytes(), producers.blocked.size_bytes, self.name_bytes
-
-    def _fail(self, error: PenstockError) -> None:
+    def fail(self, error: PenstockError) -> None:
         """Close the connection because of an error; before open there is nothing that could say so but a header."""
         if self.is_ending:
             return

@@ -19,3 +19,7 @@ class Producers:
         self.blocked = BlockedTransfers(connection)
         self.multi_transfers = MultiTransfers(connection)
         self.scanner = Scanner()
+
+    def held(self, name_bytes: int) -> tuple[int, int, int, int]:
+        """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""
+        return self.multi_transfers.held_bytes, self.transactions.size_bytes(), self.blocked.size_bytes, name_bytes

@@ -1,0 +1,103 @@
+"""The frames of a peer, each taken as the states of connection, session and link say.  Source: AMQP 1.0 part 2."""
+
+from __future__ import annotations
+
+from engine.values.errors import PenstockError
+from protocols.amqp.v1_0.endpoints.channels import Channels
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.handshake import Handshake
+from protocols.amqp.v1_0.endpoints.session import AmqpSession
+from protocols.amqp.v1_0.endpoints.states import CONNECTION, OPENED, UNREAD
+from protocols.amqp.v1_0.wire.composite import Composite
+from protocols.amqp.v1_0.wire.errors import SessionError, TimedOut, error_of
+from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
+from protocols.amqp.v1_0.wire.frames import Heartbeat, ProtocolHeader
+from protocols.amqp.v1_0.wire.performatives import Close, Disposition, Flow, Open, Transfer
+
+
+class IncomingFrames:
+    """mapped: the sessions, by the peer's channel; ``channels`` owns them."""
+
+    __slots__ = ("connection", "handshake", "channels", "mapped", "blocked")
+
+    def __init__(self, connection: ConnectionEndpoint, handshake: Handshake, channels: Channels) -> None:
+        self.connection = connection
+        self.handshake = handshake
+        self.channels = channels
+        self.mapped = channels.mapped
+        self.blocked = channels.producers.blocked
+
+    def read(self) -> None:
+        """Take what frames there are, as far as the state and the gates allow."""
+        connection = self.connection
+        connection.broker.sender = connection.client_number  # here, for frames also wait for a password or for room
+        connection.is_due = True
+        while self._read_until_error():  # a loop, for each of many sessions may end by an error in one read
+            pass
+
+    def _read_until_error(self) -> bool:
+        """Take what frames there are; return whether a session has ended by an error, and others have more."""
+        is_session_over = False
+        connection = self.connection
+        decoder = connection.decoder
+        mapped = self.mapped
+        blocked = self.blocked
+        session: AmqpSession | None = None
+        try:
+            while not blocked.is_reading_paused and (connection.state == OPENED or connection.state not in UNREAD):
+                frame = decoder.next_frame()
+                if frame is None:
+                    break
+                session = mapped.get(decoder.channel)
+                if session is None:
+                    self._take_rare(frame)
+                elif isinstance(frame, Transfer):
+                    session.transfer(frame, decoder.payload)
+                elif isinstance(frame, Disposition):
+                    session.disposition(frame)
+                elif isinstance(frame, Flow):
+                    session.flow(frame)
+                else:
+                    self._take_rare(frame)
+        except SessionError as error:
+            if session is None:
+                connection.fail(error)
+            else:
+                self.channels.fail(session, error)
+                is_session_over = True
+        except PenstockError as error:
+            connection.fail(error)
+        number = decoder.partial_number()
+        if number != connection.idle.partial_number:
+            connection.idle.frame_seen(number, connection.now_ms)
+        if not connection.outbox.is_touched:
+            connection.outbox.touch()
+        return is_session_over
+
+    def _take_rare(self, frame: Composite) -> None:
+        """Take any other frame.  Raises: FramingError, IllegalState."""
+        connection = self.connection
+        if isinstance(frame, ProtocolHeader):
+            self.handshake.header(frame)
+        elif isinstance(frame, Heartbeat):
+            return
+        elif (connection.state, frame.CODE) not in CONNECTION:
+            connection.unexpected(frame)
+        elif isinstance(frame, Open):
+            self.handshake.open(frame)
+        elif isinstance(frame, Close):
+            self._close(frame)
+        elif connection.state == OPENED:
+            self.channels.take(frame)
+        else:
+            self.handshake.sasl(frame)
+
+    def _close(self, frame: Close) -> None:
+        connection = self.connection
+        if frame.error is not None:
+            connection.socket.warn(
+                f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}"
+            )
+        connection.confirmations.stand_for_all()
+        late = TimedOut(f"what came before close is not on the disk after {connection.settings.ending_time_ms} ms")
+        connection.end(encode_frame(0, Close()), encode_frame(0, Close(error_of(late))))
