@@ -25,7 +25,7 @@ from engine.composite_send import CompositeSend
 from engine.consumers.consumer import Consumer
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
-from engine.consumers.steps import Steps
+from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher

@@ -7,7 +7,7 @@ from typing import Final
 from engine.backlog.context import Context
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.settlement_log import SettlementLog
-from engine.consumers.steps import TURN_STEPS, Steps
+from engine.consumers.turn_steps import TURN_STEPS, Steps
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters

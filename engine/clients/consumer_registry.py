@@ -12,7 +12,7 @@ from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.departures import Departures
 from engine.consumers.joins import Joins
 from engine.consumers.resting import Wakes
-from engine.consumers.steps import Chore, Steps
+from engine.consumers.turn_steps import Chore, Steps
 from engine.consumers.window import Window, window_for
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.redelivery import Redelivery

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from engine.consumers.consumer_owner import ConsumerOwner
-from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 from engine.ports.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds

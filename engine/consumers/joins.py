@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.consumers.consumer_owner import ConsumerOwner
-from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 
 if TYPE_CHECKING:
     from engine.consumers.composite_consumer import Siblings

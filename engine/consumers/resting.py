@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
-    from engine.consumers.steps import Steps
+    from engine.consumers.turn_steps import Steps
     from engine.ports.client import Client
 
 WAKES_AT_ONCE: Final = 256  # consumers of one room, before those are asked that were woken

@@ -26,7 +26,7 @@ from engine.values.stored import NEVER_MS
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
-    from engine.consumers.steps import Steps
+    from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
 RELEASE_STEPS: Final = 2  # of a group that is taken from its owner

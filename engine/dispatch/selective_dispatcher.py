@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from engine.backlog.context import Context
 from engine.backlog.lane import PAGE_MESSAGES, Lane
 from engine.consumers.consumer import AUTO
-from engine.consumers.steps import Steps
+from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selection import Selection

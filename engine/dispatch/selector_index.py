@@ -20,7 +20,7 @@ from engine.values.stored import Attempts
 if TYPE_CHECKING:
     from engine.backlog.lane import Lane
     from engine.backlog.spilled_blocks import LaneBlock
-    from engine.consumers.steps import Steps
+    from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
 SCAN_STEPS: Final = 1_500  # for all selectors of a queue in one turn; the rest in the next

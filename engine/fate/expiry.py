@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.backlog.context import Context
-from engine.consumers.steps import Steps
+from engine.consumers.turn_steps import Steps
 from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.expiry_scan import ExpiryScan
 from engine.fate.expiry_sweep import Sweep

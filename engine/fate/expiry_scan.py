@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import Lane, position_of
-from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 from engine.values.delivery import READY, Delivery
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.backlog.spilled_blocks import EXPIRING, LaneBlock
-from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 from engine.ports.temp_store import SpilledBlock
 from engine.values.delivery import Delivery
 from engine.values.message import Message

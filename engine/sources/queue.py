@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from engine.backlog.lane_shares import LaneShares
     from engine.backlog.spiller import Spiller
     from engine.dispatch.selection import Selection
-    from engine.sources.bounded_queue import Keeper
     from engine.sources.feed import Feed
+    from engine.sources.last_value_and_ring import Keeper
     from engine.sources.non_destructive import Audience
     from engine.sources.pending_message_limit import PendingLimit
 

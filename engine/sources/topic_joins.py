@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from engine.consumers.steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 from engine.values.destination import TOPIC
 
 if TYPE_CHECKING:

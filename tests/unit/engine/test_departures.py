@@ -6,7 +6,7 @@ import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.consumers.departures import CLOSE_STEPS
-from engine.consumers.steps import TURN_STEPS
+from engine.consumers.turn_steps import TURN_STEPS
 from engine.sources.queue import Queue
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.destination import QUEUE, TEMP_QUEUE

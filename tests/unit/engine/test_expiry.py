@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.consumers.steps import TURN_STEPS
+from engine.consumers.turn_steps import TURN_STEPS
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan

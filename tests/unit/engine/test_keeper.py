@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.lane import LANE_MESSAGES
-from engine.sources.bounded_queue import PRUNE_COUNT
+from engine.sources.last_value_and_ring import PRUNE_COUNT
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import LaneState
 from tests.support.engine_world import EngineWorld, address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
 from engine.consumers.joins import JOIN_STEPS
-from engine.consumers.steps import TURN_STEPS
+from engine.consumers.turn_steps import TURN_STEPS
 from engine.sources.composite import CompositeSource
 from engine.values.destination import QUEUE
 from tests.support.engine_world import EngineWorld

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.consumers.steps import TURN_STEPS
+from engine.consumers.turn_steps import TURN_STEPS
 from engine.values.destination import TOPIC
 from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld, address
