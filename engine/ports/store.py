@@ -1,10 +1,14 @@
-"""The durable memory that the engine asks of the world, and what it hears from it."""
+"""The durable memory that the engine asks of the world, and what it hears from it.
+
+Each port adds to the one before, so that a part may ask for as little as it needs.  They are a chain and no mypyc
+traits, for interpreted fakes cannot derive from a trait (docs/decisions/0017).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from mypy_extensions import mypyc_attr, trait
+from mypy_extensions import mypyc_attr
 
 from engine.values.message import Message
 from engine.values.stored import DestinationState, Entry, EntryColumns, LanePlace, Range
@@ -81,7 +85,6 @@ class StoreListener(ABC):
         """What was held back is on the disk again."""
 
 
-@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreCatalog(ABC):
     """Destinations, durable subscriptions and consumers, and their numbers."""
@@ -144,9 +147,8 @@ class StoreCatalog(ABC):
         """Return how a consumer was described that is open or that failed attempts name; {} for any other."""
 
 
-@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
-class StoreRecords(ABC):
+class StoreRecords(StoreCatalog):
     """What happens to messages, as records of the log.  All of it between two ``write`` calls is one batch."""
 
     @abstractmethod
@@ -184,9 +186,8 @@ class StoreRecords(ABC):
         """Close the transaction with its commit record."""
 
 
-@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
-class StoreProgress(ABC):
+class StoreProgress(StoreRecords):
     """How far the log has come, and what brings it on.  Offsets are octets from the start of the commit log."""
 
     @abstractmethod
@@ -218,9 +219,8 @@ class StoreProgress(ABC):
         """Return False between ``store_failed`` and ``store_healed``."""
 
 
-@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
-class StorePages(ABC):
+class StorePages(StoreProgress):
     """What is read back.  Answers come to the ``StoreListener``, but for ``entries``."""
 
     @abstractmethod
@@ -256,22 +256,8 @@ class StorePages(ABC):
         """
 
 
-@trait
 @mypyc_attr(allow_interpreted_subclasses=True)
-class StoreSpace(ABC):  # noqa: B024 - a store that frees nothing has nothing to say
-    """Why the store takes more of the disk than it would have to."""
-
-    def retention_reason(self) -> str:
-        """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
-        return ""
-
-    def retention_hold(self) -> str:
-        """Return which export space waits for that could be freed otherwise, "" for none."""
-        return ""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Store(StoreCatalog, StoreRecords, StoreProgress, StorePages, StoreSpace):
+class Store(StorePages):
     """The engine's durable memory: all of it, for whoever opens and closes it.
 
     All methods of its parts are called on the engine's thread.  None of them reads the disk or waits for it, except
@@ -285,3 +271,11 @@ class Store(StoreCatalog, StoreRecords, StoreProgress, StorePages, StoreSpace):
     @abstractmethod
     def close(self) -> None:
         """Write, sync and let go of everything; may block."""
+
+    def retention_reason(self) -> str:
+        """Return why space that could be freed is not, "" if nothing is wrong or nothing is ever freed."""
+        return ""
+
+    def retention_hold(self) -> str:
+        """Return which export space waits for that could be freed otherwise, "" for none."""
+        return ""
