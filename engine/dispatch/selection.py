@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
 
-RELEASE_STEPS: Final = 2  # of a group that is taken from its owner
+RELEASE_STEPS: Final = 4  # of a group that is taken from its owner
 GROUPS_NAMED: Final = 5  # in words about groups
 ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
 

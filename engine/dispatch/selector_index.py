@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 SCAN_STEPS: Final = 1_500  # for all selectors of a queue in one turn; the rest in the next
 SCAN_LEAST: Final = 16  # the same where other queues have used up the steps of the turn
-PAGE_LEAST: Final = 4  # messages of a page that is read ahead, however much each costs
+PAGE_LEAST: Final = 2  # messages of a page that is read ahead, however much each costs
 READING_STEPS: Final = 2  # of a message whose properties are read
 FINDING_STEPS: Final = 6  # of each view that finds one
-EVALUATIONS_A_STEP: Final = 2  # conditions that are asked about a message that has been read already
+EVALUATIONS_A_STEP: Final = 1  # conditions that are asked about a message that has been read already
 _ENTRY_MASK: Final = (1 << SERIAL_BITS) - 1
 
 
