@@ -248,12 +248,19 @@ class GroupsForgotten(Broker):
 class SettledOnlyInMemory(Broker):
     """Acknowledgements never reach the log."""
 
+    def end_turn(self) -> int:
+        self._forget()
+        return super().end_turn()
+
     def flush_settlements(self) -> int:
-        for batch, _ in self.dispatcher.settling:
+        self._forget()
+        return super().flush_settlements()
+
+    def _forget(self) -> None:
+        for batch, _ in self.settlements.waiting:
             batch.following = -1
             batch.ranges = []
-        self.dispatcher.settling.clear()
-        return super().flush_settlements()
+        self.settlements.waiting.clear()
 
 
 @pytest.mark.parametrize("bug", [WideWindows, WideBytes, DeadAndAlive, GroupsForgotten, SettledOnlyInMemory])

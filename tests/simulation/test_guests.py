@@ -10,8 +10,6 @@ from engine.broker import Broker
 from engine.consumers.consumer import Consumer
 from engine.ports.client import Client
 from engine.sources.composite import Source
-from engine.sources.queue import Queue
-from engine.sources.topic import Topic
 from engine.values.errors import EngineError
 from engine.values.options import SubscribeOptions
 from tests.support.guest_world import GuestWorld, run_seed
@@ -97,8 +95,9 @@ class _FilesKeep(Broker):
 class _TemporariesStay(Broker):
     """A temporary destination does not end with its connection."""
 
-    def close_temporary(self, destination: Queue | Topic) -> None:
-        pass
+    def disconnect(self, client: Client, is_lost: bool) -> None:
+        self.destinations.owned.pop(client.client_number, None)
+        super().disconnect(client, is_lost)
 
 
 class _LeavesHalfway(Broker):
