@@ -112,11 +112,19 @@ sys.exit(main())
 BROKEN_ENGINE = """
 import sys
 from engine.broker import Broker
+from engine.fate.acceptance import Acceptance
 
-class Broken(Broker):
+class BrokenAcceptance(Acceptance):
+    __slots__ = ()
+
     def accept(self, destination, message):
         assert b"BREAK" not in message.body, "planted"
         super().accept(destination, message)
+
+class Broken(Broker):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.acceptance.__class__ = BrokenAcceptance
 
 import gateway.app
 gateway.app.Broker = Broken

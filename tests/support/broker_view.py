@@ -161,6 +161,8 @@ class BrokerView(FeatureView):
 
     def delete_subscription(self, client_id: str, name: str) -> None:
         """Delete a durable subscription.  Raises: UnknownSubscription, SubscriptionInUse."""
+        for queue in self.broker.subscriptions.queues_of(client_id, name, True):
+            self.broker.subscribing.departures.make_way(queue)
         self.broker.subscriptions.delete(client_id, name)
 
     def find_subscription(self, client: Client, client_id: str, name: str) -> Subscription | None:
