@@ -31,7 +31,9 @@ from spark_bridge.records import Piece
 from spark_bridge.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.selection import Selection
 
-WORKER_ERROR: Final = re.compile(r"^(?:engine\.errors\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE)
+WORKER_ERROR: Final = re.compile(
+    rf"^(?:{re.escape(PenstockError.__module__)}\.(\w+)|\w*Error|pyarrow[\w.]*): (.+)$", re.MULTILINE
+)
 STORE_ERRORS: Final[dict[str, type[StoreError]]] = {
     error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone)
 }

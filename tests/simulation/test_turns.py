@@ -29,7 +29,7 @@ def test_the_longest_turn_has_a_bound(name: str) -> None:
         run()
     assert lines.longest > 0 or not IS_COUNTING
     allowed = OF_MESSAGES[name] * COUNT if name in OF_MESSAGES else TURN_LINES_MAX
-    assert lines.longest <= allowed, lines.describe()
+    assert lines.longest <= allowed or not IS_COUNTING, lines.describe()
 
 
 def test_a_loop_over_everything_is_seen() -> None:
