@@ -54,7 +54,7 @@ class LiveUpkeep(UpkeepSource):
         run = self._purges[number]
         if not run.is_done:
             self._engine_loop.open_turn()
-            run.stop()
+            run.end()
 
     async def delete(self, destination: Named, is_forced: bool) -> dict[str, Any]:
         found = self._found(destination)
@@ -81,7 +81,7 @@ class LiveUpkeep(UpkeepSource):
         while not run.is_done and not queue.is_closed:
             if self._broker.context.clock.monotonic_ms() >= until_ms:
                 self._engine_loop.open_turn()
-                run.stop()
+                run.end()
                 if not queue.depth:
                     return
                 raise DestinationInUse(

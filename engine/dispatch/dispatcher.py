@@ -187,12 +187,6 @@ class Dispatcher:
                 self.observers.consumed(queue, message)
         self._gone(message, consumer, queue)
 
-    def free_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
-        """Give one place of the window back."""
-        queue.in_flight_count -= 1
-        if consumer.window.give_back(size_bytes):
-            queue.list_consumer(consumer)
-
     def free_held_place(self, consumer: Consumer, queue: Queue, size_bytes: int) -> None:
         """Give back the place of what a transaction held, if it kept it (use-prefetch-extension: false)."""
         if not queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(size_bytes):

@@ -9,15 +9,14 @@ from engine.clients.connections import Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.settlement_log import SettlementLog
+from engine.features.queue_run import QueueRun
 from engine.features.scheduler.scheduler import Scheduler
-from engine.ports.client import Client
 from engine.ports.observer import Observer
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
-from engine.values import gates
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE
 from engine.values.errors import DestinationInUse, EngineError
@@ -26,17 +25,6 @@ from engine.values.options import SubscribeOptions
 from engine.values.outcomes import CAUSE_PURGED, DROPPED
 
 TICK_MS: Final = 20
-_IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
-
-
-class _Ticks(TimerTarget):
-    __slots__ = ("purge",)
-
-    def __init__(self, purge: Purge) -> None:
-        self.purge = purge
-
-    def timer_fired(self, key: int) -> None:
-        self.purge.tick()
 
 
 class _Looks(TimerTarget):
@@ -51,35 +39,20 @@ class _Looks(TimerTarget):
         self._upkeep.look(key)
 
 
-class Purge(Client):
-    """One run that drops what waits in a queue, or what a selector matches of it.
+class Purge(QueueRun):
+    """Drops what waits in a queue, or what a selector matches of it.  count: messages dropped."""
 
-    It is a consumer like any other: what others hold stays theirs, and a backlog is read in pages.
-    count: messages dropped.  is_done: everything that was wanted is gone.
-    """
-
-    __slots__ = ("upkeep", "queue", "count", "is_done", "consumer", "ticks")
+    __slots__ = ("count",)
 
     def __init__(self, upkeep: Upkeep, queue: Queue, selector: str) -> None:
         """Raises: InvalidSelector, LimitReached."""
-        super().__init__()
-        self.upkeep = upkeep
-        self.queue = queue
+        options = SubscribeOptions(AUTO, name="purge", selector=selector, is_taking=True)
+        super().__init__(upkeep.context, upkeep.connections, upkeep.subscribing, queue, options)
         self.count = 0
-        self.is_done = False
-        self.ticks = _Ticks(self)
-        upkeep.connections.connect(self)
-        try:
-            self.consumer = upkeep.subscribing.subscribe_own(
-                self, queue, SubscribeOptions(AUTO, name="purge", selector=selector, is_taking=True)
-            )
-        except EngineError:
-            upkeep.connections.disconnect(self, is_lost=False)
-            raise
         self.consumer.batch.outcome = DROPPED
         self.consumer.batch.cause = CAUSE_PURGED
         upkeep.subscribing.start(self.consumer)
-        self._wait()
+        self.call_again(TICK_MS)
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         raise AssertionError("a purge acknowledges automatically")
@@ -88,35 +61,16 @@ class Purge(Client):
         self.count += 1
 
     def tick(self) -> None:
-        if self.is_done:
-            return
-        if not self.queue.is_dirty and self.consumer.gate() in _IDLE:
-            self.stop()
+        if not self.queue.is_dirty and self.is_idle():
+            self.end()
         else:
-            self._wait()
-
-    def stop(self) -> None:
-        """Drop no more; what is left stays."""
-        self.is_done = True
-        self.upkeep.connections.disconnect(self, is_lost=False)
-
-    def release_confirmations(self, offset: int) -> bool:
-        return False
-
-    def admit(self) -> None:
-        raise AssertionError("a purge sends nothing")
-
-    def waited_too_long(self, uri: str, error: EngineError) -> None:
-        raise AssertionError("a purge sends nothing")
+            self.call_again(TICK_MS)
 
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
-        self.stop()
+        self.end()
 
     def describe(self) -> dict[str, str]:
         return {"address": "purge"}
-
-    def _wait(self) -> None:
-        self.upkeep.context.call_later(TICK_MS, self.ticks, 0)
 
 
 class Upkeep(Observer):
@@ -193,7 +147,7 @@ class Upkeep(Observer):
             return
         for other in list(consumer.queue.consumers.values()):
             if other is not consumer and isinstance(other.client, Purge):
-                other.client.stop()
+                other.client.end()
 
     def consumer_removed(self, consumer: Consumer) -> None:
         """The last consumer of a queue may have left."""

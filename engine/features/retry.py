@@ -15,12 +15,10 @@ from engine.clients.connections import Connections
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.fate.redelivery import Redelivery
-from engine.ports.client import Client
-from engine.ports.timers import TimerTarget
+from engine.features.queue_run import QueueRun
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
-from engine.values import gates
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation, split_annotations
 from engine.values.delivery import ACKNOWLEDGE, IN_FLIGHT, Delivery, advance
 from engine.values.errors import EngineError
@@ -38,20 +36,8 @@ ADDED_PREFIXES: Final = ("dlq", "original", "_AMQ_ORIG_", "_AMQ_ACTUAL_EXPIRY")
 RETRY_COUNT: Final = "dlqRetryCount"
 RETRIED_ID: Final = "dlqRetriedMessageId"  # of the dead letter that it was
 
-_IDLE: Final = frozenset((gates.NOTHING_WAITING, gates.SELECTOR, gates.DELAYED))
 
-
-class _Ticks(TimerTarget):
-    __slots__ = ("retry",)
-
-    def __init__(self, retry: Retry) -> None:
-        self.retry = retry
-
-    def timer_fired(self, key: int) -> None:
-        self.retry.tick()
-
-
-class Retry(Client):
+class Retry(QueueRun):
     """One run.  moved_count: sent back so far; skipped_count: left where they are, for they name no origin.
 
     What is skipped stays in its hands until the end, so that it is not handed over again, and takes no place there.
@@ -62,55 +48,39 @@ class Retry(Client):
 
     __slots__ = (
         "retries",
-        "context",
-        "queue",
         "rate",
         "limit",
         "held",
         "moved_count",
         "skipped_count",
         "skipped_bytes",
-        "is_done",
         "failure",
         "end_offset",
-        "consumer",
-        "ticks",
     )
 
     def __init__(self, retries: Retries, queue: Queue, selector: str, rate: int, limit: int) -> None:
         """Raises: InvalidSelector."""
-        super().__init__()
+        # What fails again while this runs comes back behind this offset, and is not for this run.
+        self.end_offset = retries.context.store.append_offset()
+        options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector, is_taking=True)
+        super().__init__(retries.context, retries.connections, retries.subscribing, queue, options)
         self.retries = retries
-        self.context = retries.context
-        self.queue = queue
         self.rate = rate
         self.limit = limit
         self.held: list[Delivery] = []
         self.moved_count = 0
         self.skipped_count = 0
         self.skipped_bytes = 0
-        self.is_done = False
         self.failure = ""
-        self.ticks = _Ticks(self)
-        # What fails again while this runs comes back behind this offset, and is not for this run.
-        self.end_offset = self.context.store.append_offset()
-        retries.connections.connect(self)
-        options = SubscribeOptions(INDIVIDUAL, prefetch=HELD_MAX, name="retry", selector=selector, is_taking=True)
-        try:
-            self.consumer = retries.subscribing.subscribe_own(self, queue, options)
-        except EngineError:
-            retries.connections.disconnect(self, is_lost=False)
-            raise
         retries.subscribing.start(self.consumer)
-        self._call_again()
+        self._wait()
 
     def stop(self, failure: str = "") -> None:
         """End it; what it holds goes back to its place."""
         if not self.is_done:
-            self.is_done = True
             self.failure = failure
             self.held.clear()
-            self.retries.connections.disconnect(self, is_lost=False)
+            self.end()
 
     # -- the engine's side
 
@@ -121,15 +91,6 @@ class Retry(Client):
     def deliver_settled(self, consumer: Consumer, message: Message, is_redelivered: bool, delivery_count: int) -> None:
         raise AssertionError("a retry acknowledges each message by itself")
 
-    def release_confirmations(self, offset: int) -> bool:
-        return False
-
-    def admit(self) -> None:
-        raise AssertionError("a retry waits at no gate")
-
-    def waited_too_long(self, uri: str, error: EngineError) -> None:
-        raise AssertionError("a retry waits at no gate")
-
     def expel(self, consumer: Consumer, error: EngineError, with_connection: bool) -> None:
         self.stop(str(error))
 
@@ -137,8 +98,6 @@ class Retry(Client):
         return {"address": "retry", "client_id": f"retry of {self.queue.name}"}
 
     def tick(self) -> None:
-        if self.is_done:
-            return
         allowance = HELD_MAX if self.rate == 0 else max(1, self.rate * TICK_MS // 1_000)
         if self.limit:
             allowance = min(allowance, self.limit - self.moved_count)
@@ -151,21 +110,20 @@ class Retry(Client):
                 f"{self.skipped_count} messages that name no original destination take {self.skipped_bytes} octets of "
                 f"memory, the limit is {SKIPPED_BYTES}; a selector can leave them out"
             )
-        elif (self.limit and self.moved_count >= self.limit) or (not self.held and self._is_idle()):
+        elif (self.limit and self.moved_count >= self.limit) or (not self.held and self.is_idle()):
             self.stop()
         else:
-            self._call_again()
+            self._wait()
 
     # -- the steps
 
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Say whether nothing more will come; a window full of newer messages counts as that."""
-        return self.consumer.window.is_full or self.consumer.gate() in _IDLE
+        return self.consumer.window.is_full or super().is_idle()
 
-    def _call_again(self) -> None:
+    def _wait(self) -> None:
         # At less than one message a tick the ticks are further apart.
-        pause_ms = TICK_MS if self.rate == 0 else max(TICK_MS, 1_000 // self.rate)
-        self.context.call_later(pause_ms, self.ticks, 0)
+        self.call_again(TICK_MS if self.rate == 0 else max(TICK_MS, 1_000 // self.rate))
 
     def _send_back(self, delivery: Delivery) -> None:
         added = split_annotations(delivery.message.annotations)

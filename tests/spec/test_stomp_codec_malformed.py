@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.peer_times import NO_FRAME
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.errors import FrameError
@@ -133,7 +134,7 @@ def test_dead_afterwards(version: int, octets: bytes, condition: str, text: str)
     assert caught.value.condition == condition
     assert text in str(caught.value)
     assert decoder.buffered_bytes() == 0
-    assert not decoder.has_partial()
+    assert decoder.partial_number() == NO_FRAME
 
 
 AT_THE_LIMIT = [
@@ -159,4 +160,4 @@ def test_exactly_at_the_limit(octets: bytes, size: int) -> None:
 def test_nothing_is_wrong_with_half_a_frame() -> None:
     decoder = Decoder(LIMITS)
     assert decode(decoder, b"CONNECT\naccept-ver") == ([], None)
-    assert decoder.has_partial()
+    assert decoder.partial_number() != NO_FRAME

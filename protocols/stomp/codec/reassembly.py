@@ -112,10 +112,6 @@ class Reassembly:
         if self._state == _DEAD:
             self.drop()
 
-    def has_partial(self) -> bool:
-        """Say whether a frame has begun and not ended, once ``next_frame`` has returned None."""
-        return _HEAD <= self._state <= _OPEN_BODY
-
     def partial_number(self) -> int:
         """Return a number of its own for the frame that has begun and not ended, NO_FRAME for none."""
         return self.begun_count if _HEAD <= self._state <= _OPEN_BODY else NO_FRAME

@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from protocols.peer_times import NO_FRAME
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.escapes import block_for, escape, read_block
 from protocols.stomp.codec.frame_limits import FrameLimits
@@ -198,12 +199,12 @@ PARTIAL = [
 
 
 @pytest.mark.parametrize(("octets", "is_partial"), PARTIAL)
-def test_has_partial(octets: bytes, is_partial: bool) -> None:
+def test_a_frame_under_way_has_a_number(octets: bytes, is_partial: bool) -> None:
     decoder = Decoder()
     decoder.receive_data(octets)
     while decoder.next_frame() is not None:
         pass
-    assert decoder.has_partial() == is_partial
+    assert (decoder.partial_number() != NO_FRAME) == is_partial
 
 
 def test_a_send_like_the_last_one_that_came_alone_leaves_nothing() -> None:

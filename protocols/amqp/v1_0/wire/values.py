@@ -15,7 +15,7 @@ Comparing is Python's: ``UInt(1) == 1``.  Two keys of one map that are equal in 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 Value = Any  # one of the types above; a recursive alias would say no more, and mypy could not use it
 
@@ -129,6 +129,3 @@ class Array:
 
     def __repr__(self) -> str:
         return f"Array({self.code:#04x}, {self.items!r})"
-
-
-SYMBOL_CODE: Final = 0xB3
