@@ -22,6 +22,7 @@ from engine.clients.consumer_registry import Subscribing
 from engine.clients.naming import Naming
 from engine.commit import Commits
 from engine.composite_send import CompositeSend
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
@@ -54,9 +55,7 @@ from engine.limits.connection_memory import CONNECTION_MEMORY_BYTES, Holdings
 from engine.limits.permissions import Access
 from engine.limits.producer_gate import Flow, GlobalLimits
 from engine.limits.user_quota import Quotas, UserLimits
-from engine.ports.client import Client
 from engine.ports.clock import Clock
-from engine.ports.observer import Observers
 from engine.ports.store import Store
 from engine.ports.temp_store import SpillSpace
 from engine.ports.timers import Timers
@@ -65,6 +64,7 @@ from engine.sources.browser import Browsing
 from engine.sources.composite import Destination, Source, Target
 from engine.sources.feed import Feeds
 from engine.sources.log_replay import Replays
+from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import TEMPORARY_DESTINATIONS_MAX, Destinations

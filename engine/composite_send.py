@@ -9,8 +9,8 @@ from engine.features.message_copies import MessageCopies
 from engine.features.scheduler.delayed_send import Delayed
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gate import Flow
-from engine.ports.observer import Observers
 from engine.sources.composite import Composite, Destination, Target
+from engine.sources.observer import Observers
 from engine.sources.question_queue import QuestionQueue
 from engine.values import gates
 from engine.values.message import Message

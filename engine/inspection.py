@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 from engine.backlog.address_account import ACTION_NAMES, Account
 from engine.backlog.context import Context
 from engine.backlog.spiller import Spiller
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.slow_consumers import SlowConsumers, is_slow
 from engine.limits.connection_memory import Holdings
 from engine.limits.producer_gate import Flow
 from engine.limits.user_quota import Quotas
-from engine.ports.client import Client
 from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations

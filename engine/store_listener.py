@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
+from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.dispatch.delays import RELOAD_READER, Delays
 from engine.dispatch.selective_dispatcher import SCAN_READER, SelectiveDispatcher
@@ -14,11 +15,10 @@ from engine.features.scheduler.management import BROWSE_READER, Management
 from engine.features.scheduler.read_ahead import SCHEDULE_READER
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gate import Flow
-from engine.ports.client import Client
-from engine.ports.observer import Observer, Observers
 from engine.ports.store import StoreListener
 from engine.ports.timers import TimerTarget
 from engine.sources.feed import Feeds
+from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.values.delivery import Delivery

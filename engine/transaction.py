@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from engine.consumers.client import Client
 from engine.features.scheduler.delayed_send import Delayed
-from engine.ports.client import Client
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.delivery import HOLD, UNHOLD, Delivery, advance

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.clients.consumer_registry import Subscribing
+from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import TURN_STEPS, Steps
 from engine.dispatch.dispatcher import Dispatcher
@@ -13,7 +14,6 @@ from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.limits.connection_memory import Holdings
 from engine.limits.producer_gate import Flow
-from engine.ports.client import Client
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.values.hand_over_times import HandOvers

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from engine.consumers.client import Client
 from engine.limits.connection_memory import Holdings
-from engine.ports.client import Client
 
 LARGE_BYTES: Final = 64 * 1024  # what is smaller waits for nobody
 

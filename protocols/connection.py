@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from mypy_extensions import mypyc_attr
 
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from protocols.outbox import Outbox
 from protocols.peer_socket import PeerSocket
 

@@ -5,7 +5,7 @@ Source: Jakarta Messaging 3.1, section 6.1.2; AMQP's sole-connection-for-contain
 
 from __future__ import annotations
 
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.values.errors import ClientIdInUse
 
 

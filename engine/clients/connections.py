@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine.clients.client_ids import ClientIds
 from engine.clients.consumer_registry import Subscribing
+from engine.consumers.client import Client
 from engine.limits.connection_memory import Holdings
 from engine.limits.producer_gate import Flow
 from engine.limits.user_quota import Quotas
-from engine.ports.client import Client
 
 
 class Connections:

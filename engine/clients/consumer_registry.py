@@ -6,6 +6,7 @@ from itertools import islice
 
 from config.matching import with_values
 from engine.backlog.context import Context
+from engine.consumers.client import Client
 from engine.consumers.composite_consumer import Siblings
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.consumer_owner import ConsumerOwner
@@ -18,13 +19,12 @@ from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.redelivery import Redelivery
 from engine.limits.max_consumers import Places
 from engine.limits.permissions import Access
-from engine.ports.client import Client
-from engine.ports.observer import Observer, Observers
 from engine.selector.evaluate import compile_selector
 from engine.sources.browser import Browsing
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.log_replay import Replays, check_replay
 from engine.sources.named_subscription import Subscription
+from engine.sources.observer import Observer, Observers
 from engine.sources.pending_message_limit import PendingLimits
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds

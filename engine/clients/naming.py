@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from config.permissions import Action
+from engine.consumers.client import Client
 from engine.limits.permissions import Access
 from engine.limits.user_quota import Quotas
-from engine.ports.client import Client
 from engine.sources.composite import Target
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
 from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
+from engine.consumers.client import Client
 from engine.consumers.cumulative_ack import Unanswered
 from engine.consumers.window import CreditWindow, Window
-from engine.ports.client import Client
 from engine.selector.evaluate import Selector
 from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery

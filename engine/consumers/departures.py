@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
-from engine.ports.observer import Observers
+from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.values.errors import DestinationInUse
 
 if TYPE_CHECKING:
+    from engine.consumers.client import Client
     from engine.consumers.consumer import Consumer
-    from engine.ports.client import Client
     from engine.sources.topic import Topic
 
 CLOSE_STEPS: Final = 10  # of one consumer, or of one temporary destination

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from engine.consumers.client import Client
     from engine.consumers.consumer import Consumer
     from engine.consumers.turn_steps import Steps
-    from engine.ports.client import Client
 
 WAKES_AT_ONCE: Final = 256  # consumers of one room, before those are asked that were woken
 

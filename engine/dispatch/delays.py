@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import KEPT_DELAYED_BYTES
-from engine.ports.observer import Observer, Observers
 from engine.ports.timers import TimerTarget
+from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import DELAYED, DROP, TIMER, Delivery, advance

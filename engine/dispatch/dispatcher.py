@@ -10,7 +10,7 @@ from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
-from engine.ports.observer import Observers
+from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import ACKNOWLEDGE, DISPATCH, EXPIRE, IN_FLIGHT, READY, Delivery, advance

@@ -17,8 +17,8 @@ from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
 from engine.dispatch.selection import Selection
 from engine.dispatch.selector_index import SCAN_LEAST, SCAN_STEPS
-from engine.ports.observer import Observers
 from engine.ports.timers import TimerTarget
+from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.annotations import annotation

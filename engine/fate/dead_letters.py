@@ -12,7 +12,7 @@ from engine.backlog.intake import without_marks
 from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.failure_history import history_with, policy_of
 from engine.fate.relocation import Relocation
-from engine.ports.observer import Observer, Observers
+from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic

@@ -11,11 +11,11 @@ from collections import deque
 from typing import Final
 
 from engine.backlog.context import Context
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.fate.acceptance import Acceptance
-from engine.ports.client import Client
-from engine.ports.observer import Observer
 from engine.sources.composite import Composite, Destination
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic

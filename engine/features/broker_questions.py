@@ -9,9 +9,9 @@ from mypy_extensions import mypyc_attr
 
 from engine.backlog.context import Context
 from engine.clients.naming import Naming
+from engine.consumers.client import Client
 from engine.fate.acceptance import Acceptance
 from engine.limits.producer_gate import Flow
-from engine.ports.client import Client
 from engine.sources.question_queue import QuestionQueue, is_management
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations

@@ -11,8 +11,8 @@ from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.settlement_log import SettlementLog
 from engine.features.queue_run import QueueRun
 from engine.features.scheduler.scheduler import Scheduler
-from engine.ports.observer import Observer
 from engine.ports.timers import TimerTarget
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations

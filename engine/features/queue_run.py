@@ -11,7 +11,7 @@ from typing import Final
 from engine.backlog.context import Context
 from engine.clients.connections import Connections
 from engine.clients.consumer_registry import Subscribing
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.ports.timers import TimerTarget
 from engine.sources.queue import Queue
 from engine.values import gates

@@ -10,10 +10,10 @@ from collections import deque
 from typing import Final
 
 from engine.backlog.context import Context
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.features.broker_questions import Answerer, Questions, Replies
 from engine.limits.permissions import Access
-from engine.ports.client import Client
 from engine.ports.timers import TimerTarget
 from engine.sources.question_queue import QuestionQueue
 from engine.sources.queue import Queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from config.matching import ONE, Pattern
 from config.model import VirtualTopic
 from engine.backlog.context import Context
-from engine.ports.observer import Observer, Observers
+from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.backlog.context import Context
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.dispatch.delays import Delays
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gate import Flow
-from engine.ports.client import Client
 from engine.sources.queue import Queue
 from engine.values.delivery import DELAYED, HELD, IN_FLIGHT, READY, Delivery
 from engine.values.hand_over_times import HandOvers

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.ports.client import Client
+from engine.consumers.client import Client
 
 READ_ON: Final = 0
 PAUSE: Final = 1  # nothing more is read until less waits

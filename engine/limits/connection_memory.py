@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable
 from typing import Final
 
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.values.broker_stats import HoldingStats
 from engine.values.errors import HoldingsFull
 

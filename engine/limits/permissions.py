@@ -7,7 +7,7 @@ Source: ActiveMQ authorizationPlugin (read, write, admin), HornetQ security-sett
 from __future__ import annotations
 
 from config.permissions import SEEING, SEEING_WORDS, Action, PermissionMap
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic

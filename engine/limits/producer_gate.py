@@ -12,10 +12,10 @@ from mypy_extensions import mypyc_attr
 
 from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts
 from engine.backlog.context import Context
+from engine.consumers.client import Client
 from engine.consumers.rate_limit import TokenBucket
-from engine.ports.client import Client
-from engine.ports.observer import Observers
 from engine.ports.timers import TimerTarget
+from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.transaction import Transaction

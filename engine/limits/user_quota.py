@@ -12,8 +12,8 @@ from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 
 from config.policies import UNLIMITED
-from engine.ports.client import Client
-from engine.ports.observer import Observer
+from engine.consumers.client import Client
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values.errors import LimitReached

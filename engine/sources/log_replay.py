@@ -16,10 +16,10 @@ from typing import Final
 from engine.backlog.context import Context
 from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
-from engine.ports.client import Client
-from engine.ports.observer import Observer
+from engine.consumers.client import Client
 from engine.sources.composite import CompositeSource, Source
 from engine.sources.feed import Feeds
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic

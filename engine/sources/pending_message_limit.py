@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from config.policies import PendingLimitPolicy
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.window import Window
-from engine.ports.observer import Observers
 from engine.selector.properties import Value
 from engine.selector.readers import PropertyReaders
+from engine.sources.observer import Observers
 from engine.values.delivery import EXPIRE, READY, Delivery, advance
 from engine.values.message import Message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.backlog.spiller import Spiller
 from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
-from engine.ports.observer import Observers
+from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.values.delivery import Delivery
 

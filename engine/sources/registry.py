@@ -9,8 +9,8 @@ from engine.backlog.address_account import Accounts
 from engine.backlog.context import Context
 from engine.backlog.lane_shares import LaneShares
 from engine.backlog.spiller import Spiller, may_spill
-from engine.ports.observer import Observers
 from engine.sources.last_value_and_ring import Keeper
+from engine.sources.observer import Observers
 from engine.sources.question_queue import STATISTICS_PREFIX, QuestionQueue, is_management
 from engine.sources.queue import Queue, is_keeping
 from engine.sources.topic import Topic

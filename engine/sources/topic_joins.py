@@ -13,7 +13,7 @@ from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 from engine.values.destination import TOPIC
 
 if TYPE_CHECKING:
-    from engine.ports.client import Client
+    from engine.consumers.client import Client
     from engine.sources.named_subscription import Subscription
     from engine.sources.topic import Topic
     from engine.sources.topic_subscriptions import Attached, Subscriptions

@@ -13,13 +13,13 @@ from engine.backlog.context import Context
 from engine.backlog.lane import Lane
 from engine.backlog.settlement import SubscriptionBatch
 from engine.backlog.spiller import may_spill
+from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.limits.permissions import Access
 from engine.limits.user_quota import Quotas, holder_of
-from engine.ports.client import Client
-from engine.ports.observer import Observer, Observers
 from engine.sources.feed import Feeds, feed_of
 from engine.sources.named_subscription import Subscription, from_description
+from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.broker import Broker
+from engine.consumers.client import Client
 from engine.consumers.consumer import INDIVIDUAL, Consumer
-from engine.ports.client import Client
 from engine.sources.composite import Source
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import Delivery

@@ -9,10 +9,10 @@ import pytest
 
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.broker import Broker
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.dispatch.selector_view import View
 from engine.features.scheduler.delayed_send import Delayed
-from engine.ports.client import Client
 from engine.sources.composite import Destination, Source
 from engine.values.delivery import GONE, Delivery
 from engine.values.message import Message

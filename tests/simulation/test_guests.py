@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.broker import Broker
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.ports.client import Client
 from engine.sources.composite import Source
 from engine.values.errors import EngineError
 from engine.values.options import SubscribeOptions

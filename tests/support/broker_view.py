@@ -6,10 +6,10 @@ from engine.backlog.address_account import Accounts
 from engine.backlog.lane_shares import LaneShares
 from engine.backlog.memory import MemoryBudget
 from engine.broker import Broker
+from engine.consumers.client import Client
 from engine.consumers.turn_steps import Chore
 from engine.features.purge import Purge
 from engine.limits.producer_gate import Flow, Wait
-from engine.ports.client import Client
 from engine.sources.named_subscription import Subscription
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations

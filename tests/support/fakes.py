@@ -8,8 +8,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.ports.client import Client
 from engine.ports.clock import Clock
 from engine.ports.store import Store, StoreListener
 from engine.ports.timers import Timers, TimerTarget

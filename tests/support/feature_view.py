@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from engine.broker import Broker
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.features.advisories import Advisories
 from engine.features.slow_consumers import Watch
 from engine.features.statistics_plugin import Statistics
 from engine.limits.user_quota import Quotas
-from engine.ports.client import Client
 from engine.selector.readers import PropertyReader
 from engine.sources.composite import Destination, Target
 from engine.sources.queue import Queue

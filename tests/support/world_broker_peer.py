@@ -6,8 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.ports.client import Client
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.transaction import Transaction

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.broker import Broker
+from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
-from engine.ports.client import Client
 from engine.ports.store import Store
 from engine.sources.composite import Source
 from engine.values.delivery import Delivery

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.ports.observer import Observer
 from engine.ports.timers import TimerTarget
+from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 

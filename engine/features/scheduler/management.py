@@ -14,13 +14,13 @@ from typing import Final
 
 from config.permissions import Action
 from engine.backlog.context import Context
+from engine.consumers.client import Client
 from engine.features.broker_questions import Answerer, Questions, Replies
 from engine.features.scheduler.pending_schedules import Schedule
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import Scheduler
 from engine.features.scheduler.ticket import JOB_ID, Ticket, read_ticket
 from engine.limits.permissions import Access
-from engine.ports.client import Client
 from engine.ports.timers import TimerTarget
 from engine.sources.composite import Target
 from engine.sources.question_queue import QuestionQueue

@@ -24,8 +24,8 @@ from engine.features.scheduler.recovery import restore
 from engine.features.scheduler.sorted_keys import SortedKeys
 from engine.features.scheduler.ticket import to_record
 from engine.limits.producer_gate import Flow
-from engine.ports.observer import Observers
 from engine.ports.timers import TimerTarget
+from engine.sources.observer import Observers
 from engine.sources.registry import Destinations
 from engine.values import gates
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE

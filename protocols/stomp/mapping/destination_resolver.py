@@ -7,7 +7,7 @@ unique, in the reply-to of its messages (ActiveMQ's way).
 from __future__ import annotations
 
 from engine.broker import Broker
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.sources.composite import Composite, CompositeSource, Destination, Source, Target
 from engine.values.annotations import annotation
 from engine.values.wildcard import Wildcard

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.broker import Broker
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.sources.composite import Destination
 from engine.values import gates
 from engine.values.errors import EngineError

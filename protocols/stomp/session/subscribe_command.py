@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from config.model import ConnectionDefaults
 from engine.broker import Broker
+from engine.consumers.client import Client
 from engine.consumers.consumer import ACK_MODES
-from engine.ports.client import Client
 from engine.sources.composite import is_several
 from engine.values.errors import InvalidSelector, LimitReached
 from protocols.peer_socket import PeerSocket

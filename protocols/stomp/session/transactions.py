@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.broker import Broker
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.errors import TransactionError
 from protocols.stomp.codec import frames

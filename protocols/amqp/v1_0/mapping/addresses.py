@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
 from engine.broker import Broker
-from engine.ports.client import Client
+from engine.consumers.client import Client
 from engine.sources.composite import Composite, CompositeSource, Destination, Source
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from protocols.amqp.v1_0.wire.errors import InvalidField, NotFound

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
+    from engine.consumers.client import Client
     from engine.consumers.consumer import Consumer
-    from engine.ports.client import Client
     from engine.sources.named_subscription import Subscription
     from engine.sources.queue import Queue
     from engine.sources.topic import Topic
