@@ -112,7 +112,7 @@ class _Look:
         return (due_ms if known is None else known.due_ms, place, lane, entry, size, target)
 
     def _attempts(self, lane: int, entry: int) -> Attempts | None:
-        return self._state.open_lane(self._number, lane).attempts.get(entry)
+        return self._state.open_lane(self._number, lane).attempts_of(entry)
 
     def _read_log(self) -> None:
         reader = self._reader

@@ -398,10 +398,10 @@ class Replay:
                 if lane.tail < known.tail:
                     self._leave_out(lane, known.tail)
                 lane.settled = known.settled
-                lane.attempts = known.attempts
+                lane.failed = known.failed
                 lane.live_bytes = known.live_bytes
             state.destinations[number].holders = destination.holders
-        state.failing |= snapshot.failing
+        state.find_failing()
         if state.system.tail < snapshot.system.tail:
             self._leave_out(state.system, snapshot.system.tail)
 

@@ -118,12 +118,6 @@ class Lane(Progress):
         """Return the first entry that is not in the consume queue's files yet."""
         return self.closing[0].first if self.closing else self.entries_first
 
-    def recovered(self) -> LaneState:
-        """Return the lane as the engine takes it over."""
-        if self.is_topic:
-            return LaneState(self.priority, self.tail, self.tail, [], {})
-        return LaneState(self.priority, self.tail, self.settled.cursor, self.settled.runs(), dict(self.attempts))
-
 
 class Destination:
     """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
@@ -172,7 +166,7 @@ class StoreState:
     touched: numbers of destinations and subscriptions that have changed since a snapshot was last told of them, some
     of them twice.
     generation: of the segment that is written; ``used``: lanes that have, or may have, entries in it.
-    failing: lanes with failed attempts, and some without.
+    failing: those that have failed attempts, and some that have none any more.
     """
 
     __slots__ = (
@@ -204,7 +198,7 @@ class StoreState:
         self.touched: deque[int] = deque()
         self.generation = RECOVERED
         self.used: list[Lane] = []
-        self.failing: set[int] = set()
+        self.failing: set[Progress] = set()
         self._numbers: dict[tuple[int, str], int] = {}
         self._closed_lanes: list[int] = []
         self._closed_consumers: set[int] = set()
@@ -252,8 +246,7 @@ class StoreState:
         if self._numbers.get((destination.kind, destination.name)) == number:
             del self._numbers[(destination.kind, destination.name)]
         for member in destination.holders.members:
-            self.touched.append(member.number)
-            del self.subscriptions[member.number]
+            self._remove(member)
         # Their entries still go to the disk with the segment, for readers of the log.
         self._closed_lanes += [(number << LANE_SHIFT) | lane.priority for lane in destination.lanes]
 
@@ -269,7 +262,7 @@ class StoreState:
 
     def _forget_closed_lanes(self) -> None:
         for key in self._closed_lanes:
-            del self.lanes[key]
+            self.failing.discard(self.lanes.pop(key))
         self._closed_lanes.clear()
 
     # Changes of a log that is written.
@@ -333,8 +326,7 @@ class StoreState:
         if topic.holders.is_empty():
             # Nothing is live any more, so nobody has to look sizes up.
             for member in topic.holders.members:
-                self.touched.append(member.number)
-                del self.subscriptions[member.number]
+                self._remove(member)
             topic.holders.members.clear()
             for lane in topic.lanes:
                 lane.live_bytes = 0
@@ -343,9 +335,13 @@ class StoreState:
 
     def _forget(self, subscription: Subscription) -> None:
         self.touched.append(subscription.topic_id)
-        self.touched.append(subscription.number)
-        del self.subscriptions[subscription.number]
+        self._remove(subscription)
         self.destinations[subscription.topic_id].holders.members.remove(subscription)
+
+    def _remove(self, subscription: Subscription) -> None:
+        self.touched.append(subscription.number)
+        self.failing.difference_update(subscription.lanes.values())
+        del self.subscriptions[subscription.number]
 
     # What happens to entries.
 
@@ -403,11 +399,18 @@ class StoreState:
                 lane = self.open_lane(number, entries.priority)
                 if not lane.is_touched:
                     self.touch(lane)
-                self.failing.add((number << LANE_SHIFT) | entries.priority)
                 progress = lane
             else:
                 progress = subscription.lane(entries.priority)
             progress.fail(entries.first, entries.count, attempt)
+            self.failing.add(progress)
+
+    def find_failing(self) -> None:
+        """Look for failed attempts everywhere: what is there was not told record by record."""
+        progresses: list[Progress] = list(self.lanes.values())
+        for subscription in self.subscriptions.values():
+            progresses += subscription.lanes.values()
+        self.failing = {progress for progress in progresses if progress.failed is not None}
 
     # Records of metadata.
 
@@ -454,12 +457,10 @@ class StoreState:
         """Forget the closed consumers that no failed attempt names."""
         named: set[int] = set()
         if self._closed_consumers:
-            self.failing = {key for key in self.failing if key in self.lanes and self.lanes[key].attempts}
-            progresses: list[Progress] = [self.lanes[key] for key in self.failing]
-            for subscription in self.subscriptions.values():
-                progresses += subscription.lanes.values()
-            for progress in progresses:
-                named.update([attempts.consumer_id for attempts in progress.attempts.values()])
+            self.failing = {progress for progress in self.failing if progress.failed is not None}
+            for progress in self.failing:
+                if progress.failed is not None:
+                    named.update(progress.failed.consumers)
         for number in self._closed_consumers - named:
             del self.consumers[number]
         self._closed_consumers &= named
@@ -499,7 +500,7 @@ def _queue_lane(lane: Lane) -> LaneState:
 
 
 def _lane_state(priority: int, tail: int, progress: Progress) -> LaneState:
-    return LaneState(priority, tail, progress.settled.cursor, progress.settled.runs(), dict(progress.attempts))
+    return LaneState(priority, tail, progress.settled.cursor, progress.settled.runs(), progress.attempts())
 
 
 def _priority(lane: Lane) -> int:

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from engine.store.state.failed_entries import FailedEntries
 from engine.store.state.settled_entries import SettledEntries
 from engine.values.stored import Attempts
 
 
 class Progress:
-    """attempts: of entries that are not settled, by queue offset."""
+    """failed: attempts of entries that are not settled; None where there are none, as nearly everywhere."""
 
-    __slots__ = ("settled", "attempts")
+    __slots__ = ("settled", "failed")
 
     def __init__(self, cursor: int) -> None:
         self.settled = SettledEntries(cursor)
-        self.attempts: dict[int, Attempts] = {}
+        self.failed: FailedEntries | None = None
+
+    def attempts(self) -> dict[int, Attempts]:
+        """Return the failed attempts by entry."""
+        return {} if self.failed is None else self.failed.all()
+
+    def attempts_of(self, entry: int) -> Attempts | None:
+        """Return the failed attempts of an entry."""
+        return None if self.failed is None else self.failed.get(entry)
 
     def settle(self, first: int, count: int) -> None:
         """Take ``count`` entries from ``first`` on out."""
         self.settled.add(first, count)
-        attempts = self.attempts
-        if attempts:
-            if count <= len(attempts):
-                for entry in range(first, first + count):
-                    attempts.pop(entry, None)
-            else:
-                for entry in [entry for entry in attempts if first <= entry < first + count]:
-                    del attempts[entry]
+        failed = self.failed
+        if failed is not None:
+            failed.settle(first, count)
+            if not failed.pages:
+                self.failed = None
 
     def settle_runs(self, firsts: list[int], counts: list[int]) -> None:
         """Do the same for several runs of entries, given as two columns."""
-        if self.attempts:
+        if self.failed is not None:
             for first, count in zip(firsts, counts, strict=True):
                 self.settle(first, count)
         else:
@@ -41,5 +45,6 @@ class Progress:
         """Note a failed attempt of ``count`` entries; of each, the time of the first one stays."""
         for entry in range(first, first + count):
             if not self.settled.contains(entry):
-                known = self.attempts.get(entry)
-                self.attempts[entry] = attempt if known is None else replace(attempt, first_ms=known.first_ms)
+                if self.failed is None:
+                    self.failed = FailedEntries()
+                self.failed.note(entry, attempt)

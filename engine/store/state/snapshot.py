@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from engine.store.format.layout import LANE_SHIFT, SYSTEM_QUEUE
+from engine.store.format.layout import SYSTEM_QUEUE
 from engine.store.state.log_state import Destination, Lane, StoreState, compact_json
 from engine.store.state.progress import Progress
 from engine.store.state.subscription import Subscription, SubscriptionLane
@@ -60,8 +60,6 @@ def load_snapshot(payload: bytes) -> StoreState:
             lane = state.open_lane(number, int(known["priority"]))
             lane.tail = lane.entries_first = int(known["tail"])
             _load_progress(lane, known)
-            if lane.attempts:
-                state.failing.add((number << LANE_SHIFT) | lane.priority)
         if lanes := state.destinations[number].lanes:
             lanes[0].live_bytes = int(destination["live_bytes"])
     for known in described["subscriptions"]:
@@ -77,6 +75,7 @@ def load_snapshot(payload: bytes) -> StoreState:
     for known in described["consumers"]:
         state.add_consumer(int(known["id"]), compact_json(known))
     state.next_destination = int(described["next_destination"])
+    state.find_failing()
     return state
 
 
@@ -86,7 +85,7 @@ def describe(destination: Destination) -> bytes:
     if len(lanes) == 1 and destination.kind == QUEUE:
         # As nearly all are: what the rest would say, in half the time.
         lane = lanes[0]
-        if lane.tail and not lane.settled.pages and not lane.attempts:
+        if lane.tail and not lane.settled.pages and lane.failed is None:
             return (
                 f'{destination.head}{lane.live_bytes},"lanes":[{{"priority":{lane.priority},"tail":{lane.tail},'
                 f'"cursor":{lane.settled.cursor},"settled":[],"attempts":[]}}]}}'
@@ -122,19 +121,8 @@ def describe_subscription(subscription: Subscription) -> bytes:
 
 
 def _describe_progress(progress: Progress) -> str:
-    attempts = ""
-    if progress.attempts:
-        attempts = ",".join(
-            [
-                f"[{entry},{known.count},{known.due_ms},{known.first_ms},{known.last_ms},{known.cause},{known.consumer_id}]"
-                for entry, known in sorted(progress.attempts.items(), key=_entry)
-            ]
-        )
+    attempts = "" if progress.failed is None else progress.failed.text()
     return f'"cursor":{progress.settled.cursor},"settled":[{progress.settled.text()}],"attempts":[{attempts}]'
-
-
-def _entry(item: tuple[int, Attempts]) -> int:
-    return item[0]
 
 
 def _load_progress(progress: Progress, known: dict[str, Any]) -> None:
@@ -143,4 +131,4 @@ def _load_progress(progress: Progress, known: dict[str, Any]) -> None:
         progress.settled.add(int(first), int(count))
     for entry, *attempts in known["attempts"]:
         count, due_ms, first_ms, last_ms, cause, consumer_id = map(int, attempts)
-        progress.attempts[int(entry)] = Attempts(count, due_ms, first_ms, last_ms, cause, consumer_id)
+        progress.fail(int(entry), 1, Attempts(count, due_ms, first_ms, last_ms, cause, consumer_id))

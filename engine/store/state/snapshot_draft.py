@@ -3,17 +3,21 @@ turn of the engine.
 
 Telling of 20,000 queues takes as long as 2,000 messages.  So what has changed is told in passes as a segment comes to
 its end, a part of each pass in every turn, and at the end only what has changed since the last pass.  What has many
-runs of settled entries is told page by page: told at every turn, one fragmented queue would cost more than all that the
-turn is for.
+runs of settled entries, or many failed attempts, is told page by page: told at every turn, one fragmented queue would
+cost more than all that the turn is for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from engine.store.state.failed_entries import FailedEntries
 from engine.store.state.log_state import StoreState
 from engine.store.state.progress import Progress
+from engine.store.state.settled_entries import SettledEntries
 from engine.store.state.snapshot import describe, describe_subscription, put_together
+
+Page = tuple[SettledEntries | FailedEntries, int]
 
 
 class SnapshotDraft:
@@ -29,7 +33,7 @@ class SnapshotDraft:
         self._state = state
         self._told: dict[int, bytes] = {}
         self._left = 0
-        self._pages: list[tuple[Progress, int]] | None = None
+        self._pages: list[Page] | None = None
         state.touched.clear()
         state.touched.extend(state.destinations)
         state.touched.extend(state.subscriptions)
@@ -45,15 +49,15 @@ class SnapshotDraft:
         return self._left + len(self._front_pages()) if self._left else 0
 
     def tell(self, count: int) -> None:
-        """Take ``count`` steps, with those first that changed first: each a page of runs, or all the rest of one."""
+        """Take ``count`` steps, with those first that changed first: each a page, or all the rest of one."""
         touched = self._state.touched
         while count > 0 and self._left:
             count -= 1
             pages = self._front_pages()
             if pages:
-                progress, page = pages.pop()
-                if page in progress.settled.pages:
-                    progress.settled.tell(page)
+                entries, page = pages.pop()
+                if page in entries.pages:
+                    entries.tell(page)
                 continue
             self._left -= 1
             self._pages = None
@@ -78,14 +82,20 @@ class SnapshotDraft:
             [told[number] for number in state.subscriptions],
         )
 
-    def _front_pages(self) -> list[tuple[Progress, int]]:
+    def _front_pages(self) -> list[Page]:
         pages = self._pages
         if pages is None:
             pages = self._pages = self._untold_pages(self._state.touched[0])
         return pages
 
-    def _untold_pages(self, number: int) -> list[tuple[Progress, int]]:
-        return [(progress, page) for progress in self._progresses(number) for page in progress.settled.untold_pages()]
+    def _untold_pages(self, number: int) -> list[Page]:
+        untold: list[Page] = []
+        for progress in self._progresses(number):
+            settled, failed = progress.settled, progress.failed
+            untold += [(settled, page) for page in settled.untold_pages()]
+            if failed is not None:
+                untold += [(failed, page) for page in failed.untold_pages()]
+        return untold
 
     def _progresses(self, number: int) -> Iterable[Progress]:
         destination = self._state.destinations.get(number)

@@ -60,7 +60,7 @@ class Subscription:
     def is_new(self, lane: SubscriptionLane) -> bool:
         """Say whether ``lane`` would come out the same if it were made now."""
         settled = lane.settled
-        is_plain = not (lane.counted_from or settled.cursor or settled.pages or lane.attempts)
+        is_plain = not (lane.counted_from or settled.cursor or settled.pages or lane.failed is not None)
         return is_plain and lane.end == (0 if self.is_closing else -1)
 
     def first_needed(self, priority: int, tail: int) -> int:
@@ -77,7 +77,7 @@ class Subscription:
         for priority, tail in tails.items():
             lane = self.lane(priority)
             lane.end = tail
-            lane.attempts.clear()
+            lane.failed = None
             lane.settled.add(0, min(lane.counted_from, tail))
 
     def left(self, count_max: int) -> tuple[int, int, int]:

@@ -66,14 +66,14 @@ def test_a_snapshot_is_compact_json_whatever_the_names_are() -> None:
 def test_a_failed_attempt_of_a_settled_entry_is_not_kept() -> None:
     state = a_state()
     state.fail_attempts(1, 0, CAUSE_NACK, 0, 0, [Range(4, 8, 1, 1)])
-    assert 8 not in state.open_lane(1, 4).attempts
+    assert state.open_lane(1, 4).attempts_of(8) is None
 
 
 @pytest.mark.parametrize("count", [1, 15])
 def test_settling_forgets_attempts(count: int) -> None:
     state = a_state()
     state.settle(1, [Range(4, 6, count)], 0)
-    assert 6 not in state.open_lane(1, 4).attempts
+    assert state.open_lane(1, 4).attempts_of(6) is None
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{}", b'{"next_consumer": 1, "system_tail": "x"}'])

@@ -135,6 +135,29 @@ def test_a_step_is_at_most_one_page_of_a_fragmented_queue() -> None:
     assert draft.finish(7) == encode_snapshot(state, 7)
 
 
+def test_a_step_is_at_most_one_page_of_failed_attempts() -> None:
+    state = StoreState()
+    state.open_generation()
+    state.add_destination(1, QUEUE, "stuck")
+    for entry in range(5_000):
+        append(state, 1, 4, 1)
+        state.fail_attempts(1, 7, CAUSE_NACK, 0, entry, [Range(4, entry, 1, 1)])
+    (lane,) = state.lanes.values()
+    failed = lane.failed
+    assert failed is not None
+    draft = SnapshotDraft(state)
+    draft.begin_pass()
+    before = 0
+    while draft.untold_count():
+        draft.tell(1)
+        assert len(failed.texts) - before <= 1
+        before = len(failed.texts)
+    assert before == len(failed.pages) > 30
+    state.fail_attempts(1, 7, CAUSE_NACK, 0, 9, [Range(4, 70, 1, 2)])
+    assert failed.untold_pages() == [0], "all that the next pass or the end has to do"
+    assert draft.finish(7) == encode_snapshot(state, 7)
+
+
 def test_a_pass_tells_a_fragmented_queue_that_goes_on_changing_once() -> None:
     state = StoreState()
     state.open_generation()

@@ -1,0 +1,114 @@
+"""Which entries of one consume queue have failed, and how often: pages, as settled_entries.py has them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.values.stored import Attempts
+
+PAGE_SHIFT: Final = 7  # putting one page into words takes a seventh of a millisecond
+PAGE_ENTRIES: Final = 1 << PAGE_SHIFT
+
+
+class FailedEntries:
+    """The failed attempts of entries that are not settled.
+
+    pages: by the number of the page, then by entry; none is empty.
+    texts: what snapshots say of a page, of those that have not changed since it was put into words.
+    consumers: how many of the entries name each consumer.
+    """
+
+    __slots__ = ("pages", "texts", "consumers")
+
+    def __init__(self) -> None:
+        self.pages: dict[int, dict[int, Attempts]] = {}
+        self.texts: dict[int, str] = {}
+        self.consumers: dict[int, int] = {}
+
+    def get(self, entry: int) -> Attempts | None:
+        """Return what is known of an entry."""
+        page = self.pages.get(entry >> PAGE_SHIFT)
+        return None if page is None else page.get(entry)
+
+    def note(self, entry: int, attempts: Attempts) -> None:
+        """Take the last attempt of an entry; the time of the first one stays."""
+        number = entry >> PAGE_SHIFT
+        page = self.pages.get(number)
+        if page is None:
+            page = self.pages[number] = {}
+        known = page.get(entry)
+        if known is not None:
+            self._forget_consumer(known.consumer_id)
+            attempts = Attempts(
+                attempts.count,
+                attempts.due_ms,
+                known.first_ms,
+                attempts.last_ms,
+                attempts.cause,
+                attempts.consumer_id,
+            )
+        page[entry] = attempts
+        self.consumers[attempts.consumer_id] = self.consumers.get(attempts.consumer_id, 0) + 1
+        self.texts.pop(number, None)
+
+    def settle(self, first: int, count: int) -> None:
+        """Forget ``count`` entries from ``first`` on."""
+        end = first + count
+        first_page, last_page = first >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT
+        if last_page - first_page < len(self.pages):
+            for number in range(first_page, last_page + 1):
+                if number in self.pages:
+                    self._settle_in(number, first, end)
+        else:
+            for number in [number for number in self.pages if first_page <= number <= last_page]:
+                self._settle_in(number, first, end)
+
+    def _settle_in(self, number: int, first: int, end: int) -> None:
+        page = self.pages[number]
+        settled = [first] if end - first == 1 else [entry for entry in page if first <= entry < end]
+        for entry in settled:
+            known = page.pop(entry, None)
+            if known is not None:
+                self._forget_consumer(known.consumer_id)
+        self.texts.pop(number, None)
+        if not page:
+            del self.pages[number]
+
+    def _forget_consumer(self, consumer_id: int) -> None:
+        left = self.consumers[consumer_id] - 1
+        if left:
+            self.consumers[consumer_id] = left
+        else:
+            del self.consumers[consumer_id]
+
+    def all(self) -> dict[int, Attempts]:
+        """Return what is known, by entry."""
+        return {entry: attempts for page in self.pages.values() for entry, attempts in page.items()}
+
+    # What snapshots say: each entry with its attempts as JSON.
+
+    def untold_pages(self) -> list[int]:
+        """Return the pages that are not in words yet."""
+        return [page for page in self.pages if page not in self.texts]
+
+    def tell(self, page: int) -> str:
+        """Put one page into words, and keep them."""
+        text = self.texts[page] = ",".join(
+            [
+                f"[{entry},{known.count},{known.due_ms},{known.first_ms},{known.last_ms},{known.cause},{known.consumer_id}]"
+                for entry, known in sorted(self.pages[page].items(), key=_entry)
+            ]
+        )
+        return text
+
+    def text(self) -> str:
+        """Return what is said of all, ascending."""
+        texts: list[str] = []
+        for page in sorted(self.pages):
+            known = self.texts.get(page)
+            texts.append(self.tell(page) if known is None else known)
+        return ",".join(texts)
+
+
+def _entry(item: tuple[int, Attempts]) -> int:
+    return item[0]
