@@ -50,7 +50,8 @@ ROOMS_BUT = {
 # Of this one, which has more that no message passes, it is what is named.
 STORE = """
     disk/disk_health disk/files file_store format/layout index/index_directory index/key_index log/checkpoint
-    log/commit_log log/group_commit log/log_end log/log_follower log/open_files log/segment queues/consume_queue
+    log/commit_log log/group_commit log/log_end log/log_follower log/open_files log/segment log/sync_jobs
+    queues/consume_queue
     queues/entry_span queues/page_read queues/queue_flush queues/subscription_release state/closed_segment
     state/failed_entries state/log_state state/progress state/settled_entries state/subscription
 """

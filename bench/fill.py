@@ -17,7 +17,8 @@ from urllib.parse import quote
 from bench.measure import Say, first_delivery
 from bench.plain_stomp import PlainStomp
 from bench.processes import Broken, Gateway, memory_mib
-from engine.store.read.query import Bounds, FoundMessage, StoreQuery
+from engine.store.read.found_message import Bounds, FoundMessage
+from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
 from gateway.message_keys import MESSAGE_KEYS
 from protocols.stomp.codec import frames

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config.moments import ALLOWED, moment_ms
-from engine.store.read.query import LIMIT_DEFAULT, LIMIT_MAX, NO_END, Bounds, FoundMessage, StoreQuery
+from engine.store.read.found_message import LIMIT_DEFAULT, LIMIT_MAX, NO_END, Bounds, FoundMessage
+from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
 from engine.values.annotations import split_annotations
 from engine.values.message import AMQP_1_0, STOMP

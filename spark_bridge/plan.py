@@ -18,7 +18,8 @@ from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.read.catalog import Catalog, Skipped, read_catalog
 from engine.store.read.entry_files import lanes
-from engine.store.read.reader import DestinationInfo, Segment, StoreReader, scan_piece
+from engine.store.read.reader import DestinationInfo, StoreReader, scan_piece
+from engine.store.read.segment_files import SegmentFile
 from engine.values.destination import uri
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.columns import record_batch
@@ -195,12 +196,12 @@ def _bounds(
     partition_bytes: int,
     chosen: dict[int, DestinationInfo],
     lost: Lost | None,
-) -> Iterator[tuple[Segment, int, int]]:
+) -> Iterator[tuple[SegmentFile, int, int]]:
     """Cut the tail where records begin; ``settlements`` takes the settlement records of chosen destinations.
 
     lost: takes what lies between the pieces then.
     """
-    segment: Segment | None = None
+    segment: SegmentFile | None = None
     low = high = 0
     for record in records:
         if isinstance(record, Stretch):

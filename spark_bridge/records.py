@@ -19,7 +19,7 @@ from crc32c import crc32c
 from engine.store.format import layout
 from engine.store.format.sparse_runs import Runs
 from engine.store.read.entry_files import EntryFile, entry_files
-from engine.store.read.reader import Segment, open_segment
+from engine.store.read.segment_files import SegmentFile, open_segment
 from engine.values.errors import StoreCorrupt
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -57,7 +57,7 @@ class Piece:
     has_entries: its consume-queue entries are on the disk; else the log is scanned and ``start`` begins a record.
     """
 
-    segment: Segment
+    segment: SegmentFile
     start: int
     stop: int
     has_entries: bool
@@ -167,7 +167,7 @@ def batches(offsets: Int64s, sizes: Int64s, rows: int) -> Iterator[slice]:
         first = last
 
 
-def read_block(segment: Segment, offsets: Int64s, sizes: Int64s, may_end: bool = False) -> tuple[Block, Int64s]:
+def read_block(segment: SegmentFile, offsets: Int64s, sizes: Int64s, may_end: bool = False) -> tuple[Block, Int64s]:
     """Read records that lie in ``segment``, near ones in one system call; return them and the offsets they have.
 
     Those that retention took out of a sparse segment are left out.
@@ -196,7 +196,7 @@ def _positions(runs: Runs, offsets: Int64s) -> tuple[np.ndarray[Any, np.dtype[np
     return is_there, starts[run] + offsets - firsts[run]
 
 
-def _read_at(descriptor: int, segment: Segment, positions: Int64s, sizes: Int64s, may_end: bool) -> Block:
+def _read_at(descriptor: int, segment: SegmentFile, positions: Int64s, sizes: Int64s, may_end: bool) -> Block:
     if not len(positions):
         return Block(np.empty(0, dtype=np.uint8), positions, sizes)
     ends = (positions + sizes + 7) & ~7
@@ -213,7 +213,7 @@ def _read_at(descriptor: int, segment: Segment, positions: Int64s, sizes: Int64s
     return Block(octets, positions - read_starts[reads] + places[reads], sizes)
 
 
-def _read_into(descriptor: int, segment: Segment, target: memoryview, position: int, may_end: bool) -> None:
+def _read_into(descriptor: int, segment: SegmentFile, target: memoryview, position: int, may_end: bool) -> None:
     while len(target):
         count = os.preadv(descriptor, [target], position)
         if count == 0:
@@ -224,7 +224,7 @@ def _read_into(descriptor: int, segment: Segment, target: memoryview, position: 
         position += count
 
 
-def check_block(block: Block, segment: Segment, offsets: Int64s, record_type: int, verify: bool) -> None:
+def check_block(block: Block, segment: SegmentFile, offsets: Int64s, record_type: int, verify: bool) -> None:
     """Raise StoreCorrupt unless every record is what the index said; with ``verify`` its checksum as well."""
     wrong = misplaced(block, offsets, record_type)
     if np.any(wrong):

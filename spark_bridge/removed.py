@@ -14,7 +14,8 @@ import numpy as np
 
 from engine.store.format import layout
 from engine.store.plain_words import counted
-from engine.store.read.reader import DestinationInfo, Segment, StoreReader, open_segment, scan_piece
+from engine.store.read.reader import DestinationInfo, StoreReader, scan_piece
+from engine.store.read.segment_files import SegmentFile, open_segment
 from engine.values.destination import uri
 from engine.values.errors import StoreCorrupt
 from spark_bridge.records import entries_at
@@ -68,7 +69,7 @@ def removed_messages(
     return tuple(sorted(found.values(), key=lambda each: (-each.messages, each.destination)))
 
 
-def is_sparse(segment: Segment) -> bool:
+def is_sparse(segment: SegmentFile) -> bool:
     """Return whether records have been taken out of a segment by now."""
     file = open_segment(segment)
     try:
@@ -95,9 +96,9 @@ def tell(removed: Sequence[Removed]) -> str:
     return f"{told}, and {sum(each.messages for each in others)} of {len(others)} other destinations"
 
 
-def _groups(segments: list[Segment]) -> Iterator[tuple[list[Segment], Segment]]:
+def _groups(segments: list[SegmentFile]) -> Iterator[tuple[list[SegmentFile], SegmentFile]]:
     """Yield segments from one with a snapshot up to the next one with a snapshot, and that one."""
-    group: list[Segment] = []
+    group: list[SegmentFile] = []
     for segment in segments:
         if segment.base < segment.limit and not segment.is_continuation:
             if group:
@@ -109,7 +110,7 @@ def _groups(segments: list[Segment]) -> Iterator[tuple[list[Segment], Segment]]:
 
 
 def _sent(
-    reader: StoreReader, segment: Segment, following: Segment, chosen: Mapping[int, DestinationInfo], low: int
+    reader: StoreReader, segment: SegmentFile, following: SegmentFile, chosen: Mapping[int, DestinationInfo], low: int
 ) -> dict[int, int]:
     """Return by number how many messages of the chosen destinations were appended from ``low`` to ``following``."""
     sent: dict[int, int] = {}
@@ -128,7 +129,7 @@ def _sent(
     return sent
 
 
-def _tails(segment: Segment) -> dict[tuple[int, int], int]:
+def _tails(segment: SegmentFile) -> dict[tuple[int, int], int]:
     """Return how long each lane was when ``segment`` began."""
     record = next(scan_piece(segment, segment.base, segment.limit), None)
     if record is None or record.type != layout.SNAPSHOT:
@@ -141,7 +142,7 @@ def _tails(segment: Segment) -> dict[tuple[int, int], int]:
     }
 
 
-def _held(group: list[Segment], low: int) -> Rows:
+def _held(group: list[SegmentFile], low: int) -> Rows:
     rows: Rows = {}
     for segment in group:
         for record in scan_piece(segment, segment.base, segment.limit):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.format.record_cursor import find_whole
-from engine.store.read.reader import Segment, StoreReader, open_segment, scan_piece
+from engine.store.read.reader import StoreReader, scan_piece
+from engine.store.read.segment_files import SegmentFile, open_segment
 from engine.values.errors import StoreCorrupt
 
 
@@ -67,7 +68,7 @@ def _first(reader: StoreReader, start: int) -> int:
     return max(sum(segment.base <= start for segment in reader.segments) - 2, 0)
 
 
-def _whole(segment: Segment, limit: int) -> Iterator[Record]:
+def _whole(segment: SegmentFile, limit: int) -> Iterator[Record]:
     """Yield the whole records of one segment up to ``limit``."""
     offset = segment.base
     while offset < limit:
@@ -86,13 +87,13 @@ def _whole(segment: Segment, limit: int) -> Iterator[Record]:
             offset = limit if offset >= limit or _is_sparse(segment) else _next_whole(segment, offset, limit)
 
 
-def _is_sparse(segment: Segment) -> bool:
+def _is_sparse(segment: SegmentFile) -> bool:
     file = open_segment(segment)
     file.close()
     return file.runs is not None
 
 
-def _next_whole(segment: Segment, start: int, limit: int) -> int:
+def _next_whole(segment: SegmentFile, start: int, limit: int) -> int:
     """Return the offset of the first whole record from ``start`` on, ``limit`` if there is none."""
     file = open_segment(segment)
     try:

@@ -32,6 +32,7 @@ WORKER_MODULES: Final = (
     "engine/store/read/catalog.py",
     "engine/store/read/entry_files.py",
     "engine/store/read/reader.py",
+    "engine/store/read/segment_files.py",
     "spark_bridge/__init__.py",
     "spark_bridge/arrays.py",
     "spark_bridge/columns.py",

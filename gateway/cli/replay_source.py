@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from engine.selector.evaluate import Selector
 from engine.selector.readers import PropertyReaders
-from engine.store.read.query import FoundMessage
+from engine.store.read.found_message import FoundMessage
 from engine.values.annotations import split_annotations
 from engine.values.message import AMQP_1_0, PERSISTENT, STOMP, TEXT, Message
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader

@@ -14,7 +14,8 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
-from engine.store.read.query import Bounds, StoreQuery
+from engine.store.read.found_message import Bounds
+from engine.store.read.query import StoreQuery
 from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message

@@ -12,7 +12,8 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from engine.store.read.query import Bounds, StoreQuery
+from engine.store.read.found_message import Bounds
+from engine.store.read.query import StoreQuery
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message

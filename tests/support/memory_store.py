@@ -31,7 +31,7 @@ COMMIT_BYTES: Final = layout.padded(layout.RECORD_HEADER_BYTES + layout.COMMIT_F
 SETTLEMENT_BYTES: Final = layout.RECORD_HEADER_BYTES + layout.SETTLEMENT_FIXED_BYTES
 
 
-class Record:
+class MemoryRecord:
     """What a restart applies again; ``end``: the log offset just past it."""
 
     __slots__ = (
@@ -102,7 +102,7 @@ class MemoryStore(Store):
         self._is_restartable = is_restartable
         self._state = StoreState()
         self._messages: dict[int, dict[int, Message]] = {}
-        self._records: list[Record] = []
+        self._records: list[MemoryRecord] = []
         self._recovered: list[DestinationState] = []
         self._listener: StoreListener | None = None
         self._end = 0
@@ -130,7 +130,7 @@ class MemoryStore(Store):
         store._recovered = store._state.recovered()
         return store
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: MemoryRecord) -> None:
         state = self._state
         number = record.destination_id
         if record.message is not None:
@@ -206,9 +206,9 @@ class MemoryStore(Store):
         is_open = number in state.destinations or number in state.subscriptions
         assert is_open, f"destination {number} has been closed, and nothing is asked or told of it any more"
 
-    def _append(self, record_type: int, destination_id: int, size: int) -> Record:
+    def _append(self, record_type: int, destination_id: int, size: int) -> MemoryRecord:
         self._end += layout.padded(size)
-        record = Record(record_type, destination_id, self._end)
+        record = MemoryRecord(record_type, destination_id, self._end)
         if self._is_restartable:
             self._records.append(record)
         return record

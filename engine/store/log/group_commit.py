@@ -12,23 +12,23 @@ from typing import Final
 
 from engine.ports.clock import Clock
 from engine.ports.store import StoreListener
-from engine.ports.timers import Timers, TimerTarget
-from engine.ports.workers import SYNC_LANE, Job, Workers
+from engine.ports.timers import Timers
+from engine.ports.workers import SYNC_LANE, Workers
 from engine.store.disk import disk_health as parts
 from engine.store.disk.disk_health import Health
 from engine.store.disk.files import Files, describe
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import Chunk, CommitLog
 from engine.store.log.log_follower import LogFollower
-from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
+from engine.store.log.segment import Segment
+from engine.store.log.sync_jobs import RepairJob, SyncJob, SyncTarget
 from engine.values.errors import StoreError
 
 RETRY: Final = 0
 FLUSH: Final = 1
-SMALL_SYNC_BYTES: Final = 4096  # a message or two: what one sender at a time brings
 
 
-class GroupCommit(TimerTarget):
+class GroupCommit(SyncTarget):
     """written: everything below is handed to the medium; durable: everything below survives a power cut.
 
     The latter moves only once the checkpoint says so: before that, readers would stop short of what was confirmed,
@@ -158,7 +158,11 @@ class GroupCommit(TimerTarget):
     def _start_sync(self) -> None:
         self._is_in_flight = True
         self._is_wanted = False
-        self._workers.submit(SyncJob(self, self._files, self._unsynced_segments(), self.written), SYNC_LANE)
+        self._workers.submit(self._sync_job(), SYNC_LANE)
+
+    def _sync_job(self) -> SyncJob:
+        size_bytes = self.written - self.durable
+        return SyncJob(self, self._files, self._unsynced_segments(), self.written, size_bytes)
 
     def _unsynced_segments(self) -> list[Segment]:
         segments: list[Segment] = []
@@ -168,7 +172,6 @@ class GroupCommit(TimerTarget):
         return segments
 
     def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
-        """Take the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
         self._is_in_flight = False
         if self._is_closed:
             return
@@ -293,7 +296,6 @@ class GroupCommit(TimerTarget):
         return RepairJob(self, self._files, broken, new, chunks, self._clock.wall_ms(), self._store_id, next_sequence)
 
     def repair_finished(self, old: Segment, new: Segment, reason: str) -> None:
-        """Take a new file that holds everything of ``old`` that is not durable, or the reason why there is none."""
         self._is_in_flight = False
         if self._is_closed:
             return
@@ -331,100 +333,8 @@ class GroupCommit(TimerTarget):
         if self._unwritten:
             raise StoreError(f"{self._unwritten[0].segment.path()}: log offsets from {self.written} are not written")
         if self._unsynced:
-            job_of_sync = SyncJob(self, self._files, self._unsynced_segments(), self.written)
+            job_of_sync = self._sync_job()
             job_of_sync.run()
             if job_of_sync.broken is not None:
                 raise StoreError(job_of_sync.reason)
             self._synced(self.written)
-
-
-class SyncJob(Job):
-    """Syncs segments in the order of the log."""
-
-    __slots__ = ("_commit", "_files", "_segments", "_target", "_size_bytes", "broken", "reason")
-
-    def __init__(self, commit: GroupCommit, files: Files, segments: list[Segment], target: int) -> None:
-        self._commit = commit
-        self._size_bytes = target - commit.durable
-        self._files = files
-        self._segments = segments
-        self._target = target
-        self.broken: Segment | None = None
-        self.reason = ""
-
-    def run(self) -> None:
-        for segment in self._segments:
-            try:
-                segment.sync(self._files)
-            except OSError as error:
-                self.broken = segment
-                self.reason = describe(error, segment.path())
-                return
-
-    def is_short(self) -> bool:
-        return self._size_bytes <= SMALL_SYNC_BYTES
-
-    def finish(self) -> None:
-        self._commit.sync_finished(self._target, self.broken, self.reason)
-
-
-class RepairJob(Job):
-    """Writes what ``old`` was to make durable into a new file of its own."""
-
-    __slots__ = (
-        "_commit",
-        "_files",
-        "_old",
-        "new",
-        "_octets",
-        "_created_ms",
-        "_store_id",
-        "_next_sequence",
-        "reason",
-    )
-
-    def __init__(
-        self,
-        commit: GroupCommit,
-        files: Files,
-        old: Segment,
-        new: Segment,
-        chunks: list[Chunk],
-        created_ms: int,
-        store_id: str,
-        next_sequence: int,
-    ) -> None:
-        self._commit = commit
-        self._files = files
-        self._old = old
-        self.new = new
-        self._octets = [chunk.octets for chunk in chunks]
-        self._created_ms = created_ms
-        self._store_id = store_id
-        self._next_sequence = next_sequence
-        self.reason = ""
-
-    def run(self) -> None:
-        new = self.new
-        path = f"{new.directory}/{segment_name(new.base)}"
-        try:
-            new.file = make_segment_file(self._files, path + NEW_SUFFIX, new, self._created_ms, self._store_id)
-            offset = new.base
-            for octets in self._octets:
-                new.write(octets, offset)
-                offset += len(octets)
-            self._files.rename(path + NEW_SUFFIX, path + SUFFIX)
-            new.sync(self._files)
-        except OSError as error:
-            self.reason = describe(error, path + SUFFIX)
-            new.close()
-            return
-        if new.base > self._old.base and self._old.file is not None:
-            try:
-                seal(self._old.file, new.base, self._next_sequence)
-                self._old.file.fdatasync()
-            except OSError:
-                pass  # the base of the continuation says the same, and it is on the disk
-
-    def finish(self) -> None:
-        self._commit.repair_finished(self._old, self.new, self.reason)

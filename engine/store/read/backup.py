@@ -21,7 +21,8 @@ from crc32c import crc32c
 from engine.store.disk.files import DIRECTORY_MODE, FILE_MODE
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint
-from engine.store.read.reader import Segment, StoreReader
+from engine.store.read.reader import StoreReader
+from engine.store.read.segment_files import SegmentFile
 from engine.values.errors import StoreError
 
 COPY_BYTES: Final = 4 << 20
@@ -146,7 +147,7 @@ class _Copy:
         path.mkdir(mode=0o700)
         path.chmod(_mode(self._reader.directory / name, DIRECTORY_MODE))
 
-    def _copy_segment(self, segment: Segment, stop: int) -> None:
+    def _copy_segment(self, segment: SegmentFile, stop: int) -> None:
         self._copy(segment.path, f"commitlog/{segment.path.name}", layout.SEGMENT_HEADER_BYTES + stop - segment.base)
 
     def _copy_queues(self) -> None:

@@ -13,14 +13,8 @@ from typing import Any, Final
 from engine.store.format import layout
 from engine.store.format.record import Record
 from engine.store.read.entry_files import entry_files
-from engine.store.read.reader import (
-    DestinationInfo,
-    OpenSegment,
-    Segment,
-    StoreReader,
-    open_segment,
-    scan_piece,
-)
+from engine.store.read.reader import DestinationInfo, StoreReader, scan_piece
+from engine.store.read.segment_files import OpenSegment, SegmentFile, open_segment
 from engine.values.errors import StoreCorrupt
 
 ENTRIES_AT_ONCE: Final = 1 << 17
@@ -113,7 +107,7 @@ def _read_damaged(reader: StoreReader, stop: int, skipped: Skipped) -> Catalog:
     return catalog
 
 
-def _opens_with_snapshot(segment: Segment, stop: int) -> bool:
+def _opens_with_snapshot(segment: SegmentFile, stop: int) -> bool:
     # A segment that was sealed at its base, or is not used yet, holds none; nor does a continuation.
     return segment.base < min(segment.limit, stop) and not segment.is_continuation
 

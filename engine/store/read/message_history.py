@@ -14,8 +14,9 @@ from engine.store.format import layout
 from engine.store.format.record import Record, Settlement
 from engine.store.read.catalog import read_catalog
 from engine.store.read.entry_files import entry_files
-from engine.store.read.reader import Segment, StoreReader, scan_piece
+from engine.store.read.reader import StoreReader, scan_piece
 from engine.store.read.records import Records, UnknownMessage, offset_of
+from engine.store.read.segment_files import SegmentFile
 from engine.values.annotations import annotation
 from engine.values.destination import QUEUE, uri
 from engine.values.message import DEAD_LETTER, IN_TRANSACTION, PERSISTENT, SCHEDULED
@@ -128,7 +129,7 @@ def _biography(reader: StoreReader, records: Records, message_id: str, offset: i
     )
 
 
-def _segment_of(reader: StoreReader, offset: int) -> Segment:
+def _segment_of(reader: StoreReader, offset: int) -> SegmentFile:
     found = [segment for segment in reader.segments if segment.base <= offset < segment.limit]
     if not found:
         raise UnknownMessage(f"no message stands at log offset {offset}: the log has a hole there")

@@ -4,7 +4,7 @@ A reader stops at the offset that the gateway last published in the checkpoint: 
 A store that nobody holds and that was not stopped cleanly ends at its last whole record, the place at which the next
 start will cut it, so that an export of a crashed store misses nothing that a later gateway would deliver.
 
-Spark workers load this module from a zip that holds little else, hence the short list of imports.
+Spark workers load this module, too.
 """
 
 from __future__ import annotations
@@ -20,41 +20,20 @@ from typing import Any, Final
 from engine.store.disk.directory_lock import is_held
 from engine.store.format import layout
 from engine.store.format.file_heads import (
-    HEADS_BYTES,
     Checkpoint,
-    NotWhole,
     is_known_version,
     other_version,
     unpack_checkpoint,
-    unpack_seal,
-    unpack_segment_header,
-    unpack_sparse_head,
 )
 from engine.store.format.record import Record
-from engine.store.format.record_cursor import NO_CHECKSUMS, LogOctets, RecordCursor, record_at
-from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
+from engine.store.format.record_cursor import NO_CHECKSUMS, RecordCursor
 from engine.store.read.entry_files import are_complete
+from engine.store.read.segment_files import SegmentFile, list_segments, open_segment
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION
 
 CHECKPOINT_TRIES: Final = 20
 CHECKPOINT_WAIT_S: Final = 0.005
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One file of the log; it holds records from ``base`` up to at most ``limit``.
-
-    span_end: where the next segment begins; above ``limit`` if this one was sealed early.
-    is_sparse: retention took records out.  It may become so at any time: ``open_segment`` says what is.
-    """
-
-    path: Path
-    base: int
-    limit: int
-    span_end: int
-    is_continuation: bool
-    is_sparse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +54,6 @@ class End:
     is_published: bool
 
 
-class OpenSegment(LogOctets):
-    """The file of a segment, to be closed; ``runs``: where its records stand if it is sparse."""
-
-    __slots__ = ("segment", "descriptor")
-
-    def __init__(self, segment: Segment, descriptor: int, runs: Runs | None) -> None:
-        super().__init__(runs)
-        self.segment = segment
-        self.descriptor = descriptor
-
-    def pread(self, size: int, offset: int) -> bytes:
-        if self.runs is None:
-            return os.pread(self.descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
-        position = self.runs.position(offset)
-        if position == NOT_THERE:
-            return b""
-        return os.pread(self.descriptor, min(size, self.runs.end_of(offset) - offset), position)
-
-    def record(self, offset: int) -> Record | None:
-        """Return the whole record that begins at a log offset, None if none does."""
-        return record_at(self, offset, self.segment.limit)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self.descriptor)
-
-
 class StoreReader:
     """The store in ``directory`` as it stood when the reader was made; ``end`` fixes how far it may be read.
 
@@ -112,7 +64,7 @@ class StoreReader:
         self.directory = Path(directory)
         self.store_id = _store_id(self.directory)
         self.checkpoint: Checkpoint | None
-        self.segments: list[Segment]
+        self.segments: list[SegmentFile]
         self._end: End | None = None
         self._entries_offset: int | None
         self._load()
@@ -299,7 +251,7 @@ class StoreReader:
                 f"the checkpoint says {checkpoint.next_sequence - 1}"
             )
 
-    def _segment_at(self, offset: int) -> Segment:
+    def _segment_at(self, offset: int) -> SegmentFile:
         """Return the segment that holds ``offset``, the last one for what is past all of them."""
         found = self.segments[0]
         for segment in self.segments:
@@ -308,7 +260,7 @@ class StoreReader:
         return found
 
 
-def scan_piece(segment: Segment, start: int, stop: int, *, verify: bool = False) -> Iterator[Record]:
+def scan_piece(segment: SegmentFile, start: int, stop: int, *, verify: bool = False) -> Iterator[Record]:
     """Yield the records of one segment from ``start``, which begins one, to ``stop``; checksums on request.
 
     Raises: RangeGone if the file is gone, StoreCorrupt.
@@ -317,7 +269,7 @@ def scan_piece(segment: Segment, start: int, stop: int, *, verify: bool = False)
 
 
 def _scan_segment(
-    segment: Segment, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
+    segment: SegmentFile, start: int, limit: int, wanted: int, verify: bool, is_tail: bool
 ) -> Iterator[Record]:
     """Yield the records of one file from ``start`` up to ``limit``; those of a sparse one were never torn.
 
@@ -332,54 +284,6 @@ def _scan_segment(
             raise StoreCorrupt(f"{segment.path.name}, log offset {cursor.offset}: {cursor.flaw}")
     finally:
         file.close()
-
-
-def open_segment(segment: Segment) -> OpenSegment:
-    """Open a segment's file and look where its records stand.
-
-    Raises: RangeGone if the file is gone, StoreCorrupt.
-    """
-    try:
-        descriptor = os.open(segment.path, os.O_RDONLY)
-    except FileNotFoundError:
-        descriptor = _open_successor(segment)
-        if descriptor < 0:
-            raise RangeGone(
-                f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
-            ) from None
-    try:
-        octets = os.pread(descriptor, HEADS_BYTES, 0)
-        unpack_segment_header(octets, str(segment.path))
-        head = unpack_sparse_head(octets, str(segment.path))
-        runs = None
-        if head is not None:
-            table = os.pread(descriptor, head.table_bytes, head.table_position)
-            runs = unpack_runs(table, head, str(segment.path))
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return OpenSegment(segment, descriptor, runs)
-
-
-def _open_successor(segment: Segment) -> int:
-    """Return the open file of the sparse segment that a segment has become a part of; -1 if there is none."""
-    names = [name for name in os.listdir(segment.path.parent) if name.endswith(".log") and name < segment.path.name]
-    if not names:
-        return -1
-    path = segment.path.parent / max(names)
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return -1
-    try:
-        header = unpack_segment_header(os.pread(descriptor, HEADS_BYTES, 0), str(path))
-    except BaseException:
-        os.close(descriptor)
-        raise
-    if header.is_sparse and segment.base < header.base + header.capacity:
-        return descriptor
-    os.close(descriptor)
-    return -1
 
 
 def _store_id(directory: Path) -> str:
@@ -410,53 +314,3 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         if found is not None:
             return found
     return None
-
-
-def list_segments(folder: Path, store_id: str) -> list[Segment]:
-    """Return the segments by base; a file that is being made (no valid header yet) is left out.
-
-    Raises: StoreCorrupt for a file of another store, version or name.
-    """
-    while True:
-        found = _list_segments(folder, store_id)
-        if found is not None:
-            return found
-
-
-def _list_segments(folder: Path, store_id: str) -> list[Segment] | None:
-    """Do the same; None if a file went meanwhile, for it may have become a part of one that was looked at before."""
-    heads: list[tuple[int, int, int, bool, bool, Path]] = []
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
-    except FileNotFoundError:
-        return []
-    for name in names:
-        path = folder / name
-        try:
-            with open(path, "rb", buffering=0) as file:
-                octets = file.read(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size)
-        except FileNotFoundError:
-            return None
-        try:
-            header = unpack_segment_header(octets, str(path))
-        except NotWhole:
-            continue
-        base = header.base
-        if heads and heads[-1][4] and base < heads[-1][2]:
-            continue  # it has become a part of that one
-        if base != int(name[:-4]) or header.store_id != store_id:
-            raise StoreCorrupt(f"{path}: its header names base {base} of store {header.store_id!r}")
-        limit = base + header.capacity
-        try:
-            seal = unpack_seal(octets, str(path))
-        except NotWhole:
-            seal = None  # the gateway is at it
-        end = limit if seal is None else seal.end
-        heads.append((base, end, limit, header.is_continuation, header.is_sparse, path))
-    segments: list[Segment] = []
-    for number, (base, limit, span_end, is_continuation, is_sparse, path) in enumerate(heads):
-        if number + 1 < len(heads):
-            next_base = heads[number + 1][0]
-            limit, span_end = min(limit, next_base), min(span_end, next_base)
-        segments.append(Segment(path, base, limit, span_end, is_continuation, is_sparse))
-    return segments

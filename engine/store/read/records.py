@@ -7,7 +7,8 @@ from typing import Final
 
 from engine.store.format import layout
 from engine.store.format.record import Record
-from engine.store.read.reader import OpenSegment, StoreReader, open_segment
+from engine.store.read.reader import StoreReader
+from engine.store.read.segment_files import OpenSegment, open_segment
 from engine.values.errors import RangeGone, StoreCorrupt, StoreError
 
 

@@ -17,7 +17,8 @@ from engine.store.format.record import Record
 from engine.store.index.key_index import KeyIndex
 from engine.store.log.open_files import ForgetJob, OpenFiles
 from engine.store.queues.consume_queue import ConsumeQueueFiles
-from engine.store.read.reader import Segment, StoreReader, scan_piece
+from engine.store.read.reader import StoreReader, scan_piece
+from engine.store.read.segment_files import SegmentFile
 from engine.store.state.log_state import EntryBlock, Lane
 from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import RangeGone, StoreError
@@ -51,7 +52,7 @@ class LiveRebuild:
         self._workers = workers
         self._stop = stop
         self.durable = durable
-        self._segments: list[Segment] | None = None  # those below ``stop``, once they were looked up
+        self._segments: list[SegmentFile] | None = None  # those below ``stop``, once they were looked up
         self._place = 0
         self._system_entry = UNKNOWN
         if index is not None:
@@ -69,7 +70,7 @@ class LiveRebuild:
         self._workers.submit(job, FILE_LANE)
 
     def stepped(
-        self, segments: list[Segment] | None, system_entry: int, record_count: int, paths: list[str], reason: str
+        self, segments: list[SegmentFile] | None, system_entry: int, record_count: int, paths: list[str], reason: str
     ) -> None:
         """Take the outcome of one segment."""
         self.record_count += record_count
@@ -113,7 +114,7 @@ class SegmentJob(Job):
         owner: LiveRebuild,
         directory: str,
         queues: ConsumeQueueFiles,
-        segments: list[Segment] | None,
+        segments: list[SegmentFile] | None,
         place: int,
         stop: int,
         system_entry: int,
@@ -146,7 +147,7 @@ class SegmentJob(Job):
         except StoreError as error:
             self._reason = str(error)
 
-    def _go_through(self, segment: Segment) -> None:
+    def _go_through(self, segment: SegmentFile) -> None:
         if not segment.is_continuation:
             self._system_entry = UNKNOWN  # its snapshot says it, if it is not a part of another segment by now
         try:

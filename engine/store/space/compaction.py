@@ -11,32 +11,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.ports.workers import FILE_LANE, Job
-from engine.store.disk.files import Files, describe
-from engine.store.format import layout
+from engine.ports.workers import FILE_LANE
 from engine.store.log.segment import Segment, records_limit
-from engine.store.read.leases import leased, read_leases
+from engine.store.read.leases import leased
 from engine.store.settings import StoreSettings
+from engine.store.space.compaction_jobs import GiveUpJob, PlaceJob, RemoveJob, StepJob, ThinningTarget
 from engine.store.space.retention_rules import PAST
 from engine.store.space.segment_survey import LookJob
 from engine.store.space.space_maker import LANES_AT_ONCE, NONE, SpaceMaker, StoreParts
 from engine.store.space.sparse_segment import Choice, Kept, Thinning
-from engine.store.state.log_state import Destination, Lane, StoreState
-from engine.values.destination import TOPIC
-from engine.values.errors import StoreError
+from engine.store.state.needed_entries import needed_bits
 
-STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn between
 DURABLE_WAIT_MS: Final = 50
 SECOND_MS: Final = 1_000
-FOLDED_MAX_BYTES: Final = (
-    4 << 20
-)  # of records in a sparse segment that takes in empty ones: each time it is written anew
+# Of records in a sparse segment that takes in empty ones: each time it is written anew.
+FOLDED_MAX_BYTES: Final = 4 << 20
 
 PASS: Final = 0
 GO_ON: Final = 1
 
 
-class Compaction(SpaceMaker):
+class Compaction(SpaceMaker, ThinningTarget):
     """Goes through the segments from the oldest on, at an interval, one at a time.
 
     left_over: files of segments that are a part of others, which the disk would not let go of yet.
@@ -261,7 +256,6 @@ class Compaction(SpaceMaker):
             self._workers.submit(job, FILE_LANE)
 
     def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
-        """Take the outcome of a step that read ``count`` octets."""
         if self._is_closed:
             return
         is_there = thinning.segment in self._log.segments  # else retention was faster
@@ -274,7 +268,6 @@ class Compaction(SpaceMaker):
             self._call_later(count * SECOND_MS // self._settings.compaction_bytes_per_second, GO_ON)
 
     def placed(self, thinning: Thinning, reason: str, is_leased: bool) -> None:
-        """Take a segment that is sparse now.  is_leased: it is not, for a reader has come meanwhile."""
         if self._is_closed:
             return
         self.reason = reason
@@ -316,143 +309,3 @@ class Compaction(SpaceMaker):
             self._call_later(self._settings.compaction_interval_ms, PASS)
         else:
             self._next()
-
-
-def needed_bits(state: StoreState, key: int, first: int, end: int) -> int:
-    """Return which entries of a lane from ``first`` to ``end`` (excluded) somebody may still ask for, as bits."""
-    lane = state.lanes.get(key)
-    destination = state.destinations.get(key >> layout.LANE_SHIFT)
-    if lane is None or destination is None:  # closed meanwhile
-        return 0
-    if destination.kind != TOPIC:
-        return _unsettled(lane, first, end)
-    return _needed_by_subscriptions(destination, lane, first, end)
-
-
-def _unsettled(lane: Lane, first: int, end: int) -> int:
-    return ((1 << (end - first)) - 1) & ~lane.settled.bits(first, end)
-
-
-def _needed_by_subscriptions(topic: Destination, lane: Lane, first: int, end: int) -> int:
-    bits = 0
-    for member in topic.holders.members:
-        own = member.lanes.get(lane.priority)
-        if own is None:
-            until = first if member.is_closing else end
-            bits |= (1 << (until - first)) - 1
-        else:
-            until = end if own.end < 0 else max(min(own.end, end), first)
-            bits |= ((1 << (until - first)) - 1) & ~own.settled.bits(first, end)
-    return bits
-
-
-class StepJob(Job):
-    """Goes through some octets of a segment."""
-
-    __slots__ = ("_compaction", "_thinning", "_count", "_reason", "_is_damaged")
-
-    def __init__(self, compaction: Compaction, thinning: Thinning) -> None:
-        self._compaction = compaction
-        self._thinning = thinning
-        self._count = 0
-        self._reason = ""
-        self._is_damaged = False
-
-    def run(self) -> None:
-        try:
-            self._count = self._thinning.step(STEP_BYTES)
-        except OSError as error:
-            self._reason = describe(error, self._thinning.segment.path())
-        except StoreError as error:
-            self._reason = str(error)
-            self._is_damaged = True
-
-    def finish(self) -> None:
-        self._compaction.stepped(self._thinning, self._count, self._reason, self._is_damaged)
-
-
-class PlaceJob(Job):
-    """Ends a new file, brings it to the disk and lets it take the segment's name, unless a reader is at that."""
-
-    __slots__ = (
-        "_compaction",
-        "_files",
-        "_thinning",
-        "_now_ms",
-        "_directory",
-        "_store_id",
-        "_lease_max_ms",
-        "_is_leased",
-        "_reason",
-    )
-
-    def __init__(
-        self,
-        compaction: Compaction,
-        files: Files,
-        thinning: Thinning,
-        now_ms: int,
-        directory: str,
-        store_id: str,
-        lease_max_ms: int,
-    ) -> None:
-        self._compaction = compaction
-        self._files = files
-        self._thinning = thinning
-        self._now_ms = now_ms
-        self._directory = directory
-        self._store_id = store_id
-        self._lease_max_ms = lease_max_ms
-        self._is_leased = False
-        self._reason = ""
-
-    def run(self) -> None:
-        try:
-            end = self._thinning.segments[-1].limit()
-            self._thinning.finish(self._now_ms, self._store_id)
-            leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms)
-            self._is_leased = leased(leases, end) is not None
-            if not self._is_leased:
-                self._thinning.put_in_place()
-        except OSError as error:
-            self._reason = describe(error, self._thinning.segment.path())
-
-    def finish(self) -> None:
-        self._compaction.placed(self._thinning, self._reason, self._is_leased)
-
-
-class RemoveJob(Job):
-    """Removes the files of segments that are a part of another one now."""
-
-    __slots__ = ("_compaction", "_files", "_paths")
-
-    def __init__(self, compaction: Compaction, files: Files, paths: list[str]) -> None:
-        self._compaction = compaction
-        self._files = files
-        self._paths = paths
-
-    def run(self) -> None:
-        try:
-            while self._paths:
-                self._files.unlink(self._paths[0])
-                del self._paths[0]
-        except OSError:
-            pass  # they do no harm; the next pass tries again, or the next start
-
-    def finish(self) -> None:
-        self._compaction.left_over += self._paths
-
-
-class GiveUpJob(Job):
-    """Removes what there is of a new file."""
-
-    __slots__ = ("_thinning",)
-
-    def __init__(self, thinning: Thinning) -> None:
-        self._thinning = thinning
-
-    def run(self) -> None:
-        self._thinning.give_up()
-
-    def finish(self) -> None:
-        pass

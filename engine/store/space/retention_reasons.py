@@ -8,13 +8,14 @@ from typing import Final
 from config.policies import UNLIMITED, RetentionPolicy
 from engine.store.disk.files import RealFiles
 from engine.store.format import layout
-from engine.store.log.segment import Segment as LogSegment
+from engine.store.log.segment import Segment
 from engine.store.log.store_directory import QUEUE_DIRECTORY
 from engine.store.plain_words import duration, size
 from engine.store.read.entry_files import entry_files, lanes
 from engine.store.read.export_watermarks import read_watermarks
 from engine.store.read.leases import Lease, leased, read_leases
-from engine.store.read.reader import Segment, StoreReader, open_segment
+from engine.store.read.reader import StoreReader
+from engine.store.read.segment_files import SegmentFile, open_segment
 from engine.store.space.backlog_sizes import BacklogSizes
 from engine.store.space.retention_rules import RetentionPolicies
 from engine.store.space.segment_survey import Snapshot, read_snapshot
@@ -70,7 +71,7 @@ class KeptReasons:
         reader = self._reader
         return read_leases(RealFiles(), str(reader.directory), reader.store_id, keeping.now_ms, keeping.lease_max_ms)
 
-    def _of_destinations(self, keeping: Keeping, segment: Segment, following: Segment) -> list[str]:
+    def _of_destinations(self, keeping: Keeping, segment: SegmentFile, following: SegmentFile) -> list[str]:
         before, after = self._snapshot(segment), self._snapshot(following)
         assert after is not None
         found: dict[int, str] = {}
@@ -123,7 +124,7 @@ class KeptReasons:
             keys.append(key)
         return self._sizes.of(keys)
 
-    def _is_empty(self, segment: Segment) -> bool:
+    def _is_empty(self, segment: SegmentFile) -> bool:
         """Return whether all messages were taken out of a segment."""
         if not segment.is_sparse:
             return False
@@ -134,17 +135,17 @@ class KeptReasons:
         file.close()
         return file.runs is not None and not file.runs.message_count
 
-    def _snapshot(self, segment: Segment) -> Snapshot | None:
+    def _snapshot(self, segment: SegmentFile) -> Snapshot | None:
         if segment.base not in self._known:
             self._known[segment.base] = self._read(segment)
         return self._known[segment.base]
 
-    def _read(self, segment: Segment) -> Snapshot | None:
+    def _read(self, segment: SegmentFile) -> Snapshot | None:
         if segment.is_continuation or segment.limit == segment.base:
             return None
         directory = str(segment.path.parent)
         capacity = segment.span_end - segment.base
         try:
-            return read_snapshot(RealFiles(), LogSegment(directory, segment.base, capacity, False))
+            return read_snapshot(RealFiles(), Segment(directory, segment.base, capacity, False))
         except (OSError, StoreError):  # dropped meanwhile, or damaged: verify tells of that
             return None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.selector.evaluate import compile_selector
-from engine.store.read.query import FoundMessage
+from engine.store.read.found_message import FoundMessage
 from engine.values.message import AMQP_1_0, STOMP
 from gateway.__main__ import main
 from gateway.cli import exit_codes

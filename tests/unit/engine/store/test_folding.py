@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.store.format.sparse_runs import NOT_THERE, Runs
-from engine.store.read.reader import Segment, StoreReader, list_segments, open_segment
+from engine.store.read.reader import StoreReader
+from engine.store.read.segment_files import SegmentFile, list_segments, open_segment
 from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
@@ -123,7 +124,7 @@ def test_readers_that_knew_the_files_find_them_in_what_they_became(tmp_path: Pat
     assert octets  # the snapshots of the first two are there
     # Someone who looked at them one by one while they became one looks again.
     assert [each.base for each in list_segments(known.directory / "commitlog", known.store_id)] == bases(home)
-    lost = Segment(tmp_path / "data" / "commitlog" / "0.log", 0, 80, 80, False)
+    lost = SegmentFile(tmp_path / "data" / "commitlog" / "0.log", 0, 80, 80, False)
     with pytest.raises(Exception, match="retention has dropped"):
         open_segment(lost)
 

@@ -18,7 +18,8 @@ from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.format import layout
 from engine.store.read.backup import back_up
-from engine.store.read.query import Bounds, StoreQuery
+from engine.store.read.found_message import Bounds
+from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader, read_checkpoint
 from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings

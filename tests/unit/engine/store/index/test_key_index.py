@@ -10,7 +10,8 @@ import pytest
 
 from engine.store.index.index_directory import READ_BYTES
 from engine.store.index.index_file import INDEX_DIRECTORY, list_index
-from engine.store.read.query import Bounds, StoreQuery
+from engine.store.read.found_message import Bounds
+from engine.store.read.query import StoreQuery
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message

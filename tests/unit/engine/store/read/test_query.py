@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.store.index.index_file import INDEX_DIRECTORY
-from engine.store.read.query import Bounds, Page, StoreQuery, UnknownDestination
+from engine.store.read.found_message import Bounds, Page
+from engine.store.read.query import StoreQuery, UnknownDestination
 from engine.store.read.reader import StoreReader
 from engine.store.read.records import UnknownMessage
 from engine.store.settings import StoreSettings

@@ -9,7 +9,8 @@ import pytest
 
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
-from engine.store.read.query import Bounds, StoreQuery
+from engine.store.read.found_message import Bounds
+from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify

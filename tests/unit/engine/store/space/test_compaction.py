@@ -15,8 +15,9 @@ from engine.store.format import layout
 from engine.store.log.segment import Segment, load_segment
 from engine.store.read.backup import _Copy, _Dropped, _identities, back_up
 from engine.store.read.catalog import read_catalog
+from engine.store.read.found_message import Bounds
 from engine.store.read.message_history import FAILED, SENT, biography
-from engine.store.read.query import Bounds, StoreQuery
+from engine.store.read.query import StoreQuery
 from engine.store.read.reader import StoreReader
 from engine.store.space.disk_usage import space_of
 from engine.store.space.sparse_segment import Choice, Kept, Thinning

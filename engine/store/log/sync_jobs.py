@@ -1,0 +1,118 @@
+"""What a group commit has workers do: sync segments, and write anew what a failed sync has left in doubt."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from engine.ports.timers import TimerTarget
+from engine.ports.workers import Job
+from engine.store.disk.files import Files, describe
+from engine.store.log.commit_log import Chunk
+from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
+
+SMALL_SYNC_BYTES: Final = 4096  # a message or two: what one sender at a time brings
+
+
+class SyncTarget(TimerTarget):
+    """Waits for these jobs; hence the timers of what it does meanwhile."""
+
+    @abstractmethod
+    def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
+        """Take the outcome of a sync: everything below ``target`` is durable, or ``broken`` could not be synced."""
+
+    @abstractmethod
+    def repair_finished(self, old: Segment, new: Segment, reason: str) -> None:
+        """Take a new file that holds everything of ``old`` that is not durable, or the reason why there is none."""
+
+
+class SyncJob(Job):
+    """Syncs segments in the order of the log."""
+
+    __slots__ = ("_commit", "_files", "_segments", "_target", "_size_bytes", "broken", "reason")
+
+    def __init__(self, commit: SyncTarget, files: Files, segments: list[Segment], target: int, size_bytes: int) -> None:
+        self._commit = commit
+        self._size_bytes = size_bytes
+        self._files = files
+        self._segments = segments
+        self._target = target
+        self.broken: Segment | None = None
+        self.reason = ""
+
+    def run(self) -> None:
+        for segment in self._segments:
+            try:
+                segment.sync(self._files)
+            except OSError as error:
+                self.broken = segment
+                self.reason = describe(error, segment.path())
+                return
+
+    def is_short(self) -> bool:
+        return self._size_bytes <= SMALL_SYNC_BYTES
+
+    def finish(self) -> None:
+        self._commit.sync_finished(self._target, self.broken, self.reason)
+
+
+class RepairJob(Job):
+    """Writes what ``old`` was to make durable into a new file of its own."""
+
+    __slots__ = (
+        "_commit",
+        "_files",
+        "_old",
+        "new",
+        "_octets",
+        "_created_ms",
+        "_store_id",
+        "_next_sequence",
+        "reason",
+    )
+
+    def __init__(
+        self,
+        commit: SyncTarget,
+        files: Files,
+        old: Segment,
+        new: Segment,
+        chunks: list[Chunk],
+        created_ms: int,
+        store_id: str,
+        next_sequence: int,
+    ) -> None:
+        self._commit = commit
+        self._files = files
+        self._old = old
+        self.new = new
+        self._octets = [chunk.octets for chunk in chunks]
+        self._created_ms = created_ms
+        self._store_id = store_id
+        self._next_sequence = next_sequence
+        self.reason = ""
+
+    def run(self) -> None:
+        new = self.new
+        path = f"{new.directory}/{segment_name(new.base)}"
+        try:
+            new.file = make_segment_file(self._files, path + NEW_SUFFIX, new, self._created_ms, self._store_id)
+            offset = new.base
+            for octets in self._octets:
+                new.write(octets, offset)
+                offset += len(octets)
+            self._files.rename(path + NEW_SUFFIX, path + SUFFIX)
+            new.sync(self._files)
+        except OSError as error:
+            self.reason = describe(error, path + SUFFIX)
+            new.close()
+            return
+        if new.base > self._old.base and self._old.file is not None:
+            try:
+                seal(self._old.file, new.base, self._next_sequence)
+                self._old.file.fdatasync()
+            except OSError:
+                pass  # the base of the continuation says the same, and it is on the disk
+
+    def finish(self) -> None:
+        self._commit.repair_finished(self._old, self.new, self.reason)

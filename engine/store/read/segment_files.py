@@ -1,0 +1,164 @@
+"""The files of the log as a reader meets them: which there are, and where the records of each stand.
+
+Spark workers load this module from a zip that holds little else, hence the short list of imports.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.store.format import layout
+from engine.store.format.file_heads import (
+    HEADS_BYTES,
+    NotWhole,
+    unpack_seal,
+    unpack_segment_header,
+    unpack_sparse_head,
+)
+from engine.store.format.record import Record
+from engine.store.format.record_cursor import LogOctets, record_at
+from engine.store.format.sparse_runs import NOT_THERE, Runs, unpack_runs
+from engine.values.errors import RangeGone, StoreCorrupt
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One file of the log; it holds records from ``base`` up to at most ``limit``.
+
+    span_end: where the next segment begins; above ``limit`` if this one was sealed early.
+    is_sparse: retention took records out.  It may become so at any time: ``open_segment`` says what is.
+    """
+
+    path: Path
+    base: int
+    limit: int
+    span_end: int
+    is_continuation: bool
+    is_sparse: bool = False
+
+
+class OpenSegment(LogOctets):
+    """The file of a segment, to be closed; ``runs``: where its records stand if it is sparse."""
+
+    __slots__ = ("segment", "descriptor")
+
+    def __init__(self, segment: SegmentFile, descriptor: int, runs: Runs | None) -> None:
+        super().__init__(runs)
+        self.segment = segment
+        self.descriptor = descriptor
+
+    def pread(self, size: int, offset: int) -> bytes:
+        if self.runs is None:
+            return os.pread(self.descriptor, size, layout.SEGMENT_HEADER_BYTES + offset - self.segment.base)
+        position = self.runs.position(offset)
+        if position == NOT_THERE:
+            return b""
+        return os.pread(self.descriptor, min(size, self.runs.end_of(offset) - offset), position)
+
+    def record(self, offset: int) -> Record | None:
+        """Return the whole record that begins at a log offset, None if none does."""
+        return record_at(self, offset, self.segment.limit)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self.descriptor)
+
+
+def open_segment(segment: SegmentFile) -> OpenSegment:
+    """Open a segment's file and look where its records stand.
+
+    Raises: RangeGone if the file is gone, StoreCorrupt.
+    """
+    try:
+        descriptor = os.open(segment.path, os.O_RDONLY)
+    except FileNotFoundError:
+        descriptor = _open_successor(segment)
+        if descriptor < 0:
+            raise RangeGone(
+                f"log offsets {segment.base} to {segment.limit} are gone: retention has dropped {segment.path.name}"
+            ) from None
+    try:
+        octets = os.pread(descriptor, HEADS_BYTES, 0)
+        unpack_segment_header(octets, str(segment.path))
+        head = unpack_sparse_head(octets, str(segment.path))
+        runs = None
+        if head is not None:
+            table = os.pread(descriptor, head.table_bytes, head.table_position)
+            runs = unpack_runs(table, head, str(segment.path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return OpenSegment(segment, descriptor, runs)
+
+
+def _open_successor(segment: SegmentFile) -> int:
+    """Return the open file of the sparse segment that a segment has become a part of; -1 if there is none."""
+    names = [name for name in os.listdir(segment.path.parent) if name.endswith(".log") and name < segment.path.name]
+    if not names:
+        return -1
+    path = segment.path.parent / max(names)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return -1
+    try:
+        header = unpack_segment_header(os.pread(descriptor, HEADS_BYTES, 0), str(path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if header.is_sparse and segment.base < header.base + header.capacity:
+        return descriptor
+    os.close(descriptor)
+    return -1
+
+
+def list_segments(folder: Path, store_id: str) -> list[SegmentFile]:
+    """Return the segments by base; a file that is being made (no valid header yet) is left out.
+
+    Raises: StoreCorrupt for a file of another store, version or name.
+    """
+    while True:
+        found = _list_segments(folder, store_id)
+        if found is not None:
+            return found
+
+
+def _list_segments(folder: Path, store_id: str) -> list[SegmentFile] | None:
+    """Do the same; None if a file went meanwhile, for it may have become a part of one that was looked at before."""
+    heads: list[tuple[int, int, int, bool, bool, Path]] = []
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".log") and name[:-4].isdigit())
+    except FileNotFoundError:
+        return []
+    for name in names:
+        path = folder / name
+        try:
+            with open(path, "rb", buffering=0) as file:
+                octets = file.read(layout.SEAL_POSITION + layout.SEAL.size + layout.CRC.size)
+        except FileNotFoundError:
+            return None
+        try:
+            header = unpack_segment_header(octets, str(path))
+        except NotWhole:
+            continue
+        base = header.base
+        if heads and heads[-1][4] and base < heads[-1][2]:
+            continue  # it has become a part of that one
+        if base != int(name[:-4]) or header.store_id != store_id:
+            raise StoreCorrupt(f"{path}: its header names base {base} of store {header.store_id!r}")
+        limit = base + header.capacity
+        try:
+            seal = unpack_seal(octets, str(path))
+        except NotWhole:
+            seal = None  # the gateway is at it
+        end = limit if seal is None else seal.end
+        heads.append((base, end, limit, header.is_continuation, header.is_sparse, path))
+    segments: list[SegmentFile] = []
+    for number, (base, limit, span_end, is_continuation, is_sparse, path) in enumerate(heads):
+        if number + 1 < len(heads):
+            next_base = heads[number + 1][0]
+            limit, span_end = min(limit, next_base), min(span_end, next_base)
+        segments.append(SegmentFile(path, base, limit, span_end, is_continuation, is_sparse))
+    return segments

@@ -1,0 +1,140 @@
+"""What compaction has workers do: go through segments, put the new file in place, remove what is left over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from engine.ports.workers import Job
+from engine.store.disk.files import Files, describe
+from engine.store.read.leases import leased, read_leases
+from engine.store.space.sparse_segment import Thinning
+from engine.values.errors import StoreError
+
+STEP_BYTES: Final = 512 << 10  # read at a time; other work of the same worker gets its turn between
+
+
+class ThinningTarget(ABC):
+    """Waits for these jobs.  left_over: files of segments that the disk would not let go of yet."""
+
+    left_over: list[str]
+
+    @abstractmethod
+    def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
+        """Take the outcome of a step that read ``count`` octets."""
+
+    @abstractmethod
+    def placed(self, thinning: Thinning, reason: str, is_leased: bool) -> None:
+        """Take a segment that is sparse now.  is_leased: it is not, for a reader has come meanwhile."""
+
+
+class StepJob(Job):
+    """Goes through some octets of a segment."""
+
+    __slots__ = ("_compaction", "_thinning", "_count", "_reason", "_is_damaged")
+
+    def __init__(self, compaction: ThinningTarget, thinning: Thinning) -> None:
+        self._compaction = compaction
+        self._thinning = thinning
+        self._count = 0
+        self._reason = ""
+        self._is_damaged = False
+
+    def run(self) -> None:
+        try:
+            self._count = self._thinning.step(STEP_BYTES)
+        except OSError as error:
+            self._reason = describe(error, self._thinning.segment.path())
+        except StoreError as error:
+            self._reason = str(error)
+            self._is_damaged = True
+
+    def finish(self) -> None:
+        self._compaction.stepped(self._thinning, self._count, self._reason, self._is_damaged)
+
+
+class PlaceJob(Job):
+    """Ends a new file, brings it to the disk and lets it take the segment's name, unless a reader is at that."""
+
+    __slots__ = (
+        "_compaction",
+        "_files",
+        "_thinning",
+        "_now_ms",
+        "_directory",
+        "_store_id",
+        "_lease_max_ms",
+        "_is_leased",
+        "_reason",
+    )
+
+    def __init__(
+        self,
+        compaction: ThinningTarget,
+        files: Files,
+        thinning: Thinning,
+        now_ms: int,
+        directory: str,
+        store_id: str,
+        lease_max_ms: int,
+    ) -> None:
+        self._compaction = compaction
+        self._files = files
+        self._thinning = thinning
+        self._now_ms = now_ms
+        self._directory = directory
+        self._store_id = store_id
+        self._lease_max_ms = lease_max_ms
+        self._is_leased = False
+        self._reason = ""
+
+    def run(self) -> None:
+        try:
+            end = self._thinning.segments[-1].limit()
+            self._thinning.finish(self._now_ms, self._store_id)
+            leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms)
+            self._is_leased = leased(leases, end) is not None
+            if not self._is_leased:
+                self._thinning.put_in_place()
+        except OSError as error:
+            self._reason = describe(error, self._thinning.segment.path())
+
+    def finish(self) -> None:
+        self._compaction.placed(self._thinning, self._reason, self._is_leased)
+
+
+class RemoveJob(Job):
+    """Removes the files of segments that are a part of another one now."""
+
+    __slots__ = ("_compaction", "_files", "_paths")
+
+    def __init__(self, compaction: ThinningTarget, files: Files, paths: list[str]) -> None:
+        self._compaction = compaction
+        self._files = files
+        self._paths = paths
+
+    def run(self) -> None:
+        try:
+            while self._paths:
+                self._files.unlink(self._paths[0])
+                del self._paths[0]
+        except OSError:
+            pass  # they do no harm; the next pass tries again, or the next start
+
+    def finish(self) -> None:
+        self._compaction.left_over += self._paths
+
+
+class GiveUpJob(Job):
+    """Removes what there is of a new file."""
+
+    __slots__ = ("_thinning",)
+
+    def __init__(self, thinning: Thinning) -> None:
+        self._thinning = thinning
+
+    def run(self) -> None:
+        self._thinning.give_up()
+
+    def finish(self) -> None:
+        pass
