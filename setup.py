@@ -46,6 +46,7 @@ ROOMS_BUT = {
         selector_properties stomp_form stomp_headers subscribe_options
     """,
     "protocols/amqp/v1_0/endpoints": "attach attach_fields channels handshake settings states",
+    "protocols/amqp/v1_0/endpoints/links": "",
 }
 # Of this one, which has more that no message passes, it is what is named.
 STORE = """

@@ -30,7 +30,7 @@ from engine.values.destination import QUEUE
 from engine.values.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 from engine.values.stored import Range
-from gateway.clock import SystemClock
+from gateway.process.clock import SystemClock
 from spark_bridge import source
 from spark_bridge.plan import make_plan, read_pieces
 from spark_bridge.selection import parse

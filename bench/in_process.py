@@ -23,7 +23,7 @@ from engine.ports.workers import Job, Workers
 from engine.store.disk.files import RealFiles
 from engine.store.file_store import FileStore
 from engine.store.settings import StoreSettings
-from gateway.clock import SystemClock
+from gateway.process.clock import SystemClock
 from protocols.connection import ProtocolConnection
 from protocols.peer_socket import PeerSocket
 

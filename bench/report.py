@@ -8,7 +8,7 @@ from bench import deep, schedule_bench
 from bench.measure import median
 from bench.scenarios import SCENARIOS, Scenario
 from bench.store_report import Rows, fill_rows, queue_rows, store_rows, verdict
-from gateway.build import COMPILED, INTERPRETED
+from gateway.process.build import COMPILED, INTERPRETED
 
 
 def markdown(results: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from bench.measure import Bench
 from bench.processes import ROOT, Broken, Gateway, build_loadgen
 from bench.report import markdown
 from bench.scenarios import SCENARIOS
-from gateway.build import INTERPRETED
+from gateway.process.build import INTERPRETED
 
 SPECIAL: Final = ("backlog", "idle", "schedule", "store", "fill10m", "queues10k", "deep")
 

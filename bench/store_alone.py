@@ -15,7 +15,7 @@ from engine.store.format import layout
 from engine.store.settings import ASYNC, SYNC, StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import PERSISTENT, PLAIN, STOMP, TEXT, Message
-from gateway.clock import SystemClock
+from gateway.process.clock import SystemClock
 
 BATCH_RECORDS: Final = 1_000
 BODY_BYTES: Final = 1_024

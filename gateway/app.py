@@ -32,23 +32,23 @@ from engine.store.log.recovery_report import LogRange
 from engine.store.settings import StoreSettings
 from engine.values.broker_stats import StoreStats
 from engine.values.message import AMQP_1_0
-from gateway.admission import Admission, share
-from gateway.cli.exit_codes import FAILED, OK, UNCLEAN
-from gateway.clock import SystemClock
-from gateway.closing import close_within
-from gateway.counters import GatewayCounters
-from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
-from gateway.disk_space import StoreDisk
-from gateway.engine_loop import EngineLoop, LoopTimers
-from gateway.firing_faults import FiringFaults
-from gateway.listener import Listener
-from gateway.log_lines import LineFormatter
-from gateway.message_keys import MESSAGE_KEYS
-from gateway.retention import AddressPolicies, keeping_of
-from gateway.security import Security
-from gateway.time_zone import zone_of
+from gateway.connections.admission import Admission, share
+from gateway.connections.listener import Listener
+from gateway.connections.security import Security
+from gateway.loop.engine_loop import EngineLoop, LoopTimers
+from gateway.process.clock import SystemClock
+from gateway.process.closing import close_within
+from gateway.process.counters import GatewayCounters
+from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within, raise_limit
+from gateway.process.disk_space import StoreDisk
+from gateway.process.exit_codes import FAILED, OK, UNCLEAN
+from gateway.process.firing_faults import FiringFaults
+from gateway.process.log_lines import LineFormatter
+from gateway.process.message_keys import MESSAGE_KEYS
+from gateway.process.retention import AddressPolicies, keeping_of
+from gateway.process.time_zone import zone_of
+from gateway.process.workers import ThreadWorkers
 from gateway.web.source import StatsSource
-from gateway.workers import ThreadWorkers
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
 
 if TYPE_CHECKING:
@@ -209,11 +209,11 @@ async def _listen(
     store: FileStore,
 ) -> HttpServer:
     """Bind every address before anybody is let in.  Raises: OSError that names the listener and its flag."""
-    from gateway.live_retries import LiveRetries
-    from gateway.live_schedule import LiveSchedule
-    from gateway.live_store import LiveStore
-    from gateway.live_upkeep import LiveUpkeep
-    from gateway.live_why import LiveWhy
+    from gateway.live.retries import LiveRetries
+    from gateway.live.schedule import LiveSchedule
+    from gateway.live.store import LiveStore
+    from gateway.live.upkeep import LiveUpkeep
+    from gateway.live.why import LiveWhy
     from gateway.web.server import HttpServer
     from gateway.web.sockets import SocketRoute
 

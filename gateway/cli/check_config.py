@@ -8,19 +8,19 @@ import json
 import operator
 from typing import TYPE_CHECKING, Any
 
-from config import json_schema
 from config.exposure import refuse_open_listeners
 from config.loader import load_config
 from config.matching import BOTH, QUEUE, TOPIC, AddressEntry
 from config.model import ServerConfig
 from config.permissions import Permission
+from config.reports import json_schema
 from config.schema import ADDRESS, SERVER, leaves
 from config.values import Destination
-from gateway.cli import exit_codes
-from gateway.tls import server_context
+from gateway.connections.tls import server_context
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 _KIND_NAMES = {QUEUE: "queue", TOPIC: "topic", BOTH: "both"}
 _BUILT_IN = "default"
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(json_schema.build(), indent=2))
         return exit_codes.OK
     if arguments.options:
-        from config import compatibility
+        from config.reports import compatibility
 
         print(compatibility.build(), end="")
         return exit_codes.OK

@@ -6,12 +6,12 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from gateway.cli import exit_codes
-from gateway.cli.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.parsers import destination_argument
+from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
+from gateway.cli.shared.parsers import destination_argument
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:

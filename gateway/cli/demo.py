@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from gateway.cli import exit_codes
-from gateway.cli.blocking_client import BlockingClient, ConnectionLost, Refused
 from gateway.cli.demo_worker import UNREADABLE, Done
-from gateway.cli.http_client import HttpError
+from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, Refused
+from gateway.cli.shared.http_client import HttpError
 from gateway.cli.stat import fetch_stat
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tqdm import tqdm
 
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 MAXIMUM_REDELIVERIES: Final = 2
 CONFIGURATION: Final = f"""\

@@ -15,7 +15,7 @@ import threading
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from gateway.cli.blocking_client import BlockingClient, expect
+from gateway.cli.shared.blocking_client import BlockingClient, expect
 from protocols.stomp.codec.frames import ACK, DISCONNECT, MESSAGE, NACK, RECEIPT, SUBSCRIBE, Frame
 
 UNREADABLE: Final = b"unreadable"

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from config.errors import ConfigError
 from engine.values.errors import PenstockError, StoreCorrupt, StoreLocked
-from gateway.cli import exit_codes
-from gateway.cli.http_client import HttpError
-from gateway.cli.parsers import PasswordNeeded
-from gateway.questions import WrongQuestion
+from gateway.answers.questions import WrongQuestion
+from gateway.cli.shared.http_client import HttpError
+from gateway.cli.shared.parsers import PasswordNeeded
+from gateway.process import exit_codes
 
 # In the order of the help.
 MODULES: Final = {
@@ -35,7 +35,7 @@ MODULES: Final = {
     "purge": "gateway.cli.purge",
     "delete": "gateway.cli.delete",
     "schedule": "gateway.cli.schedule",
-    "store": "gateway.cli.store",
+    "store": "gateway.cli.store.command",
     "replay": "gateway.cli.replay",
     "export": "gateway.cli.export",
     "demo": "gateway.cli.demo",
@@ -101,7 +101,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import PackageNotFoundError, version
 
-        from gateway.build import build
+        from gateway.process.build import build
 
         try:
             number = version("penstock")

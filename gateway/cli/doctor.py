@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from config.model import ServerConfig
-from gateway.build import COMPILED, build
-from gateway.cli import exit_codes
-from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within
+from gateway.process import exit_codes
+from gateway.process.build import COMPILED, build
+from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within
 from spark_bridge.jvm import JavaNotFound, find_java_home, java_version, packaged_java
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 ABSENT: Final = ""
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from config.destination_options import parse_destination
-from config.explain import BUILT_IN, explain
 from config.loader import load_config
 from config.model import Listeners
 from config.options import OptionError
+from config.reports.explain import BUILT_IN, explain
 from config.values import Destination
-from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
-from gateway.cli.parsers import add_user_argument
+from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.shared.parsers import add_user_argument
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine.store.plain_words import counted
-from gateway.cli import exit_codes
-from gateway.wording import clock_time
+from gateway.answers.wording import clock_time
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
     from spark_bridge.export import Result
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.errors import ConfigError, Problem
-from config.lint import Finding, lint
-from gateway.cli import exit_codes
+from config.reports.lint import Finding, lint
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:

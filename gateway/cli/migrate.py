@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from config.loader import read_all
-from config.migrate import migrate
+from config.reports.migrate import migrate
 from config.scram import hash_password
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -8,12 +8,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from gateway.cli import exit_codes
-from gateway.cli.parsers import add_connection_arguments
+from gateway.cli.shared.parsers import add_connection_arguments
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.client import Received, StompClient
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
+    from gateway.cli.shared.stomp_client import Received, StompClient
 
 # Without --follow, --count and --timeout: what is there is taken as all there is after so long a silence.
 IDLE_TIME_S: Final = 1.0
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         if (text := getattr(arguments, name.replace("-", "_"))) is not None:
             headers[name] = text
 
-    from gateway.cli.client import ClientError, StompClient, destination_header
+    from gateway.cli.shared.stomp_client import ClientError, StompClient, destination_header
 
     try:
         client = StompClient(arguments.url, arguments.user)
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _receive(client: StompClient, arguments: argparse.Namespace, timeout_s: float | None) -> int:
     """Return how many messages came.  Raises: ClientError."""
-    from gateway.cli.client import Received
+    from gateway.cli.shared.stomp_client import Received
 
     count = 0
     while arguments.count is None or count < arguments.count:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from engine.store.plain_words import counted
 from engine.values.errors import PenstockError
-from gateway.cli import exit_codes
-from gateway.cli.parsers import add_connection_arguments
-from gateway.questions import WrongQuestion
+from gateway.answers.questions import WrongQuestion
+from gateway.cli.shared.parsers import add_connection_arguments
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.client import Event, StompClient
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
+    from gateway.cli.shared.stomp_client import Event, StompClient
 
 UNCONFIRMED_MAX: Final = 1_000
 
@@ -53,10 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     from engine.selector.evaluate import compile_selector
     from engine.store.read.query import StoreQuery
     from engine.store.read.reader import StoreReader
-    from gateway.cli.client import ClientError, StompClient, destination_header
+    from gateway.answers.store_view import question_of
     from gateway.cli.dispatch import exit_code_of
     from gateway.cli.replay_source import ReplaySource
-    from gateway.store_view import question_of
+    from gateway.cli.shared.stomp_client import ClientError, StompClient, destination_header
 
     names = ("from", "to", "from-offset", "to-offset")
     asked = {name: getattr(arguments, name.replace("-", "_")) for name in names}

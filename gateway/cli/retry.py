@@ -8,11 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from engine.store.plain_words import counted
-from gateway.cli import exit_codes
-from gateway.cli.http_client import add_http_arguments, finish
+from gateway.cli.shared.http_client import add_http_arguments, finish
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 DEFAULT_QUEUE: Final = "ActiveMQ.DLQ"
 

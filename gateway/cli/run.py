@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from config.loader import load_config
 from engine.values.errors import StoreError
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
     from engine.store.disk.files import Files
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 # Flag -> key of the configuration that it stands above.
 _FLAGS = {"data": "data", "stomp": "listeners.stomp", "amqp": "listeners.amqp", "http": "listeners.http"}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from engine.store.plain_words import counted
-from gateway.cli import exit_codes
-from gateway.cli.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.parsers import destination_argument
-from gateway.wording import clock_time
+from gateway.answers.wording import clock_time
+from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
+from gateway.cli.shared.parsers import destination_argument
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MOST: Final = 10_000
@@ -119,7 +119,7 @@ def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     from engine.store.disk.files import RealFiles
     from engine.store.offline.schedule_cancellation import cancel_scheduled
     from gateway.app import store_settings
-    from gateway.clock import SystemClock
+    from gateway.process.clock import SystemClock
 
     kind = Destination()
     wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))

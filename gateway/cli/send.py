@@ -8,12 +8,12 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from gateway.cli import exit_codes
-from gateway.cli.parsers import add_connection_arguments
+from gateway.cli.shared.parsers import add_connection_arguments
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.client import StompClient
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
+    from gateway.cli.shared.stomp_client import StompClient
 
 # Messages on the way that are not yet confirmed; enough to keep a group commit busy.
 UNCONFIRMED_MAX: Final = 1_000
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.bytes or not is_text(body):
         headers["content-length"] = str(len(body))
 
-    from gateway.cli.client import ClientError, StompClient, destination_header
+    from gateway.cli.shared.stomp_client import ClientError, StompClient, destination_header
 
     destination = destination_header(arguments.destination)
     sender = None

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.cli import exit_codes
-from gateway.cli.http_client import HttpError, add_http_arguments, authorization_of, fetch
+from gateway.cli.shared.http_client import HttpError, add_http_arguments, authorization_of, fetch
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 WATCH_INTERVAL_S: Final = 1.0
 

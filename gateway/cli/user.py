@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from config.schema import parse_text
 from config.scram import DEFAULT_ITERATIONS, hash_password
 from config.values import UserName
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 # Names that YAML reads as text without quotes.  Others are written as JSON strings, which YAML reads, too.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]*")

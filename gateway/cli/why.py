@@ -10,12 +10,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gateway.cli import exit_codes
-from gateway.cli.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
-from gateway.cli.parsers import add_user_argument
+from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.shared.parsers import add_user_argument
+from gateway.process import exit_codes
 
 if TYPE_CHECKING:
-    from gateway.cli.parsers import Subparsers
+    from gateway.cli.shared.parsers import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -69,8 +69,8 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     from config.matching import AddressMatcher
     from engine.store.read.message_history import biography
     from engine.store.read.reader import StoreReader
-    from gateway.live_why import policy_of
-    from gateway.why import message_lines
+    from gateway.answers.why import message_lines
+    from gateway.live.why import policy_of
 
     addresses = AddressMatcher(load_config(arguments.config).addresses)
     life = biography(StoreReader(arguments.data), arguments.id)

@@ -16,8 +16,8 @@ from aiohttp import web
 
 from config.permissions import SEEING, SEEING_WORDS, Action
 from engine.values.broker_stats import BrokerStats
-from gateway.counters import GatewayCounters
-from gateway.security import Security
+from gateway.connections.security import Security
+from gateway.process.counters import GatewayCounters
 from gateway.web.credentials import basic_credentials, login_of
 from gateway.web.http_connection import HttpConnection, connection_of
 from gateway.web.in_turns import in_turns
@@ -230,6 +230,6 @@ class _Api:
 
 def _render_metrics(stats: BrokerStats, counters: GatewayCounters, accept: str) -> tuple[bytes, str]:
     # Loading prometheus_client costs a twentieth of the start-up time, so the first scrape pays, not the start.
-    from gateway.metrics import render
+    from gateway.process.metrics import render
 
     return render(stats, accept, counters)

@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from aiohttp import web
 
-from gateway.admission import Place
+from gateway.connections.admission import Place
 
 REQUEST_TIME_S: Final = 20.0  # from a connection's beginning, or a request's first octet, to the end of its body
 STALL_TIME_S: Final = 60.0  # output waits, and the peer takes none of it

@@ -8,8 +8,8 @@ from typing import Final
 
 from aiohttp.http_exceptions import HttpProcessingError
 
-from gateway.counters import GatewayCounters
-from gateway.log_lines import PERIOD_MS, LineLimit
+from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import PERIOD_MS, LineLimit
 
 log: Final = logging.getLogger("penstock.http")
 

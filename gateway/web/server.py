@@ -9,10 +9,10 @@ from typing import Final
 from aiohttp import web
 
 from config.model import Endpoint
-from gateway.acceptor import Acceptor, listening_socket
-from gateway.admission import Admission, Place
-from gateway.counters import GatewayCounters
-from gateway.security import Security
+from gateway.connections.acceptor import Acceptor, listening_socket
+from gateway.connections.admission import Admission, Place
+from gateway.connections.security import Security
+from gateway.process.counters import GatewayCounters
 from gateway.web.api import create_app
 from gateway.web.http_connection import (
     HTTP_CONNECTIONS_MAX,

@@ -1,4 +1,4 @@
-"""AMQP over WebSocket (sub-protocol ``amqp``): a socket of the HTTP listener as a transport of gateway.connection.
+"""AMQP over WebSocket (sub-protocol ``amqp``): a socket of the HTTP listener as the transport of a connection.
 
 The octets of its binary messages are one stream, whatever pieces they come in.  Who may use it is asked for by the
 protocol's own login, not by HTTP's.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from gateway.connection import Connection
+from gateway.connections.connection import Connection
 from gateway.web.http_connection import connection_of
 from protocols.detect import AMQP_1_0
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from engine.inspection import Inspection
 from engine.values.broker_stats import StoreStats
-from gateway.counters import GatewayCounters
+from gateway.process.counters import GatewayCounters
 
 
 class StatsSource(ABC):

@@ -13,8 +13,8 @@ from typing import Any
 from aiohttp import web
 
 from engine.values.errors import PenstockError, StoreError
-from gateway.questions import WrongQuestion
-from gateway.store_tasks import TaskRefused
+from gateway.answers.questions import WrongQuestion
+from gateway.answers.store_tasks import TaskRefused
 from gateway.web.bodies import json_object
 
 

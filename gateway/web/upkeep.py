@@ -14,7 +14,7 @@ from aiohttp import web
 from config.matching import QUEUE
 from config.values import Destination
 from engine.values.errors import DestinationInUse, PenstockError, StoreError
-from gateway.security import Security
+from gateway.connections.security import Security
 from gateway.web.bodies import json_object
 from gateway.web.credentials import login_of
 from gateway.web.schedule import DISK_REFUSES

@@ -34,7 +34,7 @@ class WhySource(ABC):
 
     @abstractmethod
     def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
-        """Return where each setting of a consumer comes from (config.explain)."""
+        """Return where each setting of a consumer comes from (config.reports.explain)."""
 
     @abstractmethod
     def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:

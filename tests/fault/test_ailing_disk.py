@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from gateway.cli import exit_codes
-from gateway.cli.blocking_client import BlockingClient
+from gateway.cli.shared.blocking_client import BlockingClient
+from gateway.process import exit_codes
 from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.ailing_gateway import HANGS, heal, write_faults

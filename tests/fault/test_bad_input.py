@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gateway.cli.blocking_client import BlockingClient
+from gateway.cli.shared.blocking_client import BlockingClient
 from protocols.stomp.codec.frames import MESSAGE, RECEIPT, SEND, Frame
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway

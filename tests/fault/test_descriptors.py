@@ -6,7 +6,7 @@ import socket
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-from gateway.cli.blocking_client import BlockingClient
+from gateway.cli.shared.blocking_client import BlockingClient
 from protocols.stomp.codec.frames import RECEIPT, SEND
 from tests.support.configurations import small_segments
 from tests.support.few_files_gateway import FILES_MAX

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.cli import exit_codes
-from gateway.cli.blocking_client import BlockingClient
+from gateway.cli.shared.blocking_client import BlockingClient
+from gateway.process import exit_codes
 from protocols.stomp.codec.frames import SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway
@@ -104,8 +104,8 @@ class Broken(StompSession):
         assert b"BREAK" not in octets, "planted"
         super().receive_data(octets, now_ms)
 
-import gateway.listener
-gateway.listener.StompSession = Broken
+import gateway.connections.listener
+gateway.connections.listener.StompSession = Broken
 from gateway.__main__ import main
 sys.exit(main())
 """

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.cli.blocking_client import ConnectionLost
+from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.stomp.codec.frames import RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import ROOT, GatewayProcess, StartGateway

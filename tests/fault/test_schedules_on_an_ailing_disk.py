@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 from protocols.stomp.codec.frames import SEND
 from tests.support import configurations, raw_stomp
 from tests.support.ailing_gateway import HANGS, heal, write_faults

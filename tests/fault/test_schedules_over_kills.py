@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from gateway.cli.blocking_client import ConnectionLost
+from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.stomp.codec.frames import ACK, RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway

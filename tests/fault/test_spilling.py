@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 from protocols.stomp.codec.frames import ACK, SEND, SUBSCRIBE
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import StartGateway

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from gateway.cli.blocking_client import BlockingClient, ConnectionLost, expect
+from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, expect
 from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from gateway.cli.blocking_client import ConnectionLost
+from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.stomp.codec.frames import ACK, BEGIN, COMMIT, MESSAGE, RECEIPT, SEND
 from tests.support import configurations, raw_stomp
 from tests.support.gateway_process import GatewayProcess, StartGateway

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from config.destination_options import CONSUMER, parse_destination
 from config.errors import ConfigError
-from config.lint import lint
 from config.loader import merged
 from config.matching import QUEUE, TOPIC, AddressEntry, AddressMatcher, Pattern
-from config.migrate import migrate
 from config.options import OptionError
+from config.reports.lint import lint
+from config.reports.migrate import migrate
 from config.sources.detect import read
 from config.sources.uri import OPTIONS, parse_client_uri
 from tests.support.broker_files import ACTIVEMQ, ARTEMIS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cli.blocking_client import ConnectionLost
+from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Close, Detach, Disposition, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.log_lines import LINES_MAX
+from gateway.process.log_lines import LINES_MAX
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame
 from protocols.amqp.v1_0.wire.performatives import Attach, Begin, Close, Detach, End, Flow, Transfer
 from protocols.amqp.v1_0.wire.termini import Source, Target

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.cli.blocking_client import BlockingClient
+from gateway.cli.shared.blocking_client import BlockingClient
 from protocols.stomp.codec.frames import ABORT, ACK, BEGIN, MESSAGE, SEND, SUBSCRIBE
 from tests.support import raw_stomp
 from tests.support.gateway_process import GatewayProcess

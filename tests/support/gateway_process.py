@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from engine.store.disk.files import RealFiles
 from engine.store.verify.store_check import verify
-from gateway.message_keys import MESSAGE_KEYS
+from gateway.process.message_keys import MESSAGE_KEYS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_LIMIT_S: Final = 30.0

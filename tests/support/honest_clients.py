@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Final, TypeVar
 
-from gateway.cli.blocking_client import BlockingClient, ConnectionLost
+from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.delivery_states import Accepted
 from protocols.amqp.v1_0.wire.frame_decoder import Decoder

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.cli.blocking_client import ConnectionLost
+from gateway.cli.shared.blocking_client import ConnectionLost
 from protocols.amqp.v1_0.wire.composite import Composite
 from protocols.amqp.v1_0.wire.frame_decoder import Decoder as AmqpDecoder
 from protocols.amqp.v1_0.wire.frame_encoder import encode_frame, encode_sasl_frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.cli.blocking_client import BlockingClient, ConnectionLost, StompLink
+from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, StompLink
 from protocols.stomp.codec.frames import ACK, ERROR, MESSAGE, NAMES, SUBSCRIBE, Frame
 from tests.support.gateway_process import GatewayProcess
 

@@ -60,7 +60,7 @@ class SocketPeer:
         self._connection.output_written(False)
         self._turns.settle()
 
-    # -- the gateway's side, as gateway.connection does it
+    # -- the gateway's side, as gateway.connections.connection does it
 
     def flush(self, offset: int, confirmed_offset: int) -> None:
         if not self.link.is_touched:

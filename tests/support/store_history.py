@@ -24,7 +24,7 @@ from engine.values.errors import StoreCorrupt, StoreError
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import DestinationState, Range
-from gateway.message_keys import MESSAGE_KEYS
+from gateway.process.message_keys import MESSAGE_KEYS
 from tests.support.disk_faults import BIT_FLIP
 from tests.support.fakes import HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.faulty_files import Crashed, FaultyFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from gateway.cli.blocking_client import ConnectionLost, Refused
+from gateway.cli.shared.blocking_client import ConnectionLost, Refused
 from protocols.stomp.codec.frames import ERROR, MESSAGE, RECEIPT
 from tests.support import raw_stomp
 from tests.support.gateway_process import GatewayProcess

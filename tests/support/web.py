@@ -17,11 +17,11 @@ from engine.store.read.backup import BackupRefused
 from engine.store.read.records import UnknownMessage
 from engine.values.broker_stats import BrokerStats, StoreStats
 from engine.values.errors import InvalidSelector
-from gateway.counters import GatewayCounters
-from gateway.questions import WrongQuestion
-from gateway.security import Security
-from gateway.store_tasks import TaskRefused
-from gateway.store_view import question_of
+from gateway.answers.questions import WrongQuestion
+from gateway.answers.store_tasks import TaskRefused
+from gateway.answers.store_view import question_of
+from gateway.connections.security import Security
+from gateway.process.counters import GatewayCounters
 from gateway.web.api import create_app
 from gateway.web.retry import RetrySource
 from gateway.web.source import StatsSource

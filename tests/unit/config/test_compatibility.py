@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from config.compatibility import build
+from config.reports.compatibility import build
 
 ROOT = Path(__file__).parents[3]
 

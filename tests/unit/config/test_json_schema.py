@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from config.json_schema import build
+from config.reports.json_schema import build
 from config.scram import hash_password
 from config.sources.yaml import read
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from config.lint import covers, lint
 from config.matching import Pattern
+from config.reports.lint import covers, lint
 from config.scram import hash_password
 
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.errors import ConfigError
-from config.json_schema import build
 from config.loader import merged
 from config.matching import QUEUE, TOPIC, AddressMatcher
-from config.migrate import migrate, quoted
 from config.model import ServerConfig
 from config.permissions import PermissionMap
+from config.reports.json_schema import build
+from config.reports.migrate import migrate, quoted
 from config.scram import Verifier, hash_password
 from config.sources.detect import read
 from config.sources.document import Document

@@ -6,7 +6,7 @@ import pytest
 
 from engine.values.message import AMQP_1_0, STOMP
 from engine.values.message_keys import KEY_BYTES_MAX, KEYS_MAX, Keys
-from gateway.message_keys import MESSAGE_KEYS
+from gateway.process.message_keys import MESSAGE_KEYS
 from protocols.amqp.v1_0.wire.scanner import Scanner
 from protocols.amqp.v1_0.wire.value_encoder import described_list, encode
 from protocols.amqp.v1_0.wire.values import Described, ULong

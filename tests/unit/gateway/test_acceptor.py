@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 
-from gateway.acceptor import Acceptor
-from gateway.admission import REFUSED_MAX, Admission, Place
-from gateway.counters import GatewayCounters
+from gateway.connections.acceptor import Acceptor
+from gateway.connections.admission import REFUSED_MAX, Admission, Place
+from gateway.process.counters import GatewayCounters
 from tests.support.certificates import Certificates
 
 LIMIT_S = 10.0

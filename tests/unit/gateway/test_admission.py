@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admission import Admission, share
-from gateway.counters import GatewayCounters
+from gateway.connections.admission import Admission, share
+from gateway.process.counters import GatewayCounters
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, 1), (3, 3), (9, 9), (10, 9), (100, 90), (10_000, 9_000)])

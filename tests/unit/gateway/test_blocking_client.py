@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gateway.cli.blocking_client import BlockingClient, ConnectionLost, Refused
+from gateway.cli.shared.blocking_client import BlockingClient, ConnectionLost, Refused
 from protocols.stomp.codec.decoder import Decoder
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.codec.frames import CONNECT, CONNECTED, ERROR, RECEIPT, SEND, SUBSCRIBE, Frame

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.build import COMPILED, INTERPRETED, build
+from gateway.process.build import COMPILED, INTERPRETED, build
 
 ROOT = Path(__file__).resolve().parents[3]
 HOT_FILES = runpy.run_path(str(ROOT / "setup.py"))["hot_files"]()

@@ -13,9 +13,9 @@ import pytest
 
 from config.loader import load_config
 from gateway.__main__ import main
-from gateway.cli import exit_codes
 from gateway.cli.dispatch import MODULES
-from gateway.security import Security
+from gateway.connections.security import Security
+from gateway.process import exit_codes
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.cli import exit_codes
-from gateway.cli.client import destination_header
 from gateway.cli.send import UNCONFIRMED_MAX
+from gateway.cli.shared.stomp_client import destination_header
+from gateway.process import exit_codes
 from tests.support.stomp_peer import StompPeer
 
 

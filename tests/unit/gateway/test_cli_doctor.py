@@ -8,9 +8,9 @@ import resource
 import pytest
 
 from gateway.__main__ import main
-from gateway.build import build
-from gateway.cli import exit_codes
 from gateway.cli.doctor import ABSENT, Finding, exit_code_of, open_files, version_of
+from gateway.process import exit_codes
+from gateway.process.build import build
 
 
 def test_it_tells_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

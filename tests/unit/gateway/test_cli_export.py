@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import exit_codes
 from gateway.cli.dispatch import execute
+from gateway.process import exit_codes
 from tests.support.sample_store import SampleStore
 
 ROOT = Path(__file__).parents[3]

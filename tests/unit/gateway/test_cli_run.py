@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from config.scram import hash_password
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,8 +15,8 @@ import pytest
 
 from engine.values.broker_stats import ScheduleStats
 from gateway.__main__ import main
-from gateway.cli import exit_codes
 from gateway.cli.stat import table
+from gateway.process import exit_codes
 from gateway.web.rates import RateSampler
 from tests.support.snapshots import broker, destination, rates_after, stat_document
 

@@ -11,7 +11,7 @@ from engine.store.disk.directory_lock import take
 from engine.store.plain_words import counted
 from engine.values.destination import QUEUE
 from gateway.__main__ import main
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 

@@ -15,9 +15,9 @@ from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, TEXT, Message
 from gateway.__main__ import main
-from gateway.cli import exit_codes
-from gateway.questions import WrongQuestion
-from gateway.store_dump import dump_page
+from gateway.answers.questions import WrongQuestion
+from gateway.answers.store_dump import dump_page
+from gateway.process import exit_codes
 from tests.support.fakes import START_WALL_MS
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome

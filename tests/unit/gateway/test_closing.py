@@ -14,9 +14,9 @@ from engine.ports.timers import TimerTarget
 from engine.store.file_store import FileStore
 from engine.values.errors import StoreError
 from gateway.app import _close_store
-from gateway.closing import close_within
-from gateway.engine_loop import EngineLoop, LoopTimers
-from gateway.workers import ThreadWorkers
+from gateway.loop.engine_loop import EngineLoop, LoopTimers
+from gateway.process.closing import close_within
+from gateway.process.workers import ThreadWorkers
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers
 
 

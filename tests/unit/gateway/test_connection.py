@@ -16,10 +16,10 @@ from engine.consumers.consumer import Consumer
 from engine.values.delivery import Delivery
 from engine.values.errors import EngineError
 from engine.values.message import Message
-from gateway.admission import Admission, Place
-from gateway.connection import LINGER_ROUNDS, Connection, ConnectionHost
-from gateway.counters import GatewayCounters
-from gateway.engine_loop import HELD_BACK_ROUNDS, EngineLoop
+from gateway.connections.admission import Admission, Place
+from gateway.connections.connection import LINGER_ROUNDS, Connection, ConnectionHost
+from gateway.loop.engine_loop import HELD_BACK_ROUNDS, EngineLoop
+from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
 from tests.support.broker_view import BrokerView
 from tests.support.fakes import ScriptedStore, VirtualClock, VirtualTimers

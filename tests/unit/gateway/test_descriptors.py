@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from gateway.descriptors import RESERVED_DESCRIPTORS, connections_within
+from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within
 
 
 @pytest.mark.parametrize(

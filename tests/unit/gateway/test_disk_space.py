@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.disk_space import StoreDisk
+from gateway.process.disk_space import StoreDisk
 
 
 def test_a_disk_has_no_more_free_than_it_has(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from engine.ports.timers import TimerTarget
 from engine.ports.workers import Job
 from engine.values.message import PERSISTENT, STOMP, Message
 from engine.values.options import SubscribeOptions
-from gateway.connection import Connection
-from gateway.engine_loop import EngineLoop, LoopTimers
+from gateway.connections.connection import Connection
+from gateway.loop.engine_loop import EngineLoop, LoopTimers
 from tests.support.broker_view import BrokerView
 from tests.support.fakes import FakeClient, ScriptedStore, VirtualClock, VirtualTimers
 

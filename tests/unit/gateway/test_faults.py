@@ -10,7 +10,7 @@ from engine.features.scheduler.ticket import read_ticket
 from engine.selector.parser import parse
 from engine.sources.queue import Queue
 from engine.values.errors import DATA_FAULTS, InvalidSelector
-from gateway.faults import PURE, is_engine_whole
+from gateway.loop.faults import PURE, is_engine_whole
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
 from tests.support.engine_world import EngineWorld
 

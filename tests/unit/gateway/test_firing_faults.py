@@ -10,7 +10,7 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import Scheduler
 from engine.store.disk.files import RealFiles
-from gateway.firing_faults import NAME, FiringFaults
+from gateway.process.firing_faults import NAME, FiringFaults
 from tests.support.engine_world import EngineWorld
 
 

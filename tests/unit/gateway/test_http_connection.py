@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from config.model import Endpoint
-from gateway.acceptor import Acceptor, listening_socket
-from gateway.admission import Admission, Place
-from gateway.counters import GatewayCounters
+from gateway.connections.acceptor import Acceptor, listening_socket
+from gateway.connections.admission import Admission, Place
+from gateway.process.counters import GatewayCounters
 from gateway.web.http_connection import HttpConnection, connection_of
 
 LIMIT_S = 20.0

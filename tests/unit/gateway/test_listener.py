@@ -14,13 +14,13 @@ from config.model import Endpoint, Limits, Listeners, ServerConfig, StompConfig,
 from config.scram import hash_password
 from engine.broker import Broker
 from engine.transaction import TransactionLimits
-from gateway.admission import REFUSED_MAX, Admission
-from gateway.clock import SystemClock
-from gateway.counters import GatewayCounters
-from gateway.engine_loop import EngineLoop, LoopTimers
-from gateway.listener import Listener, session_settings
-from gateway.security import Security
-from gateway.workers import ThreadWorkers
+from gateway.connections.admission import REFUSED_MAX, Admission
+from gateway.connections.listener import Listener, session_settings
+from gateway.connections.security import Security
+from gateway.loop.engine_loop import EngineLoop, LoopTimers
+from gateway.process.clock import SystemClock
+from gateway.process.counters import GatewayCounters
+from gateway.process.workers import ThreadWorkers
 from protocols.stomp.mapping.dialects import DIALECTS
 from tests.support.memory_store import MemoryStore
 
@@ -133,7 +133,7 @@ async def test_one_connection_more_than_allowed() -> None:
 
 
 async def test_refused_connections_that_stay_are_cut_off_once_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.connection.LINGER_S", 600.0)  # none of them goes before there are enough
+    monkeypatch.setattr("gateway.connections.connection.LINGER_S", 600.0)  # none of them goes before there are enough
     counters = GatewayCounters()
     async with serving(configured(connections=1), counters) as listener:
         first = await Client.open(listener)

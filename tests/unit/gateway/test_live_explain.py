@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.model import ConnectionDefaults, ServerConfig
-from gateway.live_why import LiveWhy
+from gateway.live.why import LiveWhy
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 

@@ -10,8 +10,8 @@ from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.values import gates
 from engine.values.message import STOMP, Message
-from gateway.engine_loop import EngineLoop
-from gateway.live_schedule import CANCELS, LOOK_KEYS, LiveSchedule
+from gateway.live.schedule import CANCELS, LOOK_KEYS, LiveSchedule
+from gateway.loop.engine_loop import EngineLoop
 from tests.support.broker_view import BrokerView
 from tests.support.fakes import DurableStore, HastyClock, VirtualClock, VirtualTimers
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.log_lines import ADDRESSES_KEPT, LINES_MAX, PERIOD_MS, LineFormatter, LineLimit, one_line
+from gateway.process.log_lines import ADDRESSES_KEPT, LINES_MAX, PERIOD_MS, LineFormatter, LineLimit, one_line
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.counters import GatewayCounters
-from gateway.login_checks import CONCURRENT_CHECKS_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, LoginChecks
+from gateway.connections.login_checks import CONCURRENT_CHECKS_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, LoginChecks
+from gateway.process.counters import GatewayCounters
 
 LIMIT_S = 20.0
 

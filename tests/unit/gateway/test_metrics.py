@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.values.broker_stats import ScheduleStats
-from gateway import metrics
+from gateway.process import metrics
 from tests.support.snapshots import broker, destination
 
 

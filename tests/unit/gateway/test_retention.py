@@ -6,7 +6,7 @@ from config.matching import AddressMatcher
 from config.model import ServerConfig
 from config.policies import RetentionPolicy
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE, TOPIC
-from gateway.retention import AddressPolicies, keeping_of
+from gateway.process.retention import AddressPolicies, keeping_of
 from tests.support.engine_world import address
 
 ENTRIES = (

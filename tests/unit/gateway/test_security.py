@@ -9,7 +9,7 @@ import pytest
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig
 from config.scram import hash_password
-from gateway.security import (
+from gateway.connections.security import (
     PASSCODE_MAX_CHARACTERS,
     REMEMBERED_MAX,
     Security,

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 
 import uvloop
 
-from gateway.ticks import ROUNDS, Ticking, Ticks
+from gateway.loop.ticks import ROUNDS, Ticking, Ticks
 from tests.support.fakes import VirtualClock
 
 

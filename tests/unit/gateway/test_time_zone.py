@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway.time_zone import zone_of
+from gateway.process.time_zone import zone_of
 
 
 def test_a_named_zone_has_its_summer_time() -> None:

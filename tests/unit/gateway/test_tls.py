@@ -10,8 +10,8 @@ import pytest
 
 from config.errors import ConfigError
 from config.model import Endpoint, Listeners, ServerConfig, TlsConfig
-from gateway.security import Security
-from gateway.tls import common_name, server_context
+from gateway.connections.security import Security
+from gateway.connections.tls import common_name, server_context
 from tests.support.certificates import Certificates
 
 

@@ -12,7 +12,7 @@ from config.matching import BOTH, Pattern
 from config.model import Endpoint, ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
-from gateway.security import Security
+from gateway.connections.security import Security
 from gateway.web.api import create_app
 from gateway.web.server import HttpServer
 from tests.support.snapshots import broker

@@ -7,8 +7,8 @@ import logging
 import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
-from gateway.counters import GatewayCounters
-from gateway.log_lines import LINES_MAX
+from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import LINES_MAX
 from gateway.web.request_log import RequestLog
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 from aiohttp import WSMessage, WSMsgType, web
 
-from gateway.connection import Connection
+from gateway.connections.connection import Connection
 from gateway.web.sockets import WebSocketTransport
 
 

@@ -14,7 +14,7 @@ from config.model import ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
 from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
-from gateway.security import Security
+from gateway.connections.security import Security
 from gateway.web.api import create_app
 from gateway.web.upkeep import Named, UpkeepSource
 from tests.support.snapshots import broker

@@ -11,7 +11,7 @@ from config.policies import RedeliveryPolicy
 from engine.consumers.consumer import CLIENT
 from engine.features.why import Whereabouts
 from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, Event
-from gateway.why import consumer_lines, delay_words, message_lines, producer_lines
+from gateway.answers.why import consumer_lines, delay_words, message_lines, producer_lines
 from tests.support.engine_world import EngineWorld
 
 MOVED = "ID:s-7900"

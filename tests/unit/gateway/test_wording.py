@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.store.plain_words import counted
-from gateway.wording import clock_time
+from gateway.answers.wording import clock_time
 
 
 def test_times_are_in_utc() -> None:

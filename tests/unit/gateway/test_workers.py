@@ -9,7 +9,7 @@ import time
 import pytest
 
 from engine.ports.workers import FILE_LANE, READ_LANE, SYNC_LANE, Job
-from gateway.workers import HERE_S, LANE_NAMES, JobSink, ThreadWorkers
+from gateway.process.workers import HERE_S, LANE_NAMES, JobSink, ThreadWorkers
 
 
 class Noted(Job):

@@ -17,12 +17,12 @@ from engine.values.destination import TEMP_QUEUE, TEMP_TOPIC, is_topic
 from engine.values.errors import EngineError, LimitReached, PenstockError, SubscriptionInUse
 from engine.values.options import SubscribeOptions
 from protocols.amqp.v1_0.endpoints.attach_fields import check_attach
-from protocols.amqp.v1_0.endpoints.coordinator_link import CAPABILITIES, CoordinatorLink
-from protocols.amqp.v1_0.endpoints.incoming_link import IncomingLink
-from protocols.amqp.v1_0.endpoints.link import Link, SessionEndpoint
-from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink, SubscriptionLink
+from protocols.amqp.v1_0.endpoints.links.coordinator_link import CAPABILITIES, CoordinatorLink
+from protocols.amqp.v1_0.endpoints.links.incoming_link import IncomingLink
+from protocols.amqp.v1_0.endpoints.links.link import Link, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink, SubscriptionLink
+from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.outgoing_window import OutgoingWindow
-from protocols.amqp.v1_0.endpoints.producers import Producers
 from protocols.amqp.v1_0.endpoints.states import FAIL, LINK, advance
 from protocols.amqp.v1_0.mapping.addresses import source_of, target_of
 from protocols.amqp.v1_0.mapping.delayed_delivery import DELAYED_DELIVERY

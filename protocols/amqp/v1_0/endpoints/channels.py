@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
-from protocols.amqp.v1_0.endpoints.producers import Producers
+from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.session import AmqpSession
 from protocols.amqp.v1_0.endpoints.states import FAIL, SESSION, SESSION_DISCARDING, UNMAPPED, advance
 from protocols.amqp.v1_0.wire.composite import Composite

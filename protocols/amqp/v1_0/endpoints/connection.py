@@ -15,8 +15,8 @@ from protocols.amqp.v1_0.endpoints.channels import Channels
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.handshake import Handshake
 from protocols.amqp.v1_0.endpoints.incoming_frames import IncomingFrames
-from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
-from protocols.amqp.v1_0.endpoints.producers import Producers
+from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
+from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.endpoints.states import (
     CHECKING,

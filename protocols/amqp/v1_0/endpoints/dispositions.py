@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery
-from protocols.amqp.v1_0.endpoints.link import MASK, SessionEndpoint
-from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
-from protocols.amqp.v1_0.endpoints.transactions import Transactions
+from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
+from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
 from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
 from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, Rejected, Released, TransactionalState
 from protocols.amqp.v1_0.wire.performatives import Disposition

@@ -11,8 +11,8 @@ from typing import Final
 from engine.consumers.consumer import Consumer
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.message import AMQP_1_0, INGRESS
-from protocols.amqp.v1_0.endpoints.link import MASK, SessionEndpoint
-from protocols.amqp.v1_0.endpoints.outgoing_link import Carrier, OutgoingLink
+from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.outgoing_link import Carrier, OutgoingLink
 from protocols.amqp.v1_0.mapping.outcomes import RELEASED_TO_OTHERS
 
 OUTGOING_WINDOW: Final = 0x7FFFFFFF  # a constant: what limits us is the peer's incoming window

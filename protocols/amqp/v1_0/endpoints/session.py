@@ -8,10 +8,10 @@ from engine.values.errors import EngineError
 from protocols.amqp.v1_0.endpoints.attach import LinkFactory
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.dispositions import Dispositions
-from protocols.amqp.v1_0.endpoints.link import MASK, Link, SessionEndpoint
-from protocols.amqp.v1_0.endpoints.outgoing_link import OutgoingLink
+from protocols.amqp.v1_0.endpoints.links.link import MASK, Link, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
+from protocols.amqp.v1_0.endpoints.links.producers import Producers
 from protocols.amqp.v1_0.endpoints.outgoing_window import OUTGOING_WINDOW, OutgoingWindow
-from protocols.amqp.v1_0.endpoints.producers import Producers
 from protocols.amqp.v1_0.endpoints.states import (
     BEGIN_RCVD,
     DETACHED,

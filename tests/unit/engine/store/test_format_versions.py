@@ -28,7 +28,7 @@ from engine.values.destination import SCHEDULE_QUEUE
 from engine.values.errors import StoreCorrupt
 from engine.values.stored import Attempts, DestinationState, LaneState
 from gateway.__main__ import main
-from gateway.cli import exit_codes
+from gateway.process import exit_codes
 from tests.support.broker_view import BrokerView
 from tests.support.fakes import START_WALL_MS, HeldWorkers, VirtualClock, VirtualTimers
 from tests.support.store_copy import copy_to

@@ -13,7 +13,7 @@ from engine.store.offline.schedule_cancellation import Cancelled, cancel_schedul
 from engine.store.read.scheduled_messages import scheduled_in
 from engine.store.settings import StoreSettings
 from gateway.__main__ import main
-from gateway.clock import SystemClock
+from gateway.process.clock import SystemClock
 from tests.support.store_copy import copy_to
 from tests.support.store_home import FileHome
 from tests.unit.engine.store.read.test_scheduled_messages import broker_of, schedule

@@ -1,0 +1,1 @@
+"""Answers in words and JSON that the command line and HTTP share."""

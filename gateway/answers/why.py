@@ -1,0 +1,199 @@
+"""Gates and biographies in plain words: why a consumer is idle, a producer waits, a message is where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from config.matching import Setting
+from config.policies import RedeliveryPolicy
+from engine.features.scheduler.ticket import JOB_ID
+from engine.features.scheduler.ticket import PREFIX as TICKET_PREFIX
+from engine.features.why import ConsumerView, Holder, ProducerView, Whereabouts
+from engine.store.read.message_history import FAILED, SENT, Biography, Event
+from engine.values.annotations import unescaped
+from engine.values.failed_attempts import consumer_words
+from engine.values.outcomes import CAUSE_FIRED, CAUSE_NAMES
+from gateway.answers.wording import clock_time
+
+OTHERS_SHOWN: Final = 10
+GROUPS_SHOWN: Final = 10
+
+
+def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
+    """Tell what holds a consumer, and who has what it does not get."""
+    own = view.own
+    lines = [
+        f"consumer {own.consumer_id} of connection {view.connection_id}: {consumer_words(own.who)}",
+        f"  destination  {view.destination}: {view.depth:,} there, {view.in_flight:,} in flight, "
+        f"{view.delayed:,} delayed",
+        f"  window       {own.in_flight:,} of {own.limit:,} in flight, a full one resumes at {view.resume_at:,}"
+        + _held_since(own, now_ms),
+        f"  settled      {own.acknowledged:,} since it came",
+        f"  gate         {own.gate or 'open: it gets the next message'}",
+    ]
+    if view.groups:
+        more = f" and {len(view.groups) - GROUPS_SHOWN} more" if len(view.groups) > GROUPS_SHOWN else ""
+        lines.append(f"  groups       owns {', '.join(map(repr, view.groups[:GROUPS_SHOWN]))}{more}")
+    if view.replay:
+        lines.append(f"  replay       {view.replay}; it only reads, and takes nothing from anybody")
+    lines += [f"  remark       {remark}" for remark in view.remarks]
+    holders = [other for other in view.others if other.in_flight]
+    if own.in_flight == 0 and holders:
+        lines.append("  what others hold cannot be taken back from them:")
+    elif holders:
+        lines.append("  other consumers of the same destination hold:")
+    lines += [f"    {_holder_words(other, now_ms)}" for other in holders[:OTHERS_SHOWN]]
+    if len(holders) > OTHERS_SHOWN:
+        lines.append(f"    and {len(holders) - OTHERS_SHOWN} more consumers hold less")
+    return lines
+
+
+def producer_lines(view: ProducerView) -> list[str]:
+    """Tell what a sending connection waits for."""
+    lines = [f"connection {view.connection_id}: {consumer_words(view.who) or 'nothing known of it'}"]
+    lines.append(f"  gate         {view.reason or 'open: what it sends is taken'}")
+    if view.reason and view.consumers:
+        lines.append(f"  it has {view.consumers} subscriptions, so it is read on: its ACKs stand behind its SENDs")
+    if view.held_bytes:
+        lines.append(f"  holds        {view.held_bytes} octets: {view.holding}")
+    return lines
+
+
+def message_lines(
+    life: Biography,
+    where: Whereabouts | None,
+    policy: RedeliveryPolicy | None,
+    settings: Mapping[str, Setting],
+    now_ms: int,
+) -> list[str]:
+    """Tell the life of a message.
+
+    where: None without a running gateway.  policy, settings: of its destination, as configured now, with where each
+    value stands; None and {} where no configuration is known.
+    """
+    persistence = "persistent" if life.is_persistent else "not persistent, but logged"
+    lines = [f"message {life.message_id}: {persistence}, priority {life.priority}, {life.size_bytes:,} octets"]
+    if life.is_dead_letter:
+        lines += [f"  {name}: {value}" for name, value in life.annotations]
+    elif life.is_scheduled:
+        lines.append(f"  scheduled, first for {clock_time(life.expires_ms)}")
+        lines += [f"  {name}: {unescaped(value)}" for name, value in life.annotations if name.startswith(TICKET_PREFIX)]
+    else:
+        lines += [f"  delivered by schedule {unescaped(value)}" for name, value in life.annotations if name == JOB_ID]
+    lines += [f"  {_event_words(event, policy, settings)}" for event in life.events]
+    is_settled = any(event.outcome for event in life.events)
+    if where is not None and not is_settled:
+        lines.append(f"  now: {_where_words(where, now_ms)}")
+    elif not is_settled:
+        lines.append(f"  until {clock_time(life.until_ms)}, where the log ends: not settled")
+        lines.append("  who holds it is known to the running gateway only: hand-overs are not logged")
+    return lines
+
+
+def delay_words(policy: RedeliveryPolicy, redelivery: int, settings: Mapping[str, Setting]) -> str:
+    """Return the formula that gives the delay before the ``redelivery``-th redelivery, and where its values stand."""
+    used = ["initial_redelivery_delay_ms"]
+    if redelivery <= 1:
+        formula = f"initialRedeliveryDelay {policy.initial_redelivery_delay_ms:,} ms"
+    elif policy.back_off_from_base:
+        base = f"{policy.redelivery_delay_ms:,} ms x multiplier {policy.back_off_multiplier:g} ^ {redelivery - 1}"
+        limit_ms = policy.maximum_ms()
+        limit = f", limited to {limit_ms:,} ms" if limit_ms >= 0 else ""
+        formula = f"{base}{limit}: {policy.delay_ms(redelivery):,} ms"
+        used = ["redelivery_delay_ms", "back_off_multiplier", "maximum_redelivery_delay_ms"]
+    else:
+        previous_ms = policy.delay_ms(redelivery - 1)
+        delay_ms = policy.next_delay_ms(previous_ms)
+        used = ["redelivery_delay_ms"]
+        grown = int(previous_ms * policy.back_off_multiplier)
+        if not policy.use_exponential_back_off or previous_ms <= 0 or policy.back_off_multiplier <= 1.0:
+            formula = f"redeliveryDelay {policy.redelivery_delay_ms:,} ms"
+        elif delay_ms == grown:
+            formula = f"{previous_ms:,} ms x backOffMultiplier {policy.back_off_multiplier:g} = {delay_ms:,} ms"
+            used = ["use_exponential_back_off", "back_off_multiplier"]
+        else:
+            formula = (
+                f"{previous_ms:,} ms x backOffMultiplier {policy.back_off_multiplier:g} = {grown:,} ms, "
+                f"limited to {delay_ms:,} ms"
+            )
+            used = ["back_off_multiplier", "maximum_redelivery_delay_ms"]
+    if policy.use_collision_avoidance:
+        formula += f", give or take {policy.collision_avoidance_percent:g} %"
+        used.append("collision_avoidance_percent")
+    sources = {settings[f"redelivery.{name}"].source for name in used if f"redelivery.{name}" in settings}
+    return f"{formula} ({', '.join(sorted(sources)) or 'built-in default'})"
+
+
+def _event_words(event: Event, policy: RedeliveryPolicy | None, settings: Mapping[str, Setting]) -> str:
+    when = clock_time(event.time_ms)
+    if event.kind == SENT:
+        return f"{when}  sent to {event.owner}, log offset {event.offset}"
+    if event.cause == CAUSE_NAMES[CAUSE_FIRED]:
+        again = f" for the {event.count}. time" if event.kind == FAILED else ""
+        text = f"{when}  fired{again}"
+        if event.moved_to:
+            text += f" as {event.moved_to}"
+        return f"{text}; due again at {clock_time(event.due_ms)}" if event.kind == FAILED else f"{text}; it is done"
+    who = consumer_words(event.consumer)
+    by = f" by {who}" if who else ""
+    if event.kind == FAILED:
+        text = f"{when}  attempt {event.count} failed ({event.cause}){by}"
+        if event.due_ms:
+            text += f"; waits until {clock_time(event.due_ms)}"
+            if policy is not None and event.count > 0:
+                text += f": {delay_words(policy, event.count, settings)}"
+        else:
+            text += "; returned to its place at once"
+        return text
+    text = f"{when}  {event.outcome}{by}"
+    if event.cause != "none":
+        text += f" ({event.cause})"
+    if event.count:
+        text += f" after {event.count} failed attempts"
+    if event.cause == "exhausted" and policy is not None:
+        text += f": maximumRedeliveries {policy.maximum_redeliveries} ({_source(settings, 'maximum_redeliveries')})"
+    if event.moved_to:
+        text += f"; it is {event.moved_to} now"
+    return text
+
+
+def _source(settings: Mapping[str, Setting], name: str) -> str:
+    found = settings.get(f"redelivery.{name}")
+    return "built-in default" if found is None else found.source
+
+
+def _where_words(where: Whereabouts, now_ms: int) -> str:
+    holder = where.holder
+    if holder is not None:
+        state = "acknowledged or refused in an open transaction of" if where.state == "in-transaction" else "with"
+        return f"{state} {_holder_words(holder, now_ms)}; this message{_since(where.since_ms, now_ms)}"
+    if where.state == "delayed":
+        return f"waits {where.wait_ms:,} ms more for its redelivery"
+    if where.state == "scheduled":
+        if where.held:
+            return f"is due and held back: {where.held}"
+        return f"waits {where.wait_ms:,} ms more for its time" if where.wait_ms else "is due and waits for its turn"
+    if where.state == "on-disk":
+        return "waits on disk behind others"
+    if where.state != "waiting":
+        return "not in the queue"
+    return f"waits in memory: {where.group}" if where.group else "waits in memory for a consumer"
+
+
+def _holder_words(holder: Holder, now_ms: int) -> str:
+    gate = f"; {holder.gate}" if holder.gate else ""
+    return (
+        f"consumer {holder.consumer_id} ({consumer_words(holder.who)}): {holder.in_flight:,} of "
+        f"{holder.limit:,}{_held_since(holder, now_ms)}{gate}"
+    )
+
+
+def _held_since(holder: Holder, now_ms: int) -> str:
+    return f", the oldest{_since(holder.since_ms, now_ms)}" if holder.in_flight else ""
+
+
+def _since(since_ms: int, now_ms: int) -> str:
+    if since_ms == 0:
+        return " for longer than is remembered"
+    return f" for {max(0, now_ms - since_ms) / 1000:,.0f} s"

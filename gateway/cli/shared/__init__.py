@@ -1,0 +1,1 @@
+"""What several commands use: their parsers, and their connections to the gateway."""

@@ -1,0 +1,93 @@
+"""Asks the gateway's HTTP listener, with plain words for what can go wrong."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+from time import sleep
+from typing import Any, Final
+
+from gateway.cli.shared.parsers import add_user_argument, password_of
+from gateway.process import exit_codes
+
+DEFAULT_URL: Final = "http://127.0.0.1:8161"
+ANSWER_TIME_S: Final = 10.0
+BAD_REQUEST: Final = 400
+REFUSALS: Final = (403, 404, 409, 507)
+POLL_INTERVAL_S: Final = 0.2
+
+
+class HttpError(Exception):
+    """No answer, or none of the gateway's.  ``status`` is that of HTTP, 0 without an answer."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+    def exit_code(self) -> int:
+        """Return what a command ends with: the gateway refuses, it does not understand, or it cannot be asked."""
+        if self.status == BAD_REQUEST:
+            return exit_codes.USAGE
+        return exit_codes.FAILED if self.status in REFUSALS else exit_codes.UNREACHABLE
+
+
+def add_http_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
+    add_user_argument(parser)
+
+
+def finish(arguments: argparse.Namespace, kind: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Start what the gateway does little by little, and return its last status; ^C stops it.  Raises: HttpError."""
+    authorization = authorization_of(arguments.user)
+    status = fetch(arguments.http, f"/api/{kind}", authorization, "POST", asked)
+    path = f"/api/{kind}/{status[kind]}"
+    try:
+        while not status["done"]:
+            sleep(POLL_INTERVAL_S)
+            status = fetch(arguments.http, path, authorization)
+    except KeyboardInterrupt:
+        status = fetch(arguments.http, path, authorization, "DELETE")
+    return status
+
+
+def fetch(
+    url: str, path: str, authorization: str | None, method: str = "GET", body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the JSON object that answers.  Raises: HttpError."""
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    base = url.replace("tcp://", "http://", 1).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise HttpError(f"--http is {url!r}, allowed is http://HOST:PORT")
+    # Without the proxies of the environment: a gateway is asked directly.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{base}{path}", data, method=method)
+        if authorization is not None:
+            request.add_header("Authorization", authorization)
+        with opener.open(request, timeout=ANSWER_TIME_S) as response:
+            document = json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            text = error.read(1024).decode("utf-8", "replace").strip()
+        raise HttpError(f"{base} answers {error.code}: {text}", error.code) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise HttpError(f"cannot reach {base}: {reason}") from None
+    except ValueError:
+        raise HttpError(f"{base} does not answer as a Penstock gateway") from None
+    if not isinstance(document, dict):
+        raise HttpError(f"{base} does not answer as a Penstock gateway")
+    return document
+
+
+def authorization_of(user: str | None) -> str | None:
+    """Return the header of HTTP Basic for ``--user``.  Raises: PasswordNeeded."""
+    passcode = password_of(user)
+    if passcode is None:
+        return None
+    return "Basic " + base64.b64encode(f"{user}:{passcode}".encode()).decode("ascii")

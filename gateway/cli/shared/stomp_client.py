@@ -1,0 +1,217 @@
+"""The STOMP connection of ``send`` and ``receive``: stomp.py, with its callbacks turned into a queue of events.
+
+stomp.py calls listeners on a thread of its own; the command waits on its own thread, so that Ctrl-C works and
+nothing is printed from two threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import stomp
+from stomp.exception import StompException
+
+from config.sources.uri import TLS_SCHEMES, ClientUri, parse_client_uri, subscribe_headers
+from gateway.cli.shared.parsers import PasswordNeeded, password_of
+from gateway.process import exit_codes
+
+CONNECT_TIME_S = 30.0
+DEFAULT_PORT = 61613
+
+
+class ClientError(Exception):
+    """Something to tell the user; ``exit_code`` says of which kind."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    receipt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An ERROR frame."""
+
+    text: str
+    receipt_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    pass
+
+
+Event = Connected | Receipt | Received | Refused | Disconnected
+
+
+def destination_header(text: str) -> str:
+    """Return what STOMP calls ``text``: a plain name is a queue, as are ``queue://N`` and ``/queue/N``."""
+    for prefix, header in (("queue://", "/queue/"), ("topic://", "/topic/")):
+        if text.startswith(prefix):
+            return header + text.removeprefix(prefix)
+    return text if text.startswith("/") else f"/queue/{text}"
+
+
+def uri_of(url: str) -> ClientUri:
+    """Return where a STOMP URL leads, with what its options ask for."""
+    try:
+        return parse_client_uri(url, ("tcp", "stomp", *TLS_SCHEMES), DEFAULT_PORT)
+    except ValueError as error:
+        said = f": {error}" if str(error) else ""
+        text = f"--url is {url!r}, allowed is tcp://HOST:PORT, tls://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
+        raise ClientError(text, exit_codes.USAGE) from None
+
+
+class _Listener(stomp.ConnectionListener):  # type: ignore[misc]  # stomp.py has no types
+    """Puts everything into one queue."""
+
+    def __init__(self, events: queue.SimpleQueue[Event]) -> None:
+        self._events = events
+
+    def on_connected(self, frame: Any) -> None:
+        self._events.put(Connected())
+
+    def on_receipt(self, frame: Any) -> None:
+        self._events.put(Receipt(frame.headers["receipt-id"]))
+
+    def on_message(self, frame: Any) -> None:
+        body = frame.body
+        self._events.put(Received(frame.headers, body if isinstance(body, bytes) else str(body).encode()))
+
+    def on_error(self, frame: Any) -> None:
+        body = frame.body
+        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+        said = frame.headers.get("message", "")
+        self._events.put(Refused(": ".join(part for part in (said, text.strip()) if part), _receipt_of(frame)))
+
+    def on_disconnected(self) -> None:
+        self._events.put(Disconnected())
+
+
+def _receipt_of(frame: Any) -> str | None:
+    receipt_id = frame.headers.get("receipt-id")
+    return None if receipt_id is None else str(receipt_id)
+
+
+class StompClient:
+    """One connection.  Raises ClientError where the gateway cannot be reached or refuses."""
+
+    def __init__(self, url: str, user: str | None) -> None:
+        # It warns on standard error what we are going to say ourselves.
+        logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
+        uri = uri_of(url)
+        self._url = url
+        self._user = user
+        self._addresses = [(endpoint.host, endpoint.port) for endpoint in uri.endpoints]
+        if uri.is_random:
+            random.shuffle(self._addresses)
+        # The same of every address: a URI that says otherwise for each of them is one for several services.
+        self._defaults = uri.endpoints[0].defaults
+        self.notes = uri.notes
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._connection = stomp.StompConnection12(
+            self._addresses,
+            prefer_localhost=False,
+            try_loopback_connect=False,
+            reconnect_attempts_max=1,
+            timeout=CONNECT_TIME_S,
+            auto_decode=False,
+            auto_content_length=False,
+        )
+        # Certificates are verified against the system's authorities, or those in the file that SSL_CERT_FILE names.
+        self._tls = [(one.host, one.port) for one in uri.endpoints if one.scheme in TLS_SCHEMES]
+        if self._tls:
+            self._connection.set_ssl(self._tls, ssl_version=ssl.PROTOCOL_TLS_CLIENT)
+        self._connection.set_listener("events", _Listener(self._events))
+
+    def connect(self) -> None:
+        try:
+            passcode = password_of(self._user)
+        except PasswordNeeded as error:
+            raise ClientError(str(error), exit_codes.USAGE) from None
+        try:
+            own = {"client-id": self._defaults.client_id} if self._defaults.client_id else {}
+            self._connection.connect(self._user, passcode, wait=False, headers=own)
+        except (StompException, OSError):
+            raise ClientError(f"cannot reach {self._url}: {self._why()}", exit_codes.UNREACHABLE) from None
+        event = self.next_event(CONNECT_TIME_S)
+        if isinstance(event, Connected):
+            return
+        if isinstance(event, Refused):
+            raise ClientError(f"{self._url} refused: {event.text}", exit_codes.UNREACHABLE)
+        raise ClientError(f"{self._url} does not answer as a STOMP server", exit_codes.UNREACHABLE)
+
+    def next_event(self, timeout_s: float | None) -> Event | None:
+        """Return the next event; None if there was none for so long.  timeout_s: None waits for ever."""
+        try:
+            return self._events.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def send(self, destination: str, body: bytes, headers: Mapping[str, str]) -> None:
+        self._do(lambda: self._connection.send(destination, body, headers=dict(headers)))
+
+    def subscribe(self, destination: str, subscription_id: str, ack: str, headers: Mapping[str, str]) -> None:
+        asked = {**subscribe_headers(self._defaults, destination.startswith("/topic/")), **headers}
+        self._do(lambda: self._connection.subscribe(destination, subscription_id, ack, headers=asked))
+
+    def acknowledge(self, ack_id: str) -> None:
+        self._do(lambda: self._connection.ack(ack_id))
+
+    def disconnect(self) -> None:
+        """Leave in order: once this has returned, everything sent before it has been processed."""
+        try:
+            self._connection.disconnect("disconnect")
+        except (StompException, OSError):
+            return  # it is gone already; whoever needed more has been told
+
+    def raise_failure(self, event: Event) -> None:
+        """Raise ClientError if ``event`` is the end of the connection."""
+        if isinstance(event, Refused):
+            raise ClientError(event.text, exit_codes.FAILED)
+        if isinstance(event, Disconnected):
+            raise ClientError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE)
+
+    def _why(self) -> str:
+        """Return what the system says of the address: stomp.py keeps it to itself."""
+        address = self._addresses[0]
+        try:
+            with socket.create_connection(address, CONNECT_TIME_S) as plain:
+                if address in self._tls:
+                    ssl.create_default_context().wrap_socket(plain, server_hostname=address[0]).close()
+        except ssl.SSLCertVerificationError as error:
+            return f"its certificate is not trusted: {error.verify_message}"
+        except OSError as error:
+            return error.strerror or str(error)
+        return "the connection was closed at once"
+
+    def _do(self, action: Any) -> None:
+        try:
+            action()
+        except (StompException, OSError):
+            # The reason, if the gateway gave one, is among the events.
+            while (event := self.next_event(1.0)) is not None:
+                self.raise_failure(event)
+            raise ClientError(f"lost the connection to {self._url}", exit_codes.UNREACHABLE) from None

@@ -1,0 +1,1 @@
+"""``penstock store``: one file per sub-command."""

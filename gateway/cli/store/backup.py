@@ -1,0 +1,53 @@
+"""``penstock store backup``: a copy of a store, of a running gateway's, too."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.process import exit_codes
+
+if TYPE_CHECKING:
+    from gateway.cli.shared.parsers import Subparsers
+
+
+def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "backup",
+        parents=parents,
+        help="copy a store, also a running gateway's",
+        description="Copy everything that is durable now.  On the same file system full segments are hard links.  To "
+        "restore, copy the directory to where a gateway is to have its data, and start the gateway.",
+    )
+    parser.add_argument("directory", metavar="DIR", help="where to; must be empty or not there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    made = _back_up(arguments)
+    if arguments.json:
+        print(json.dumps(made))
+    else:
+        print(
+            f"{made['directory']}: everything up to log offset {made['until_offset']}; {made['linked_files']} files "
+            f"linked, {made['copied_files']} copied, {made['copied_bytes'] / 1024 / 1024:.1f} MiB"
+        )
+    return exit_codes.OK
+
+
+def _back_up(arguments: argparse.Namespace) -> dict[str, Any]:
+    target = os.path.abspath(arguments.directory)  # the gateway may have another working directory
+    if arguments.http is not None:
+        asked = {"directory": target}
+        return fetch(arguments.http, "/api/store/backup", authorization_of(arguments.user), "POST", asked)
+    from engine.store.read.backup import back_up
+    from engine.values.errors import StoreError
+
+    try:
+        return asdict(back_up(Path(arguments.data), Path(target)))
+    except OSError as error:
+        raise StoreError(str(error)) from error

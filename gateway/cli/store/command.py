@@ -1,0 +1,53 @@
+"""``penstock store``: look into a store, check it, rebuild what is derived, copy it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import TYPE_CHECKING, Final
+
+from gateway.cli.shared.http_client import DEFAULT_URL
+from gateway.cli.shared.parsers import add_user_argument
+from gateway.process import exit_codes
+
+if TYPE_CHECKING:
+    from gateway.cli.shared.parsers import Subparsers
+
+# Each has ``add_parser(subparsers, parents)`` and ``run(arguments) -> int``.
+MODULES: Final = {
+    "query": "gateway.cli.store.query",
+    "dump": "gateway.cli.store.dump",
+    "du": "gateway.cli.store.du",
+    "verify": "gateway.cli.store.verify",
+    "rebuild": "gateway.cli.store.rebuild",
+    "backup": "gateway.cli.store.backup",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "store",
+        help="query, dump, verify, measure, rebuild or back up a store",
+        description="Look into a store or copy it.  A store is read without a lock, also while a gateway writes to it.",
+        epilog=exit_codes.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    directory = argparse.ArgumentParser(add_help=False)
+    directory.add_argument(
+        "--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)"
+    )
+    directory.add_argument("--json", action="store_true", help="print one JSON object a line")
+    asking = argparse.ArgumentParser(add_help=False, parents=[directory])
+    asking.add_argument(
+        "--http", metavar="URL", nargs="?", const=DEFAULT_URL, help="ask the running gateway instead (%(const)s)"
+    )
+    add_user_argument(asking)
+    commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    for module in MODULES.values():
+        importlib.import_module(module).add_parser(commands, [asking])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    code = importlib.import_module(MODULES[arguments.what]).run(arguments)
+    assert isinstance(code, int), f"store {arguments.what} returned {type(code)}"
+    return code

@@ -1,0 +1,66 @@
+"""``penstock store du``: what takes space, and with ``--why`` what keeps it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from engine.store.plain_words import counted, size
+from gateway.answers.wording import clock_time
+from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.process import exit_codes
+
+if TYPE_CHECKING:
+    from gateway.cli.shared.parsers import Subparsers
+
+
+def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "du",
+        parents=parents,
+        help="say what takes space",
+        description="Say how much each segment takes and, with --why, which queues and subscriptions still need it.",
+    )
+    parser.add_argument("--why", action="store_true", help="list what pins each segment; reads every pending entry")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    space = _space(arguments)
+    if arguments.json:
+        for segment in space.pop("segments"):
+            print(json.dumps(segment))
+        print(json.dumps(space))
+        return exit_codes.OK
+    for segment in space["segments"]:
+        print(_line(segment, space["told_why"]))
+        for pin in segment["pins"]:
+            held = f"{counted(pin['messages'], 'message')}, {size(pin['bytes'])}"
+            print(f"    {pin['owner']}: {held}, the oldest of {clock_time(pin['oldest_ms'])}")
+        for reason in segment["reasons"]:
+            print(f"    {reason}")
+    print(
+        f"{space['directory']}: log {size(space['log_disk_bytes'])}, consume queues "
+        f"{size(space['queue_disk_bytes'])}, key index {size(space['index_disk_bytes'])}"
+    )
+    return exit_codes.OK
+
+
+def _space(arguments: argparse.Namespace) -> dict[str, Any]:
+    if arguments.http is not None:
+        path = f"/api/store/du?why={'true' if arguments.why else 'false'}"
+        return fetch(arguments.http, path, authorization_of(arguments.user))
+    from engine.store.read.reader import StoreReader
+    from engine.store.space.disk_usage import space_of
+
+    return asdict(space_of(StoreReader(arguments.data), arguments.why))
+
+
+def _line(segment: dict[str, Any], is_told: bool) -> str:
+    line = f"{segment['name']}  {size(segment['disk_bytes'])} on the disk{', sparse' if segment['is_sparse'] else ''}"
+    if segment["is_current"]:
+        return f"{line}, in use"
+    if is_told and not segment["pins"]:
+        return f"{line}, needed by nobody"
+    return line

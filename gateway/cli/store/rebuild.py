@@ -1,0 +1,48 @@
+"""``penstock store rebuild``: what is derived from the log is made again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from gateway.cli.store.task import run_task
+from gateway.process import exit_codes
+
+if TYPE_CHECKING:
+    from gateway.cli.shared.parsers import Subparsers
+
+
+def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "rebuild",
+        parents=parents,
+        help="make consume queues and key index again",
+        description="Make everything that is derived from the log again: of a stopped store, or with --http of a "
+        "running gateway's, which goes on meanwhile.",
+    )
+    parser.add_argument("--config", metavar="FILE", action="append", default=[], help="for the sizes of the index")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    made = run_task(arguments, "rebuild")["result"] if arguments.http is not None else _rebuild(arguments)
+    if arguments.json:
+        print(json.dumps(made))
+    else:
+        where = arguments.data if arguments.http is None else arguments.http
+        print(f"{where}: consume queues and key index made again from {made['records']} records")
+    return exit_codes.OK
+
+
+def _rebuild(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Raises: StoreLocked while a gateway has the store; StoreError."""
+    from config.loader import load_config
+    from engine.store.disk.files import RealFiles
+    from engine.store.offline.rebuild import rebuild
+    from gateway.app import store_settings
+    from gateway.process.clock import SystemClock
+    from gateway.process.message_keys import MESSAGE_KEYS
+
+    settings = store_settings(load_config(arguments.config))
+    made = rebuild(arguments.data, RealFiles(), SystemClock(), settings, MESSAGE_KEYS)
+    return {"records": made.records, "end": made.end}

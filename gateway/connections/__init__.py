@@ -1,0 +1,1 @@
+"""Sockets from their accept to their close: places, TLS, logins, the adapter of each."""

@@ -1,0 +1,169 @@
+"""Accepts the connections of one address: each is counted before anything else happens, and may be plain or TLS.
+
+A TLS connection begins with a handshake record, 0x16, which is no first octet of any protocol that is taken here.  The
+octet is only looked at (MSG_PEEK), so that whoever takes the connection finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from config.model import Endpoint
+from gateway.connections.admission import Admission, Place
+
+HANDSHAKE: Final = 0x16
+BACKLOG: Final = 1024  # connections that the kernel may hold before they are accepted
+ACCEPTS_MAX: Final = 100  # in one turn of the event loop
+RETRY_S: Final = 1.0  # after the machine has refused a connection: no descriptors, no memory
+
+log: Final = logging.getLogger("penstock.listener")
+
+
+class Acceptor:
+    """factory: makes what takes a connection, and gives its place back; None cuts it off.
+
+    context: what TLS is spoken with, None for plain only.  is_tls_only: nothing plain is taken.
+    first_octet_s: how long one may say nothing where TLS is possible, and how long a handshake may take.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        admission: Admission,
+        factory: Callable[[Place], asyncio.Protocol | None],
+        context: ssl.SSLContext | None,
+        is_tls_only: bool,
+        first_octet_s: float,
+    ) -> None:
+        self._listening = listening
+        self._admission = admission
+        self._factory = factory
+        self._context = context
+        self._is_tls_only = is_tls_only
+        self._first_octet_s = first_octet_s
+        self._waiting: dict[socket.socket, tuple[asyncio.TimerHandle, Place]] = {}  # accepted, has said nothing
+        self._starting: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+        self._retry: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Let clients in.  Raises: OSError."""
+        self._listening.listen(BACKLOG)
+        self._listen()
+
+    def close(self) -> None:
+        """Accept nothing more, and let go of whoever has said nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._listening.fileno())
+        self._listening.close()
+        if self._retry is not None:
+            self._retry.cancel()
+        for endpoint in list(self._waiting):
+            self._give_up(endpoint)
+        for task in self._starting:
+            task.cancel()
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_MAX):
+            try:
+                endpoint, peer = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # the kernel keeps the connection, and would tell us again at once
+                log.warning("cannot accept, trying again after %g s: %s", RETRY_S, error)
+                self._loop.remove_reader(self._listening.fileno())
+                self._retry = self._loop.call_later(RETRY_S, self._listen)
+                return
+            endpoint.setblocking(False)
+            place = self._admission.admit(str(peer[0]))
+            if place is None:
+                endpoint.close()
+            elif self._context is None or self._is_tls_only:
+                self._begin(endpoint, place, self._is_tls_only)
+            else:
+                timer = self._loop.call_later(self._first_octet_s, self._give_up, endpoint)
+                self._waiting[endpoint] = timer, place
+                self._loop.add_reader(endpoint.fileno(), self._peek, endpoint)
+
+    def _peek(self, endpoint: socket.socket) -> None:
+        try:
+            octet = endpoint.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._give_up(endpoint)
+            return
+        self._begin(endpoint, self._forget(endpoint), octet[:1] == bytes((HANDSHAKE,)))
+
+    def _begin(self, endpoint: socket.socket, place: Place, is_tls: bool) -> None:
+        # A handshake only to say no costs more than it helps.
+        protocol = None if is_tls and place.refusal else self._factory(place)
+        if protocol is None:
+            place.leave()
+            endpoint.close()
+            return
+        task = self._loop.create_task(self._start(endpoint, place, protocol, self._context if is_tls else None))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _start(
+        self, endpoint: socket.socket, place: Place, protocol: asyncio.Protocol, context: ssl.SSLContext | None
+    ) -> None:
+        """Hand the connection over; a handshake that fails is the end of it."""
+        is_started = False
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: protocol,
+                endpoint,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else self._first_octet_s,
+            )
+            is_started = True
+        except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
+            if context is not None:
+                log.warning("%s: no TLS handshake: %s", place.address, error or type(error).__name__)
+        finally:
+            if not is_started:
+                endpoint.close()
+                place.leave()
+
+    def _give_up(self, endpoint: socket.socket) -> None:
+        self._forget(endpoint).leave()
+        endpoint.close()
+
+    def _forget(self, endpoint: socket.socket) -> Place:
+        self._loop.remove_reader(endpoint.fileno())
+        timer, place = self._waiting.pop(endpoint)
+        timer.cancel()
+        return place
+
+
+async def listening_socket(endpoint: Endpoint) -> socket.socket:
+    """Return a socket bound to the address, not listening yet.  Raises: OSError."""
+    # One family: with port 0, localhost would otherwise be two addresses with two ports.
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    found = await asyncio.get_running_loop().getaddrinfo(
+        endpoint.host, endpoint.port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.setblocking(False)
+        listening.bind(found[0][4])
+    except OSError:
+        listening.close()
+        raise
+    return listening

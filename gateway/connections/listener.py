@@ -1,0 +1,226 @@
+"""Accepts STOMP and AMQP over TCP, counts connections, gives each a session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Final
+
+from config.model import SERVER_NAME, ServerConfig
+from engine.broker import Broker
+from engine.transaction import TransactionLimits
+from gateway.connections.acceptor import Acceptor, listening_socket
+from gateway.connections.admission import Admission, Place
+from gateway.connections.connection import Connection, ConnectionHost
+from gateway.connections.security import Security
+from gateway.loop.engine_loop import EngineLoop
+from gateway.process.counters import GatewayCounters
+from gateway.process.log_lines import PERIOD_MS, LineLimit
+from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
+from protocols.amqp.v1_0.mapping.stomp_form import StompForm
+from protocols.connection import ProtocolConnection
+from protocols.detect import STOMP
+from protocols.stomp.codec.encoder import encode
+from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.codec.frames import ERROR
+from protocols.stomp.codec.versions import VERSION_1_2
+from protocols.stomp.mapping.dialects import DIALECTS
+from protocols.stomp.session.settings import SessionSettings
+from protocols.stomp.session.stomp_session import StompSession
+
+log: Final = logging.getLogger("penstock.listener")
+
+
+class Listener(ConnectionHost):
+    """All addresses where messages come in; each takes every protocol.
+
+    endpoints: by the listener's name, with the ports that were picked where 0 was asked for.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        broker: Broker,
+        engine_loop: EngineLoop,
+        security: Security,
+        counters: GatewayCounters,
+        admission: Admission,
+    ) -> None:
+        self.endpoints = {"stomp": config.listeners.stomp}
+        if config.listeners.amqp is not None:
+            self.endpoints["amqp"] = config.listeners.amqp
+        self._broker = broker
+        self._engine_loop = engine_loop
+        self._security = security
+        self._settings = session_settings(config, security.is_required)
+        self._connections: dict[Connection, None] = {}
+        self._refused: dict[Connection, None] = {}
+        self._admission = admission
+        self._lines = LineLimit()
+        self._counters = counters
+        self._connect_time_s = (
+            max(limits.connect_time_ms for limits in (config.stomp.limits, config.amqp.limits)) / 1_000
+        )
+        self._write_stall_ms = config.stomp.limits.write_stall_time_ms
+        self._checks: dict[Connection, asyncio.Task[None]] = {}
+        self._acceptors: dict[str, Acceptor] = {}
+        self._amqp_settings = amqp_settings(config, security.is_required)
+
+    async def bind(self, name: str) -> None:
+        """Take one address; nobody is let in before ``accept``.  Raises: OSError."""
+        endpoint = self.endpoints[name]
+        listening = await listening_socket(endpoint)
+        self._acceptors[name] = Acceptor(
+            listening, self._admission, self.new_connection, self._security.tls, endpoint.is_tls(), self._connect_time_s
+        )
+        self.endpoints[name] = replace(endpoint, port=listening.getsockname()[1])
+
+    def new_connection(self, place: Place) -> Connection:
+        """Return a connection for a transport that is about to be made; it gives the place back."""
+        limit_bytes = self._settings.unread_output_bytes
+        return Connection(self, self._engine_loop, self._counters, place, limit_bytes, self._write_stall_ms)
+
+    def new_socket_connection(self, address: str) -> Connection | None:
+        """Return a connection for a WebSocket; None if there is no place for one more."""
+        place = self._admission.admit(address)
+        return None if place is None else self.new_connection(place)
+
+    def accept(self, name: str) -> None:
+        """Raises: OSError."""
+        self._acceptors[name].start()
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        for acceptor in self._acceptors.values():
+            acceptor.close()
+
+    async def stop(self, patience_s: float) -> None:
+        """Accept nothing more, tell every peer, wait until all have what they are owed."""
+        self.close()
+        for connection in list(self._connections):
+            connection.shut_down()
+        deadline = asyncio.get_running_loop().time() + patience_s
+        while self._connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        if self._connections:
+            log.warning(
+                "%d connections are cut off: after %g s they had not closed, or not got what they are owed",
+                len(self._connections),
+                patience_s,
+            )
+        for connection in [*self._connections, *self._refused]:
+            connection.abort()
+
+    # -- what connections ask
+
+    def new_session(self, connection: Connection) -> ProtocolConnection:
+        return StompSession(self._broker, connection, self._settings, self._engine_loop.now_ms)
+
+    def session_for(self, connection: Connection, protocol: int) -> ProtocolConnection | None:
+        if protocol == STOMP:
+            return None
+        # What 1.0's adapter does not speak, it answers with what it does.
+        return AmqpConnection(self._broker, connection, self._amqp_settings, self._security, self._engine_loop.now_ms)
+
+    def user_named(self, name: str) -> str:
+        return self._security.user_named(name)
+
+    def connection_opened(self, connection: Connection) -> bool:
+        is_admitted = not connection.place.refusal
+        (self._connections if is_admitted else self._refused)[connection] = None
+        return is_admitted
+
+    def connection_closed(self, connection: Connection) -> None:
+        connection.place.leave()
+        self._connections.pop(connection, None)
+        self._refused.pop(connection, None)
+        check = self._checks.pop(connection, None)
+        if check is not None:
+            check.cancel()
+
+    def refusal(self, connection: Connection) -> bytes:
+        text = connection.place.refusal.encode()
+        return encode(ERROR, [("message", "too many connections")], text, VERSION_1_2)
+
+    def warn(self, connection: Connection, text: str) -> None:
+        left = self._lines.left(connection.place.address, self._engine_loop.now_ms)
+        if left >= 0:
+            more = "" if left else f"; more about {connection.place.address} is left out for {PERIOD_MS // 1_000} s"
+            log.warning("%s: %s%s", connection.peer(), text, more)
+        else:
+            self._counters.left_out_lines += 1
+
+    def check_credentials(self, connection: Connection, login: str, passcode: str) -> None:
+        if self._security.remembers(login, passcode):
+            connection.credentials_checked(True)
+            return
+        self._await(connection, self._security.logins.check(connection.place.address, login, passcode))
+
+    def check_proved(self, connection: Connection, login: str, is_right: bool) -> None:
+        self._await(connection, self._security.logins.proved(connection.place.address, login, is_right))
+
+    def _await(self, connection: Connection, check: Coroutine[None, None, bool]) -> None:
+        self._checks[connection] = asyncio.get_running_loop().create_task(self._check(connection, check))
+
+    async def _check(self, connection: Connection, check: Coroutine[None, None, bool]) -> None:
+        is_allowed = await check
+        self._checks.pop(connection, None)
+        connection.credentials_checked(is_allowed)
+
+
+def session_settings(config: ServerConfig, needs_login: bool) -> SessionSettings:
+    """Return what the configuration says about STOMP connections."""
+    stomp = config.stomp
+    limits = stomp.limits
+    dialect = DIALECTS[stomp.dialect]
+    return SessionSettings(
+        converter=StompForm(),
+        server=dialect.server if dialect.server and config.server_name == SERVER_NAME else config.server_name,
+        defaults=config.listeners.stomp.defaults,
+        dialect=dialect,
+        needs_login=needs_login,
+        groups=config.groups,
+        default_persistent=stomp.default_persistent,
+        is_strict=stomp.strict_headers,
+        frame_limits=FrameLimits(limits.header_count, limits.header_line_bytes, body_bytes=limits.body_bytes),
+        subscription_count=limits.subscriptions,
+        transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
+        frame_time_ms=limits.frame_time_ms,
+        connect_time_ms=limits.connect_time_ms,
+        heart_beat_grace=stomp.heart_beat_grace,
+        unread_output_bytes=limits.unread_output_bytes,
+        block_park_bytes=limits.block_park_bytes,
+        block_park_max_bytes=limits.block_park_max_bytes,
+        disconnect_time_ms=limits.disconnect_time_ms,
+    )
+
+
+def amqp_settings(config: ServerConfig, needs_login: bool) -> AmqpSettings:
+    """Return what the configuration says about AMQP connections."""
+    limits = config.amqp.limits
+    return AmqpSettings(
+        server=config.server_name,
+        needs_login=needs_login,
+        max_frame_size=min(limits.max_frame_size, limits.body_bytes),  # what comes in one frame is not counted
+        body_bytes=limits.body_bytes,
+        partial_bytes=limits.partial_bytes,
+        channel_max=limits.channel_max,
+        handle_max=limits.handle_max,
+        link_count=limits.links,
+        idle_time_ms=limits.idle_time_ms,
+        frame_time_ms=limits.frame_time_ms,
+        delivery_time_ms=limits.delivery_time_ms,
+        connect_time_ms=limits.connect_time_ms,
+        ending_time_ms=limits.close_time_ms,
+        incoming_window=limits.incoming_window,
+        link_credit=limits.link_credit,
+        transaction_limits=TransactionLimits(limits.transactions, limits.transaction_actions, limits.transaction_bytes),
+        groups=config.groups,
+        defaults=(config.listeners.amqp or config.listeners.stomp).defaults,
+        unread_output_bytes=limits.unread_output_bytes,
+        block_park_bytes=limits.block_park_bytes,
+        block_park_max_bytes=limits.block_park_max_bytes,
+    )

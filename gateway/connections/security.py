@@ -1,0 +1,143 @@
+"""Who may connect: passwords against SCRAM verifiers (config.scram), certificates, no open listener without users.
+
+One check costs as much as the iterations ask for, tens of milliseconds: ``check`` belongs on a worker thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import threading
+from typing import Final
+
+from config.exposure import refuse_open_listeners
+from config.model import ServerConfig
+from config.permissions import Action, PermissionMap
+from config.scram import DEFAULT_ITERATIONS, MECHANISMS, SALT_BYTES, Verifier
+from gateway.connections.login_checks import LoginChecks
+from gateway.connections.tls import server_context
+from gateway.process.counters import GatewayCounters
+from protocols.amqp.sasl import Credentials, ScramVerifier
+
+NONCE_BYTES: Final = 18
+REMEMBERED_MAX: Final = 1_000
+
+# Longer ones are refused unread, so that nobody makes us hash megabytes.
+LOGIN_MAX_CHARACTERS: Final = 255
+PASSCODE_MAX_CHARACTERS: Final = 4_096
+
+
+class Security(Credentials):
+    """Checks credentials; safe to call from several threads.
+
+    tls: what listeners speak TLS with, None for nothing.  logins: passwords that wait for ``check``.
+
+    Raises: ConfigError for a listener that would be open to the network without users, and for bad certificates.
+    """
+
+    def __init__(self, config: ServerConfig, counters: GatewayCounters | None = None) -> None:
+        refuse_open_listeners(config)
+        self._users = {
+            login: tuple(Verifier.parse(text) for text in verifiers) for login, verifiers in config.users.items()
+        }
+        # What an unknown user is checked against: parameters as some real user has them, keys that nothing proves.
+        self._decoys = [
+            Verifier(own[0].mechanism, own[0].iterations, os.urandom(SALT_BYTES), b"", b"")
+            for own in self._users.values()
+        ]
+        self.tls = server_context(config)
+        self._permissions = PermissionMap(config.permissions)
+        self._groups = config.groups
+        self._secret = os.urandom(32)
+        self._remembered: dict[tuple[str, bytes], None] = {}
+        self._lock = threading.Lock()
+        self.logins = LoginChecks(self.check, counters or GatewayCounters())
+
+    @property
+    def is_required(self) -> bool:
+        """Say whether credentials are looked at; False takes any, and none."""
+        return bool(self._users)
+
+    def user_named(self, name: str) -> str:
+        """Return the user whom a verified certificate names, "" for none."""
+        return name if name in self._users or not self.is_required else ""
+
+    def may_everywhere(self, login: str, action: Action) -> bool:
+        """Say whether a user, "" for nobody, may do something with every destination, whatever its name."""
+        return self._permissions.allows_everywhere(action, self._groups_of(login))
+
+    def may(self, login: str, action: Action, kind: int, name: str) -> bool:
+        """Say the same of one destination.  kind: QUEUE or TOPIC of config.matching."""
+        return self._permissions.allows(action, kind, name, self._groups_of(login))
+
+    def check(self, login: str, passcode: str) -> bool:
+        """Say whether ``login`` may connect with ``passcode``.  Blocks: for a worker thread.
+
+        An unknown user costs the same work as a known one.
+        """
+        if not self.is_required or self.remembers(login, passcode):
+            return True
+        if len(login) > LOGIN_MAX_CHARACTERS or len(passcode) > PASSCODE_MAX_CHARACTERS:
+            return False
+        # All verifiers of a user are of one password, so the first decides.
+        known = self._users.get(login)
+        verifier = known[0] if known is not None else self._decoy(login)
+        if not verifier.proves(passcode):
+            return False
+        self.remember(login, passcode)
+        return True
+
+    def scram_mechanisms(self) -> tuple[str, ...]:
+        """Return those for which every user has a verifier, the strongest first."""
+        return tuple(
+            mechanism
+            for mechanism in reversed(MECHANISMS)
+            if all(any(one.mechanism == mechanism for one in own) for own in self._users.values())
+        )
+
+    def scram(self, mechanism: str, login: str) -> ScramVerifier:
+        for one in self._users.get(login, ()):
+            if one.mechanism == mechanism:
+                return ScramVerifier(one.salt, one.iterations, one.stored_key, one.server_key)
+        # Of an unknown user the salt is always the same, too, and no key has a known origin.
+        digest = hmac.digest(self._secret, f"{mechanism} {login}".encode("utf-8", "surrogatepass"), "sha512")
+        size = hashlib.new(MECHANISMS[mechanism]).digest_size
+        iterations = next(
+            (one.iterations for own in self._users.values() for one in own if one.mechanism == mechanism),
+            DEFAULT_ITERATIONS,
+        )
+        return ScramVerifier(digest[:SALT_BYTES], iterations, os.urandom(size), os.urandom(size))
+
+    def nonce(self) -> str:
+        return base64.b64encode(os.urandom(NONCE_BYTES)).decode("ascii")
+
+    def remember(self, login: str, passcode: str) -> None:
+        """Take these credentials as good from now on; the oldest are forgotten first."""
+        key = self._key(login, passcode)
+        with self._lock:
+            if len(self._remembered) >= REMEMBERED_MAX:
+                del self._remembered[next(iter(self._remembered))]
+            self._remembered[key] = None
+
+    def remembers(self, login: str, passcode: str) -> bool:
+        """Say whether exactly this has been checked and found good; does not block.
+
+        Clients that reconnect in a storm are let in by this, at the cost of one HMAC each.
+        """
+        if len(passcode) > PASSCODE_MAX_CHARACTERS:
+            return False
+        return self._key(login, passcode) in self._remembered
+
+    def _groups_of(self, login: str) -> frozenset[str]:
+        return self._groups.get(login, frozenset()) if self.is_required else frozenset()
+
+    def _key(self, login: str, passcode: str) -> tuple[str, bytes]:
+        # Keyed with a secret of this process: what is remembered is of no use in a memory dump.
+        return login, hmac.digest(self._secret, passcode.encode("utf-8", "surrogatepass"), "sha256")
+
+    def _decoy(self, login: str) -> Verifier:
+        """Choose by the name, so that one unknown name always costs the same."""
+        digest = hmac.digest(self._secret, login.encode("utf-8", "surrogatepass"), "sha256")
+        return self._decoys[int.from_bytes(digest[:8], "big") % len(self._decoys)]

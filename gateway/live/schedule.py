@@ -1,0 +1,116 @@
+"""The schedule of the running gateway, looked at and cut down so much at a time that the engine goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from config.matching import QUEUE
+from engine.features.scheduler.pending_schedules import Schedule
+from engine.store.plain_words import counted
+from gateway.loop.durability import check_disk, until_durable
+from gateway.loop.engine_loop import EngineLoop
+from gateway.web.schedule import Named, ScheduleSource
+
+LOOK_KEYS: Final = 512  # in one turn
+CANCELS: Final = 512  # likewise
+CANCEL_MS: Final = 2_000  # of one request for all that is for a destination; who asked goes on with another
+
+
+class LiveSchedule(ScheduleSource):
+    def __init__(self, engine_loop: EngineLoop) -> None:
+        self._engine_loop = engine_loop
+        self._broker = engine_loop.broker
+        self._scheduler = engine_loop.broker.scheduler
+
+    async def listed(self, destination: Named | None, limit: int) -> dict[str, Any]:
+        number = None if destination is None else self._number(destination)
+        found: list[Schedule] = []
+        is_more = False
+        async for _, schedules in self._walk(number):
+            found += schedules
+            if len(found) > limit:
+                is_more = True
+                break
+        return {
+            "pending": len(self._scheduler.pending),
+            "held": self._scheduler.firing.held.count,
+            "next_due_ms": self._scheduler.next_due_ms(),
+            "schedules": [self._described(one) for one in found[:limit]],
+            "more": is_more,
+        }
+
+    async def cancel(self, ids: list[str]) -> dict[str, Any]:
+        check_disk(self._broker, "nothing was cancelled")
+        pending = self._scheduler.pending
+        cancelled = 0
+        unknown: list[str] = []
+        for start in range(0, len(ids), CANCELS):
+            some = ids[start : start + CANCELS]
+            self._engine_loop.open_turn()
+            places = {self._scheduler.place_named(one): one for one in some}
+            found = [one for place in places if (one := pending.find(place)) is not None]
+            if found:
+                self._scheduler.cancel(found)
+            known = {one.place for one in found}
+            unknown += [one for one in some if self._scheduler.place_named(one) not in known]
+            cancelled += len(found)
+            await asyncio.sleep(0)
+        await self._durable(cancelled)
+        return {"cancelled": cancelled, "unknown": unknown}
+
+    async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
+        check_disk(self._broker, "nothing was cancelled")
+        number = self._number(destination)
+        until_ms = self._broker.context.clock.monotonic_ms() + CANCEL_MS
+        cancelled = 0
+        key = after
+        following = ""
+        async for key, schedules in self._walk(number, after):
+            if schedules:
+                self._engine_loop.open_turn()
+                self._scheduler.cancel(schedules)
+                cancelled += len(schedules)
+            if self._broker.context.clock.monotonic_ms() >= until_ms:
+                following = str(key)
+                break
+        await self._durable(cancelled)
+        return {"cancelled": cancelled, "unknown": [], "next": following}
+
+    async def _walk(self, number: int | None, after: int = -1) -> AsyncIterator[tuple[int, list[Schedule]]]:
+        """Go through all, in the order of their times, from behind a key on; yield the key that each step came to.
+
+        number: of the destination that those are for which are yielded, None for any.
+        """
+        scheduler = self._scheduler
+        while keys := scheduler.keys.after(after, LOOK_KEYS):
+            after = keys[-1]
+            found = [scheduler.pending.find(scheduler.place_of(key)) for key in keys]
+            yield after, [one for one in found if one is not None and (number is None or one.target == number)]
+            await asyncio.sleep(0)
+
+    async def _durable(self, cancelled: int) -> None:
+        """Wait until what was cancelled stays so over a crash.  Raises: StoreError when that takes too long."""
+        otherwise = "what was cancelled is scheduled again if the gateway is killed before it does"
+        await until_durable(self._engine_loop, f"cancelled {counted(cancelled, 'message')}", otherwise)
+
+    def _number(self, destination: Named) -> int:
+        kind, name = destination
+        destinations = self._broker.destinations
+        found = destinations.queues.get(name) if kind == QUEUE else destinations.topics.get(name)
+        if found is None:
+            raise LookupError(f"no {'queue' if kind == QUEUE else 'topic'} {name[:200]!r}")
+        return found.destination_id
+
+    def _described(self, schedule: Schedule) -> dict[str, Any]:
+        scheduler = self._scheduler
+        return {
+            "id": scheduler.job_id(schedule.place),
+            "destination": self._broker.destinations.uri_of(schedule.target) if schedule.target else "",
+            "due_ms": schedule.due_ms,
+            "size_bytes": schedule.size,
+            "repeats": scheduler.is_repeating(schedule),
+            "fired": scheduler.fired.get(schedule.place, 0),
+            "held": scheduler.firing.reason(schedule),
+        }

@@ -1,0 +1,59 @@
+"""Questions about the running gateway's store, answered from its files as any reader's: the engine goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.store.read.backup import back_up
+from engine.store.read.reader import StoreReader
+from engine.store.recover.live_rebuild import LiveRebuild
+from engine.store.space.disk_usage import space_of
+from engine.store.space.retention_reasons import Keeping
+from gateway.answers.store_dump import dump_page
+from gateway.answers.store_tasks import StoreTasks
+from gateway.answers.store_view import answer, question_of
+from gateway.web.store import StoreSource
+
+
+class LiveStore(StoreSource):
+    """One question at a time, so that many of them do not take the engine's processor."""
+
+    def __init__(
+        self, directory: str, begin_rebuild: Callable[[], LiveRebuild], keeping: Callable[[], Keeping]
+    ) -> None:
+        self._directory = Path(directory)
+        self._keeping = keeping
+        self._turn = asyncio.Lock()
+        self._tasks = StoreTasks(directory, begin_rebuild)
+
+    async def query(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        question = question_of(asked)
+        async with self._turn:
+            return await asyncio.to_thread(lambda: answer(StoreReader(self._directory), question))
+
+    async def space(self, tells_why: bool) -> dict[str, Any]:
+        async with self._turn:
+            return await asyncio.to_thread(
+                lambda: asdict(space_of(StoreReader(self._directory), tells_why, self._keeping()))
+            )
+
+    async def dump(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        async with self._turn:
+            return await asyncio.to_thread(lambda: dump_page(StoreReader(self._directory), asked))
+
+    def start(self, what: str) -> dict[str, Any]:
+        return self._tasks.start(what)
+
+    def status(self, number: int) -> dict[str, Any] | None:
+        return self._tasks.status(number)
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    async def backup(self, directory: str) -> dict[str, Any]:
+        async with self._turn:
+            return asdict(await asyncio.to_thread(back_up, self._directory, Path(directory)))

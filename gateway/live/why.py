@@ -1,0 +1,117 @@
+"""The running gateway's answers to "why"."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from dataclasses import asdict
+from typing import Any
+
+from config.destination_options import parse_destination
+from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
+from config.model import ConnectionDefaults, ServerConfig
+from config.policies import AddressSettings, RedeliveryPolicy
+from config.reports.explain import Layer, explain, prefetch_values
+from config.values import Destination
+from engine.broker import Broker
+from engine.consumers.consumer import Consumer
+from engine.consumers.window import CreditWindow
+from engine.features.why import Whereabouts
+from engine.store.read.message_history import Biography, biography, entry_of
+from engine.store.read.reader import StoreReader
+from engine.values.destination import KINDS_BY_NAME, is_topic
+from engine.values.failed_attempts import consumer_words
+from gateway.answers.why import consumer_lines, message_lines, producer_lines
+from gateway.web.why import Answer, WhySource
+
+
+class LiveWhy(WhySource):
+    def __init__(self, broker: Broker, config: ServerConfig) -> None:
+        self._broker = broker
+        self._config = config
+        self._addresses = broker.destinations.addresses
+        self._directory = config.data_directory
+
+    def consumer(self, consumer_id: int) -> Answer | None:
+        view = self._broker.why.consumer(consumer_id)
+        return (
+            None if view is None else Answer(consumer_lines(view, self._broker.context.clock.wall_ms()), asdict(view))
+        )
+
+    def producer(self, connection_id: int) -> Answer | None:
+        view = self._broker.why.producer(connection_id)
+        return None if view is None else Answer(producer_lines(view), asdict(view))
+
+    async def message(self, message_id: str) -> Answer:
+        life = await asyncio.to_thread(_read, self._directory, message_id)
+        where = self._locate(life)
+        policy, settings = policy_of(self._addresses, life)
+        lines = message_lines(life, where, policy, settings, self._broker.context.clock.wall_ms())
+        return Answer(lines, {**asdict(life), "where": None if where is None else asdict(where)})
+
+    def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
+        found = next(
+            (one for client in self._broker.clients.values() if (one := client.consumers.get(consumer_id))), None
+        )
+        if found is None:
+            return None
+        queue = found.queue
+        kind = TOPIC if is_topic(queue.kind) else QUEUE
+        defaults = found.client.connection_defaults()
+        above = Layer(_own_values(found, kind, with_values(queue.settings, defaults.values)))
+        what = f"consumer {consumer_id} of {queue.uri()}: {consumer_words(found.description())}"
+        connection = (found.client.client_number, defaults)
+        return explain(self._config, kind, queue.name, above=[above], connection=connection).document(what)
+
+    def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
+        connection: tuple[int, ConnectionDefaults] | None = None
+        who = ""
+        if connection_id is not None:
+            client = self._broker.clients.get(connection_id)
+            if client is None:
+                return None
+            connection = (connection_id, client.connection_defaults())
+            who = f" for connection {connection_id}: {consumer_words(client.describe())}"
+        parsed = parse_destination(text)
+        try:
+            kind, name = Destination().parse(parsed.name)
+        except ValueError:
+            raise ValueError(f"destination is {text[:200]!r}, allowed is {Destination().allowed}") from None
+        what = f"{Destination().show((kind, name))}{who}"
+        return explain(self._config, kind, name, None, parsed, connection=connection).document(what)
+
+    def _locate(self, life: Biography) -> Whereabouts | None:
+        if life.is_scheduled:
+            return self._broker.why.locate_schedule(self._broker.scheduler.place_named(life.message_id))
+        kind, name, priority, queue_offset = entry_of(life)
+        queue = self._broker.destinations.queues.get(name) if kind == "queue" else None
+        return None if queue is None else self._broker.why.locate(queue, priority, queue_offset)
+
+
+def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:
+    """Return the redelivery policy of a message's destination as configured now, and where its values stand."""
+    kind, name, _, _ = entry_of(life)
+    number = KINDS_BY_NAME[kind]
+    return addresses.settings_for(number, name).redelivery, addresses.explain(number, name)
+
+
+def _read(directory: str, message_id: str) -> Biography:
+    return biography(StoreReader(directory), message_id)
+
+
+def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dict[str, Setting]:
+    """Return what a consumer has that its address and its connection (``settings``) do not say: it asked for it."""
+    source = "the consumer itself"
+    values: dict[str, Setting] = {}
+    expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.subscriber is not None, False)
+    # Credit is granted link by link, and is no setting.
+    if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch != expected:
+        values.update(prefetch_values(kind, consumer.window.prefetch, source=source))
+    if consumer.redelivery is not None:
+        for field in dataclasses.fields(consumer.redelivery):
+            value = getattr(consumer.redelivery, field.name)
+            if value != getattr(settings.redelivery, field.name):
+                values[f"redelivery.{field.name}"] = Setting(value, source)
+    if consumer.is_exclusive != settings.queue.exclusive_consumer:
+        values["queue.exclusive_consumer"] = Setting(consumer.is_exclusive, source)
+    return values

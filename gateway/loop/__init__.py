@@ -1,0 +1,1 @@
+"""The thread of the engine: its turns, and what is told of them."""

@@ -1,0 +1,197 @@
+"""Counters and gauges for Prometheus, from one snapshot of the broker.
+
+A snapshot is turned into text on a worker thread; nothing here touches the live broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from engine.values.broker_stats import AddressStats, BrokerStats, ConsumerStats, DestinationStats
+from gateway.process.counters import GatewayCounters
+
+# A scrape stays readable; how many were left out is a metric of its own.
+DESTINATIONS_MAX: Final = 10_000
+CONSUMERS_MAX: Final = 2_000
+
+_DESTINATION_GAUGES: Final = (
+    ("depth", "Messages waiting, in flight or delayed"),
+    ("in_flight", "Messages delivered and not yet settled"),
+    ("delayed", "Messages waiting for their redelivery delay"),
+    ("consumers", "Consumers"),
+)
+_DESTINATION_COUNTERS: Final = (
+    ("enqueued", "Messages accepted"),
+    ("delivered", "Deliveries, redeliveries among them"),
+    ("acknowledged", "Messages acknowledged"),
+    ("redelivered", "Deliveries of a message that had been delivered before"),
+    ("dead_lettered", "Messages moved to the dead-letter address, or dropped for lack of one"),
+    ("expired", "Messages that expired"),
+)
+_CONSUMER_GAUGES: Final = (
+    ("prefetch", "The consumer's window"),
+    ("in_flight", "Messages delivered to the consumer and not yet settled"),
+    ("is_slow", "1 while it is full while messages wait, or more than twice its prefetch wait on a topic"),
+)
+_ADDRESS_GAUGES: Final = (
+    ("used_bytes", "What an address with a limit holds"),
+    ("limit_bytes", "What it may hold, -1 for no limit"),
+    ("used_messages", "Messages that an address with a limit holds"),
+    ("limit_messages", "How many it may hold, -1 for no limit"),
+    ("is_full", "1 from when a limit was reached until there is room again"),
+)
+_ADDRESS_COUNTERS: Final = (
+    ("dropped", "Messages discarded because the address was full"),
+    ("failed", "Sends refused with an error because the address was full"),
+)
+_CONSUMER_COUNTERS: Final = (("acknowledged", "Messages the consumer acknowledged"),)
+
+
+class BrokerCollector(Collector):
+    """One snapshot as metric families."""
+
+    def __init__(self, stats: BrokerStats, counters: GatewayCounters) -> None:
+        self._stats = stats
+        self._counters = counters
+
+    def collect(self) -> Iterable[Metric]:
+        stats = self._stats
+        destinations = stats.destinations[:DESTINATIONS_MAX]
+        consumers = stats.consumers[:CONSUMERS_MAX]
+        yield from _destination_families(destinations)
+        yield from _consumer_families(consumers)
+        yield from _address_families(stats.addresses[:DESTINATIONS_MAX])
+        blocked = GaugeMetricFamily(
+            "penstock_producer_blocked_seconds", "How long what a connection sent has waited", labels=["connection"]
+        )
+        for connection_id, waited_ms in stats.blocked_ms.items():
+            blocked.add_metric([str(connection_id)], waited_ms / 1000)
+        yield blocked
+        holders = GaugeMetricFamily(
+            "penstock_connection_held_bytes",
+            "What a connection holds, of those who hold the most",
+            labels=["connection"],
+        )
+        for connection_id, held_bytes in stats.holdings.largest.items():
+            holders.add_metric([str(connection_id)], float(held_bytes))
+        yield holders
+        left_out_count = len(stats.destinations) - len(destinations) + len(stats.consumers) - len(consumers)
+        due_s = stats.schedule.next_due_ms / 1000
+        for name, text, value in (
+            ("connections", "Client connections", stats.connections),
+            ("blocked_producers", "Connections whose messages wait at a gate", len(stats.blocked_producers)),
+            ("memory_bytes", "Messages in memory, with their overhead", stats.memory_bytes),
+            ("memory_limit_bytes", "What messages in memory may take", stats.memory_limit_bytes),
+            ("connections_held_bytes", "What connections hold besides messages on queues", stats.holdings.used_bytes),
+            ("connections_held_limit_bytes", "What they may hold; then one ends", stats.holdings.limit_bytes),
+            ("spilled_bytes", "Messages in temporary files that only memory would hold", stats.spilled_bytes),
+            ("store_accepting", "1 while the store takes messages, 0 after a failed write", stats.store.is_accepting),
+            ("store_append_offset_bytes", "End of the commit log", stats.store.append_offset),
+            ("store_durable_offset_bytes", "Below it, the commit log survives a power cut", stats.store.durable_offset),
+            ("schedule_pending", "Messages that wait for their time", stats.schedule.pending),
+            ("schedule_next_due_seconds", "When the first of them is due, since 1970; 0 without any", due_s),
+            ("schedule_late", "Messages that are past due and have not fired yet, at most 10,000", stats.schedule.late),
+            ("schedule_held", "Messages that are past due and held back where they go", stats.schedule.held),
+            ("schedule_aside", "Messages that cannot be fired, see the log", stats.schedule.aside),
+            ("retention_held", "1 while space is not freed that could be, see /healthz", bool(stats.store.retention)),
+            ("left_out_of_metrics", "Destinations and consumers beyond the limit of a scrape", left_out_count),
+        ):
+            yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value))
+        refusals = CounterMetricFamily(
+            "penstock_refused_by_user_limit", "Requests beyond what one user or address may have", labels=["limit"]
+        )
+        for limit, count in stats.refusals.items():
+            refusals.add_metric([limit], float(count))
+        yield refusals
+        counters = self._counters
+        for name, text, value in (
+            ("dropped_frames", "Frames that waited at a gate when their connection was lost", counters.dropped_frames),
+            ("stalled_connections", "Connections given up because the peer took no output", counters.stalled),
+            ("refused_connections", "Connections refused because as many as may be were open", counters.refused),
+            ("holders_ended", "Connections ended because all held too much", stats.holdings.ended),
+            ("left_out_log_lines", "Lines left out of the log, as an address caused too many", counters.left_out_lines),
+            ("failed_logins", "Logins with a wrong password, or of an unknown user", counters.failed_logins),
+            ("refused_logins", "Logins refused unchecked, because too many waited", counters.refused_logins),
+            ("session_faults", "Connections ended by a defect of the gateway, see the log", counters.session_faults),
+            ("conversion_faults", "Messages that a defect left unconverted, see the log", counters.conversion_faults),
+            (
+                "slow_consumers_found",
+                "Consumers found slow where their address asks for it",
+                stats.slow_consumers.found,
+            ),
+            ("slow_consumers_ended", "Consumers ended because they were slow", stats.slow_consumers.ended),
+            ("scheduled_messages", "Messages accepted to be delivered later", stats.schedule.scheduled),
+            ("schedule_fired", "Deliveries of scheduled messages", stats.schedule.fired),
+            ("schedule_cancelled", "Scheduled messages that were cancelled", stats.schedule.cancelled),
+            (
+                "spill_lost_messages",
+                "Messages in temporary files whose block could not be read as it was written",
+                stats.spill_lost_count,
+            ),
+            ("evicted_messages", "Messages let go by pending-message limits", stats.slow_consumers.evicted),
+        ):
+            yield CounterMetricFamily(f"penstock_{name}", text, value=float(value))
+
+
+def _destination_families(destinations: list[DestinationStats]) -> Iterator[Metric]:
+    labels = ["kind", "destination"]
+    rows = [([destination.kind, destination.name], destination) for destination in destinations]
+    for name, text in _DESTINATION_GAUGES:
+        gauge = GaugeMetricFamily(f"penstock_destination_{name}", text, labels=labels)
+        for values, destination in rows:
+            gauge.add_metric(values, float(getattr(destination, name)))
+        yield gauge
+    for name, text in _DESTINATION_COUNTERS:
+        counter = CounterMetricFamily(f"penstock_destination_{name}", text, labels=labels)
+        for values, destination in rows:
+            counter.add_metric(values, float(getattr(destination, name)))
+        yield counter
+
+
+def _address_families(addresses: list[AddressStats]) -> Iterator[Metric]:
+    for name, text in _ADDRESS_GAUGES:
+        gauge = GaugeMetricFamily(f"penstock_address_{name}", text, labels=["address"])
+        for address in addresses:
+            gauge.add_metric([address.address], float(getattr(address, name)))
+        yield gauge
+    for name, text in _ADDRESS_COUNTERS:
+        counter = CounterMetricFamily(f"penstock_address_{name}", text, labels=["address"])
+        for address in addresses:
+            counter.add_metric([address.address], float(getattr(address, name)))
+        yield counter
+
+
+def _consumer_families(consumers: list[ConsumerStats]) -> Iterator[Metric]:
+    labels = ["consumer", "connection", "destination", "subscription"]
+    rows = [
+        (
+            [str(consumer.consumer_id), str(consumer.connection_id), consumer.destination, consumer.subscription],
+            consumer,
+        )
+        for consumer in consumers
+    ]
+    for name, text in _CONSUMER_GAUGES:
+        gauge = GaugeMetricFamily(f"penstock_consumer_{name}", text, labels=labels)
+        for values, consumer in rows:
+            gauge.add_metric(values, float(getattr(consumer, name)))
+        yield gauge
+    for name, text in _CONSUMER_COUNTERS:
+        counter = CounterMetricFamily(f"penstock_consumer_{name}", text, labels=labels)
+        for values, consumer in rows:
+            counter.add_metric(values, float(getattr(consumer, name)))
+        yield counter
+
+
+def render(stats: BrokerStats, accept: str = "", counters: GatewayCounters | None = None) -> tuple[bytes, str]:
+    """Return the page and its content type.  accept: the request's header, which chooses between the text formats."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(BrokerCollector(stats, counters or GatewayCounters()))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type

@@ -1,0 +1,1 @@
+"""Links and what moves on them.  Source: AMQP 1.0 part 2, 2.6; part 4."""

@@ -1,0 +1,83 @@
+"""The link to the coordinator of transactions: what a peer declares and discharges.  Source: AMQP 1.0 part 4."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.values.errors import EngineError, TransactionError
+from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
+from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
+from protocols.amqp.v1_0.wire.composite_codec import read_composite
+from protocols.amqp.v1_0.wire.delivery_states import Declared
+from protocols.amqp.v1_0.wire.errors import DecodeError, LinkError, SentSettled, TransferLimitExceeded
+from protocols.amqp.v1_0.wire.performatives import Transfer
+from protocols.amqp.v1_0.wire.scanner import Scanner
+from protocols.amqp.v1_0.wire.sections import VALUE
+from protocols.amqp.v1_0.wire.termini import Source
+from protocols.amqp.v1_0.wire.transaction_types import TRANSACTION_CODES, Declare, Discharge
+
+CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
+COORDINATOR_CREDIT: Final = 100
+
+
+class CoordinatorLink(TargetLink):
+    """The peer declares and discharges on it; without the outcome rejected, what fails ends the link (4.2, 4.3)."""
+
+    __slots__ = ("transactions",)
+
+    def __init__(
+        self,
+        session: SessionEndpoint,
+        name: str,
+        handle: int,
+        peer_handle: int,
+        source: Source | None,
+        transactions: Transactions,
+    ) -> None:
+        super().__init__(session, name, handle, peer_handle, source)
+        self.transactions = transactions
+
+    def grant(self) -> None:
+        self.credit = COORDINATOR_CREDIT
+        self.tell_credit()
+
+    def tell_credit(self) -> None:
+        self.session.send_link_flow(self, self.credit, 0, False)
+
+    def take(self, transfer: Transfer, payload: bytes) -> None:
+        """Raises: LinkError, UnknownTransaction."""
+        if self.credit <= 0:
+            raise TransferLimitExceeded(f"the coordinator's link {self.name[:200]!r} has no credit left")
+        self.delivery_count = (self.delivery_count + 1) & MASK
+        self.credit -= 1
+        if self.credit <= COORDINATOR_CREDIT // 2:
+            self.grant()
+        delivery_id = transfer.delivery_id
+        if delivery_id is None or transfer.more:
+            raise LinkError("a message to the coordinator lacks its delivery-id, or comes in several frames")
+        if transfer.settled:
+            raise SentSettled("a message to the coordinator is settled; its outcome must be taken (4.2, 4.3)")
+        try:
+            request = _request(payload)
+            if isinstance(request, Declare):
+                if request.global_id is not None:
+                    raise TransactionError("declare has a global-id; only local transactions are supported")
+                self.answer(delivery_id, False, Declared(self.transactions.declare(self)))
+            else:
+                self.transactions.discharge(self, delivery_id, request)
+        except (DecodeError, EngineError) as error:
+            self.reject(delivery_id, False, error)
+
+    def close(self, is_lost: bool, is_closing: bool) -> None:
+        self.transactions.close_all(self)
+
+
+def _request(payload: bytes) -> Declare | Discharge:
+    """Return what the body of a message to the coordinator says.  Raises: DecodeError."""
+    body = Scanner().scan(payload).body
+    if body[:3] != bytes((0, 0x53, VALUE)):
+        raise DecodeError("a message to the coordinator has no amqp-value")
+    request, _ = read_composite(body, 3, TRANSACTION_CODES)
+    assert isinstance(request, (Declare, Discharge)), "the codes allow nothing else"
+    return request

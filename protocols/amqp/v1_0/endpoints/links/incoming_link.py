@@ -1,0 +1,368 @@
+"""Links on which the peer sends.
+
+Credit: an address that may hold anything grants ``link-credit`` messages, topped up at half.  One that BLOCKs when it
+is full grants as much as it has room for, and takes credit back once it is full; what the peer sent meanwhile, because
+it had been granted, is accepted all the same, up to max-size-bytes-reject-threshold.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crc32c import crc32c
+
+from engine.backlog.address_account import BLOCK
+from engine.features.scheduler.delayed_send import delayed
+from engine.sources.composite import Composite, Destination
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.errors import AddressFull, EngineError, PenstockError
+from engine.values.message import AMQP_1_0, KEYED, PERSISTENT, Message
+from engine.values.wall_time import later_ms
+from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfer
+from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfer
+from protocols.amqp.v1_0.endpoints.links.producers import Producers
+from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
+from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS, target_of
+from protocols.amqp.v1_0.mapping.delayed_delivery import plan_in
+from protocols.amqp.v1_0.wire.delivery_states import TransactionalState
+from protocols.amqp.v1_0.wire.errors import (
+    DecodeError,
+    InvalidField,
+    LinkError,
+    MessageSizeExceeded,
+    NotImplementedHere,
+    TransferLimitExceeded,
+)
+from protocols.amqp.v1_0.wire.performatives import DELIVERY_TAG_MOST, RCV_SETTLE_MODE_MOST, Attach, Transfer
+from protocols.amqp.v1_0.wire.scanner import Scanned
+from protocols.amqp.v1_0.wire.sections import split_annotations, split_header
+from protocols.broker_headers import JMS_DESTINATION
+
+UNSETTLED: Final = 0  # snd-settle-mode
+SETTLED: Final = 1
+SECOND: Final = 1  # rcv-settle-mode
+
+ASSUMED_MESSAGE_BYTES: Final = 1_024  # of a producer that has sent nothing yet
+NO_TRANSFER: Final = Transfer(0)
+
+
+class IncomingLink(TargetLink):
+    """A producer of the peer.
+
+    destination: where its messages go, None for an anonymous relay, where each message says so itself.
+    node: the temporary destination that was made for it, and ends with it.
+    producer: its number among those that advisories tell of; 0 for none.
+    withdrawn: so much of the credit was taken back, which the peer may not have known yet.
+    credit_low: once that is left, more is granted.  is_listed: it waits for the end of the turn for that.
+    limited: the destination, if its address may be full and BLOCK then; None for any other.
+    message_bytes: of the message that was taken last, 0 before.  is_short: it waits for room to be granted more.
+    partial: the delivery of which more transfers are to come.
+    plain: a transfer that was examined, and has nothing that is to be looked at again but its delivery-id: the decoder
+    returns the same object for the next one like it (``plain_frames``), whose tag is within its limit, too.
+    is_presettled, is_unsettled: all deliveries are settled when sent, or none.
+    """
+
+    __slots__ = (
+        "producers",
+        "broker",
+        "destination",
+        "withdrawn",
+        "credit_low",
+        "limited",
+        "message_bytes",
+        "is_short",
+        "node",
+        "producer",
+        "is_listed",
+        "partial",
+        "plain",
+        "is_presettled",
+        "is_unsettled",
+        "size_most",
+    )
+
+    def __init__(
+        self,
+        session: SessionEndpoint,
+        producers: Producers,
+        frame: Attach,
+        handle: int,
+        destination: Destination | None,
+        node: Queue | Topic | None,
+    ) -> None:
+        is_second = frame.rcv_settle_mode == SECOND
+        super().__init__(session, frame.name, handle, frame.handle, frame.source, is_second)
+        connection = session.connection
+        self.producers = producers
+        self.broker = connection.broker
+        self.destination = destination
+        self.node = node
+        self.producer = 0
+        self.withdrawn = 0
+        self.credit_low = 0
+        self.limited = _limited(destination)
+        self.message_bytes = 0
+        self.is_short = False
+        self.is_listed = False
+        self.partial: MultiTransfer | None = None
+        self.plain = NO_TRANSFER
+        self.is_presettled = frame.snd_settle_mode == SETTLED
+        self.is_unsettled = frame.snd_settle_mode == UNSETTLED
+        self.size_most = connection.settings.body_bytes
+        self.delivery_count = frame.initial_delivery_count or 0
+
+    def take(self, transfer: Transfer, payload: bytes) -> None:
+        session = self.session
+        if self.partial is None:
+            credit = self.credit - 1
+            if credit < 0:
+                raise TransferLimitExceeded(f"link {self.name[:200]!r} has no credit left")
+            self.credit = credit
+            self.delivery_count = (self.delivery_count + 1) & MASK
+            if credit <= self.credit_low and not self.is_listed:
+                self.is_listed = session.is_due = True
+                session.low_links.append(self)
+        is_plain = transfer is self.plain
+        if not is_plain:
+            whole = self._examine(transfer, payload)
+            if whole is None:
+                return
+            transfer, payload = whole
+        delivery_id = transfer.delivery_id
+        assert delivery_id is not None, "a transfer without one is refused"
+        producers = self.producers
+        try:
+            if not is_plain:
+                _check_supported(transfer)
+            scanned = producers.scanner.scan(payload)
+            if scanned.user_id:
+                self.broker.access.require_own_name(session.connection, scanned.user_id.decode("utf-8", "replace"))
+            destination = self.destination
+            if destination is None:
+                destination = self._relay_destination(scanned)
+            if scanned.may_be_scheduled:
+                destination = self._delayed(destination, scanned)
+            message = self._message(destination, scanned)
+            if self.limited is not None:
+                self.message_bytes = message.size
+        except (DecodeError, EngineError, LinkError) as error:
+            self._refuse(transfer, delivery_id, error)
+            return
+        is_settled = self.is_presettled or transfer.settled is True
+        if not is_plain and isinstance(transfer.state, TransactionalState):
+            producers.transactions.send(self, delivery_id, is_settled, transfer.state, destination, message)
+            return
+        blocked = producers.blocked
+        if self.is_held or (blocked.addresses and blocked.holds(destination)):
+            blocked.park_transfer(BlockedTransfer(self, delivery_id, is_settled, destination, message), gates.OPEN)
+            return
+        try:
+            gate = self.broker.send(destination, message)
+        except EngineError as error:  # the address fails what it has no room for
+            self._refuse(transfer, delivery_id, error)
+            return
+        if gate != gates.OPEN and not self._send_granted(transfer, delivery_id, destination, message, gate):
+            return
+        if not is_settled:
+            self.confirm(delivery_id, message)
+
+    def close(self, is_lost: bool, is_closing: bool) -> None:
+        self._take_partial()
+        self.credit = 0
+        self.producers.blocked.forget(self)
+        connection = self.session.connection
+        if self.producer and self.destination is not None:
+            connection.broker.advisories.producer_removed(connection, self.destination, self.producer)
+            self.producer = 0
+        if is_closing and self.node is not None:
+            self.broker.close_temporary(self.node)
+
+    def grant(self) -> None:
+        """Fill up the credit, as far as the address has room."""
+        self.is_listed = False
+        if self.is_held or self.is_gone():
+            return
+        granted = self.session.connection.settings.link_credit
+        if self.limited is not None:
+            size_bytes = self.message_bytes or ASSUMED_MESSAGE_BYTES
+            granted = self.broker.flow.producer_credit(self.limited, granted, size_bytes)
+            if granted <= 0:
+                self.withhold()
+                return
+        self.is_short = False
+        self.credit = max(granted, self.credit if self.withdrawn else 0)
+        self.withdrawn = self.credit - granted
+        self.credit_low = self.withdrawn + granted // 2
+        self.tell_credit()
+
+    def room_found(self) -> None:
+        self.is_short = False
+        self.grant()
+
+    def withhold(self) -> None:
+        """The address is full: take back what the peer has not used, and grant no more until there is room."""
+        if self.is_short:
+            return
+        assert self.limited is not None, "only an address with a limit can be full"
+        self.is_short = True
+        self.producers.blocked.short_links[self] = None
+        self.broker.flow.withhold(self.session.connection, self.limited)
+        self.withdrawn = self.credit
+        self.tell_credit()
+
+    def tell_credit(self) -> None:
+        told = max(0, self.credit - self.withdrawn)
+        self.session.send_link_flow(self, told, 0, False)
+
+    # -- the steps
+
+    def _examine(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
+        """Return the first transfer of a whole delivery and its octets, None where more are to come.
+
+        Raises: InvalidField, MessageSizeExceeded, PartialTooMuch.
+        """
+        is_alone = self.partial is None and not transfer.more and not transfer.aborted
+        if not is_alone:
+            whole = self._gather(transfer, payload)
+            if whole is None:
+                return None
+            transfer, payload = whole
+        delivery_tag = transfer.delivery_tag
+        if transfer.delivery_id is None or delivery_tag is None:
+            raise InvalidField("the first transfer of a delivery lacks its delivery-id or delivery-tag")
+        if len(delivery_tag) > DELIVERY_TAG_MOST:
+            raise InvalidField(f"a delivery-tag of {len(delivery_tag)} octets; allowed is up to {DELIVERY_TAG_MOST}")
+        if transfer.settled and self.is_unsettled:
+            raise InvalidField("a transfer is settled on a link whose snd-settle-mode is unsettled")
+        if transfer.rcv_settle_mode is not None and not transfer.settled:
+            self._take_mode(transfer.delivery_id, transfer.rcv_settle_mode)
+        if len(payload) > self.size_most:
+            raise MessageSizeExceeded(f"a message of {len(payload)} octets; max-message-size is {self.size_most}")
+        is_odd = transfer.rcv_settle_mode is not None or transfer.state is not None
+        is_refused = transfer.resume or transfer.message_format
+        is_bounded = self.session.connection.settings.max_frame_size <= self.size_most
+        self.plain = transfer if is_alone and is_bounded and not is_odd and not is_refused else NO_TRANSFER
+        return transfer, payload
+
+    def _send_granted(
+        self, transfer: Transfer, delivery_id: int, destination: Destination, message: Message, gate: int
+    ) -> bool:
+        """Send what its gate has stopped, if that was granted; return False where it waits, or is refused."""
+        if gate == gates.ADDRESS_FULL and destination is self.limited and destination.is_indirect is not True:
+            if self.broker.flow.must_reject(destination):
+                self._refuse(transfer, delivery_id, _past_threshold(destination))
+                return False
+            self.withhold()
+            gate = self.broker.send_granted(destination, message)
+        if gate == gates.OPEN:
+            return True
+        is_settled = self.is_presettled or transfer.settled is True
+        one = BlockedTransfer(self, delivery_id, is_settled, destination, message)
+        self.producers.blocked.park_transfer(one, gate)
+        return False
+
+    def _take_mode(self, delivery_id: int, mode: int) -> None:
+        """Take note of the rcv-settle-mode that one delivery asks for.  Raises: InvalidField."""
+        if mode > RCV_SETTLE_MODE_MOST:
+            raise InvalidField(f"rcv-settle-mode is {mode}; allowed is 0 to {RCV_SETTLE_MODE_MOST}")
+        if mode and not self.is_second:
+            raise InvalidField("a transfer has rcv-settle-mode second on a link whose mode is first")
+        if not mode and self.is_second:
+            self.firsts.add(delivery_id)
+
+    def _gather(self, transfer: Transfer, payload: bytes) -> tuple[Transfer, bytes] | None:
+        """Collect the frames of one delivery; return its first frame and all octets once it is whole."""
+        multi_transfers = self.producers.multi_transfers
+        partial = self.partial
+        if partial is None:
+            self.plain = NO_TRANSFER
+            partial = self.partial = multi_transfers.begin(self, transfer)
+        else:
+            partial.check(transfer)
+        if transfer.aborted:
+            self._take_partial()
+            return None
+        multi_transfers.add(partial, transfer, payload)
+        return None if transfer.more else (partial.first, self._take_partial())
+
+    def _take_partial(self) -> bytes:
+        """Return the octets of a delivery that was coming in frames, and forget it."""
+        self.partial = None
+        return self.producers.multi_transfers.end(self)
+
+    def _relay_destination(self, scanned: Scanned) -> Destination:
+        """Return where a message on an anonymous relay goes: by its ``to``, and by what JMS says of its kind."""
+        if not scanned.to:
+            raise InvalidField("a message on a link without a target address needs the property to")
+        kind = 0
+        if scanned.has_annotations:
+            annotations, _ = split_annotations(split_header(scanned.headers)[1])
+            said = annotations.get(JMS_DESTINATION)
+            kind = JMS_DESTINATION_KINDS.get(said, 0) if isinstance(said, int) else 0
+        connection = self.session.connection
+        return target_of(self.broker, connection, scanned.to, None, kind)
+
+    def _delayed(self, destination: Destination, scanned: Scanned) -> Destination:
+        """Return where a message goes that may ask for a later delivery; what says so is taken out of it.
+
+        Raises: InvalidOption, InvalidDestination.
+        """
+        broker = self.broker
+        plan, scanned.headers = plan_in(scanned.headers, broker.scheduler.limits, broker.wall_ms)
+        return destination if plan is None else delayed(destination, plan)
+
+    def _message(self, destination: Destination, scanned: Scanned) -> Message:
+        expires_ms = scanned.expires_ms
+        if expires_ms == 0 and scanned.ttl_ms > 0:
+            expires_ms = later_ms(self.broker.wall_ms, scanned.ttl_ms)
+        subject = scanned.subject
+        group_id = scanned.group_id
+        return Message(
+            destination.destination_id,
+            AMQP_1_0,
+            (PERSISTENT if scanned.is_durable else 0) | (KEYED if scanned.may_have_keys else 0),
+            scanned.priority,
+            crc32c(subject.encode()) if subject else 0,
+            crc32c(group_id.encode()) if group_id else 0,
+            expires_ms,
+            b"",
+            scanned.headers,
+            scanned.body,
+        )
+
+    def _refuse(self, transfer: Transfer, delivery_id: int, error: PenstockError) -> None:
+        """A bad message fails alone, and spoils the transaction that it is of."""
+        state = transfer.state
+        txn_id = b""
+        if isinstance(state, TransactionalState):
+            txn_id = state.txn_id
+            self.producers.transactions.spoil(txn_id, str(error))
+        self.reject(delivery_id, self.is_presettled or bool(transfer.settled), error, txn_id)
+
+
+def _check_supported(transfer: Transfer) -> None:
+    """Raises: NotImplementedHere."""
+    if transfer.resume:
+        raise NotImplementedHere("a delivery is resumed of which no state was kept; send it anew")
+    if transfer.message_format:
+        raise NotImplementedHere(f"message-format {transfer.message_format:#x}; allowed is 0")
+
+
+def _limited(destination: Destination | None) -> Queue | Topic | None:
+    """Return a destination whose producers wait when it is full."""
+    if destination is None or isinstance(destination, Composite):
+        return None
+    account = destination.account
+    return destination if account is not None and account.action == BLOCK else None
+
+
+def _past_threshold(destination: Queue | Topic) -> AddressFull:
+    account = destination.account
+    assert account is not None, "what is full has a limit"
+    return AddressFull(
+        f"{account.describe()}, more than max-size-bytes-reject-threshold {account.reject_bytes}: "
+        "also what was granted before is rejected"
+    )

@@ -1,0 +1,187 @@
+"""Links on which the peer receives, and looks at subscriptions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from engine.consumers.consumer import Consumer
+from engine.sources.queue import Queue
+from engine.sources.topic import Topic
+from engine.values import gates
+from engine.values.delivery import Delivery
+from engine.values.errors import DATA_FAULTS
+from protocols.amqp.v1_0.endpoints.links.link import MASK, Link, SessionEndpoint
+from protocols.amqp.v1_0.mapping.outgoing_message import last_resort, outgoing_sections
+from protocols.amqp.v1_0.wire.delivery_states import State
+from protocols.amqp.v1_0.wire.errors import NotImplementedHere
+from protocols.amqp.v1_0.wire.frame_encoder import TransferHead
+from protocols.amqp.v1_0.wire.performatives import Flow
+from protocols.amqp.v1_0.wire.values import Symbol
+
+# Gates that open by themselves soon: a drain waits for what is behind them.
+_MAY_STILL_COME: Final = frozenset((gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.RATE))
+
+
+NO_LIMIT: Final = 1 << 62
+TXN_ID: Final = Symbol("txn-id")
+
+
+class Carrier(ABC):
+    """What the deliveries of a session's links leave by: its outgoing window."""
+
+    @abstractmethod
+    def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
+        """Send one message; return its octets."""
+
+    @abstractmethod
+    def start(self, consumer: Consumer) -> None:
+        """Let a consumer whose attach has left have messages, unless the window is shut."""
+
+    @abstractmethod
+    def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
+        """Forget what a link that goes has sent to its consumer, and what it was going to send."""
+
+
+class OutgoingLink(Link):
+    """A consumer of the peer.
+
+    is_settled: deliveries are gone when sent.  is_draining: the peer has asked to hear when nothing more comes.
+    payload_max: octets of a message that fit into one frame.
+    size_most: the peer's max-message-size; what is larger is left for other consumers.
+    durable: client id and name of the durable subscription that a detach leaves and a close ends.
+    node: the temporary destination that was made for it, and ends with it.
+    """
+
+    __slots__ = (
+        "carrier",
+        "consumer",
+        "is_settled",
+        "is_draining",
+        "head",
+        "payload_max",
+        "default_outcome",
+        "size_most",
+        "durable",
+        "node",
+    )
+
+    def __init__(
+        self,
+        session: SessionEndpoint,
+        carrier: Carrier,
+        name: str,
+        handle: int,
+        peer_handle: int,
+        is_settled: bool,
+        default_outcome: State | None,
+        size_most: int,
+    ) -> None:
+        super().__init__(session, name, handle, peer_handle)
+        self.carrier = carrier
+        self.consumer: Consumer | None = None
+        self.is_settled = is_settled
+        self.is_draining = False
+        self.head = TransferHead(session.channel, handle)
+        self.payload_max = session.connection.peer_frame_size - self.head.size
+        self.default_outcome = default_outcome
+        self.size_most = size_most or NO_LIMIT
+        self.durable: tuple[str, str] | None = None
+        self.node: Queue | Topic | None = None
+
+    def release(self) -> None:
+        self.sent()
+        if self.consumer is not None:
+            self.carrier.start(self.consumer)
+
+    def sections(self, delivery: Delivery) -> tuple[bytes, bytes]:
+        """Return the octets of a message as it leaves, in two parts."""
+        consumer = self.consumer
+        assert consumer is not None, "messages come to links with a consumer"
+        connection = self.session.connection
+        broker = connection.broker
+        try:
+            return outgoing_sections(delivery, consumer.queue, broker)
+        except DATA_FAULTS as error:
+            name = broker.message_id(delivery.message)
+            connection.socket.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")
+            return last_resort(delivery, broker)
+
+    def flow(self, flow: Flow) -> None:
+        session = self.session
+        consumer = self.consumer
+        if flow.properties and TXN_ID in flow.properties:
+            raise NotImplementedHere(
+                "a flow has txn-id: acquisition in a transaction (4.4.3); allowed are outcomes in it"
+            )
+        if flow.link_credit is not None and consumer is not None:
+            # The peer's view of delivery-count may be behind ours: what is on its way is taken off.
+            seen = 0 if flow.delivery_count is None else flow.delivery_count
+            credit = (seen + flow.link_credit - self.delivery_count) & MASK
+            if credit > 0x7FFFFFFF:
+                credit = 0  # below zero: it has lowered its credit while messages were on their way
+            session.connection.broker.grant(consumer, credit)
+        self.is_draining = bool(flow.drain)
+        if self.is_draining:
+            session.list_draining(self)
+        elif flow.echo:
+            self.send_flow(False)
+
+    def send_flow(self, is_drained: bool) -> None:
+        consumer = self.consumer
+        credit = 0 if consumer is None else consumer.window.room()
+        available = 0 if consumer is None else min(consumer.queue.depth - consumer.queue.in_flight_count, MASK)
+        self.session.send_link_flow(self, credit, max(0, available), is_drained)
+
+    def finish_drain(self) -> bool:
+        """Return False as long as more may come.
+
+        What may still come, from the disk or once the socket takes octets again, is waited for.
+        """
+        consumer = self.consumer
+        if not self.is_draining or self.is_gone() or consumer is None:
+            return True
+        members = [consumer] if consumer.siblings is None else consumer.siblings.members
+        if consumer.window.room() and any(one.gate() in _MAY_STILL_COME for one in members):
+            return False
+        self.delivery_count = (self.delivery_count + consumer.window.room()) & MASK
+        self.session.connection.broker.grant(consumer, 0)
+        self.send_flow(True)
+        self.is_draining = False
+        return True
+
+    def end(self) -> None:
+        self.consumer = None
+
+    def close(self, is_lost: bool, is_closing: bool) -> None:
+        consumer = self.consumer
+        if consumer is None:
+            return
+        broker = self.session.connection.broker
+        self.carrier.forget(self, consumer)
+        self.consumer = None
+        broker.unsubscribe(consumer, is_lost)
+        if is_closing and self.durable is not None:
+            broker.delete_subscription(self.session.connection, *self.durable)
+        if self.durable is not None:
+            self.session.connection.confirmations.stand_for_all()
+        if is_closing and self.node is not None:
+            broker.close_temporary(self.node)
+
+
+class SubscriptionLink(Link):
+    """A look at a durable subscription that nobody consumes through it: closing it ends the subscription (JMS)."""
+
+    __slots__ = ("subscription",)
+
+    def __init__(
+        self, session: SessionEndpoint, name: str, handle: int, peer_handle: int, subscription: tuple[str, str]
+    ) -> None:
+        super().__init__(session, name, handle, peer_handle)
+        self.subscription = subscription
+
+    def close(self, is_lost: bool, is_closing: bool) -> None:
+        if is_closing:
+            connection = self.session.connection
+            connection.broker.delete_subscription(connection, *self.subscription)
+            connection.confirmations.stand_for_all()

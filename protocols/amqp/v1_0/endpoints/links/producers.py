@@ -1,0 +1,25 @@
+"""What the producers of one connection share: what they have begun, and what waits."""
+
+from __future__ import annotations
+
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.links.blocked_transfers import BlockedTransfers
+from protocols.amqp.v1_0.endpoints.links.multi_transfers import MultiTransfers
+from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
+from protocols.amqp.v1_0.wire.scanner import Scanner
+
+
+class Producers:
+    """scanner: of the messages that they send."""
+
+    __slots__ = ("transactions", "blocked", "multi_transfers", "scanner")
+
+    def __init__(self, connection: ConnectionEndpoint) -> None:
+        self.transactions = Transactions(connection)
+        self.blocked = BlockedTransfers(connection)
+        self.multi_transfers = MultiTransfers(connection)
+        self.scanner = Scanner()
+
+    def held(self, name_bytes: int) -> tuple[int, int, int, int]:
+        """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""
+        return self.multi_transfers.held_bytes, self.transactions.size_bytes(), self.blocked.size_bytes, name_bytes

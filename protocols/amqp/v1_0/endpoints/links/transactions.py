@@ -1,0 +1,206 @@
+"""Local transactions: what a connection has open, and what is held back for it.  Source: AMQP 1.0 part 4.
+
+    declare                 declared(txn-id)
+    transfer, disposition   transactional-state(txn-id, ...): held back until discharge
+    discharge               accepted once the commit is durable, or rejected; with fail: rolled back
+
+What a rolled-back transaction had acknowledged goes back to its place, counted as an attempt, and is delivered anew:
+the client has settled and forgotten it.  It waits as a failed delivery does where its address or URI sets a delay.
+"""
+
+from __future__ import annotations
+
+from engine.sources.composite import Destination
+from engine.transaction import Transaction
+from engine.values import gates
+from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.errors import EngineError, TransactionError
+from engine.values.message import Message
+from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
+from protocols.amqp.v1_0.endpoints.links.link import SessionEndpoint
+from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
+from protocols.amqp.v1_0.mapping.outcomes import refusal_of
+from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, TransactionalState
+from protocols.amqp.v1_0.wire.errors import UnknownTransaction
+from protocols.amqp.v1_0.wire.transaction_types import Discharge
+
+
+class OpenTransaction:
+    """spoiled: why it can only be rolled back, "" if it can be committed.
+
+    unsettled: deliveries acknowledged in it that the peer wants settled by us, after the discharge.
+    """
+
+    __slots__ = ("transaction", "spoiled", "unsettled", "owner")
+
+    def __init__(self, transaction: Transaction, owner: TargetLink) -> None:
+        self.transaction = transaction
+        self.spoiled = ""
+        self.unsettled: list[tuple[SessionEndpoint, int]] = []
+        self.owner = owner
+
+
+class WaitingCommit:
+    """A commit that waits at a gate."""
+
+    __slots__ = ("link", "delivery_id", "name", "one")
+
+    def __init__(self, link: TargetLink, delivery_id: int, name: bytes, one: OpenTransaction) -> None:
+        self.link = link
+        self.delivery_id = delivery_id
+        self.name = name
+        self.one = one
+
+
+class Transactions:
+    """What one connection has open, by txn-id."""
+
+    __slots__ = ("connection", "open", "waiting", "_next")
+
+    def __init__(self, connection: ConnectionEndpoint) -> None:
+        self.connection = connection
+        self.open: dict[bytes, OpenTransaction] = {}
+        self.waiting: list[WaitingCommit] = []
+        self._next = 1
+
+    def declare(self, owner: TargetLink) -> bytes:
+        """Raises: TransactionError."""
+        limits = self.connection.settings.transaction_limits
+        if len(self.open) + len(self.waiting) >= limits.open_count:
+            raise TransactionError(f"{limits.open_count} transactions are open on this connection, which is the limit")
+        name = self._next.to_bytes(8, "big")
+        self._next += 1
+        self.open[name] = OpenTransaction(Transaction(self.connection, name.hex(), limits), owner)
+        self.connection.is_holding = True
+        return name
+
+    def find(self, name: bytes) -> OpenTransaction:
+        """Raises: UnknownTransaction."""
+        one = self.open.get(name)
+        if one is None:
+            raise UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
+        return one
+
+    def size_bytes(self) -> int:
+        """Return what the messages of all of them take."""
+        size = sum(one.transaction.held_bytes() for one in self.open.values())
+        return size + sum(one.one.transaction.held_bytes() for one in self.waiting)
+
+    def spoil(self, name: bytes, reason: str) -> None:
+        """Let a transaction only be rolled back: its client does not wait for the outcome of each of its sends."""
+        one = self.find(name)
+        one.spoiled = one.spoiled or reason
+
+    def send(
+        self,
+        link: TargetLink,
+        delivery_id: int,
+        is_settled: bool,
+        state: TransactionalState,
+        destination: Destination,
+        message: Message,
+    ) -> None:
+        """Hold back one message of a producer.  Raises: UnknownTransaction."""
+        one = self.find(state.txn_id)
+        try:
+            self.connection.broker.send_in(one.transaction, destination, message)
+        except EngineError as error:
+            one.spoiled = one.spoiled or str(error)
+            link.reject(delivery_id, is_settled, error, state.txn_id)
+            return
+        link.answer(delivery_id, is_settled, TransactionalState(state.txn_id, ACCEPTED))
+
+    def dispose(
+        self, session: SessionEndpoint, number: int, delivery: Delivery, state: TransactionalState, is_settled: bool
+    ) -> None:
+        """Hold back the outcome of one delivery.  Raises: UnknownTransaction, TransactionError."""
+        one = self.find(state.txn_id)
+        refusal = None if state.outcome is None else refusal_of(state.outcome, delivery)
+        if refusal is None:
+            one.transaction.add_accepted([delivery])
+        else:
+            one.transaction.add_refused([delivery], refusal)
+        if is_settled:
+            del session.unsettled[number]
+        else:
+            one.unsettled.append((session, number))
+
+    def discharge(self, link: TargetLink, delivery_id: int, discharge: Discharge) -> None:
+        name = discharge.txn_id
+        one = self.open.pop(name, None)
+        if one is None:
+            unknown = UnknownTransaction(f"transaction {name.hex()[:64]} is not open on this connection")
+            link.reject(delivery_id, False, unknown)
+            return
+        if discharge.fail:
+            self._roll_back(one)
+            link.answer(delivery_id, False, ACCEPTED)
+        elif one.spoiled:
+            self._roll_back(one)
+            link.reject(delivery_id, False, TransactionError(f"the transaction was rolled back: {one.spoiled}"))
+        else:
+            self._commit(WaitingCommit(link, delivery_id, name, one))
+
+    def admit(self) -> None:
+        """A gate has opened: try the commits again that waited."""
+        for _ in range(len(self.waiting)):  # what waits still is put behind
+            self._commit(self.waiting.pop(0))
+
+    def waited_too_long(self, uri: str, error: EngineError) -> None:
+        """Refuse the commits that waited for room in the destination ``uri``."""
+        for one in self.waiting[:]:
+            if any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
+                self.waiting.remove(one)
+                self._refuse(one, error)
+
+    def close_all(self, owner: TargetLink | None = None) -> None:
+        """Roll back what ``owner`` has open, or everything."""
+        for name, one in list(self.open.items()):
+            if owner is None or one.owner is owner:
+                del self.open[name]
+                self._roll_back(one)
+        kept = []
+        for waiting in self.waiting:
+            if owner is None or waiting.link is owner:
+                self._roll_back(waiting.one)
+            else:
+                kept.append(waiting)
+        self.waiting = kept
+
+    def _commit(self, waiting: WaitingCommit) -> None:
+        broker = self.connection.broker
+        if waiting.link.is_gone():
+            self._roll_back(waiting.one)
+            return
+        transaction = waiting.one.transaction
+        try:
+            gate, destination = broker.commit_refusal(transaction)
+        except EngineError as error:  # an address fails what it has no room for
+            self._refuse(waiting, error)
+            return
+        if gate != gates.OPEN and destination is not None:
+            self.waiting.append(waiting)
+            broker.flow.park(self.connection, gate, destination)
+            return
+        broker.commit(transaction)
+        for session, number in waiting.one.unsettled:
+            session.unsettled.pop(number, None)
+            session.settle_logged(number, ACCEPTED)
+        waiting.link.answer(waiting.delivery_id, False, ACCEPTED, is_logged=True)
+
+    def _refuse(self, waiting: WaitingCommit, error: EngineError) -> None:
+        self._roll_back(waiting.one)
+        waiting.link.reject(waiting.delivery_id, False, error)
+
+    def _roll_back(self, one: OpenTransaction) -> None:
+        broker = self.connection.broker
+        held = one.transaction.held()
+        broker.abort(one.transaction)
+        for session, number in one.unsettled:
+            session.unsettled.pop(number, None)
+        broker.roll_back_all([delivery for delivery in held if _is_with_a_link(delivery)])
+
+
+def _is_with_a_link(delivery: Delivery) -> bool:
+    consumer = delivery.consumer
+    return delivery.state == IN_FLIGHT and consumer is not None and consumer.adapter is not None
