@@ -24,6 +24,7 @@ from engine.commit import Commits
 from engine.composite_send import CompositeSend
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.consumers.outlet import Outlet
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
 from engine.consumers.turn_steps import Steps
@@ -351,9 +352,9 @@ class Broker:
         """Close consumers of a client that stays, many of them in the turns to come; nothing more is handed to them."""
         self.subscribing.departures.leave(consumers)
 
-    def output_drained(self, client: Client) -> None:
-        """The client's socket takes octets again: its consumers take their turns again."""
-        self.connections.output_drained(client)
+    def output_drained(self, outlet: Outlet) -> None:
+        """What takes octets again, a client's socket or a part of it, has its consumers take their turns again."""
+        self.connections.output_drained(outlet)
 
     # -- what a client names
 
@@ -411,16 +412,6 @@ class Broker:
     def grant(self, consumer: Consumer, credit: int) -> None:
         """Let ``credit`` messages follow, whatever was granted before (AMQP link credit)."""
         consumer.grant(credit)
-
-    def hold(self, consumer: Consumer, is_delivering: bool) -> None:
-        """Hand over nothing to a consumer that has credit, until ``unhold``.
-
-        is_delivering: called from ``Client.deliver`` of this consumer, whose turn its dispatcher then ends.
-        """
-        consumer.hold(is_delivering)
-
-    def unhold(self, consumer: Consumer) -> None:
-        consumer.unhold()
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its topic subscription."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.clients.client_ids import ClientIds
 from engine.clients.consumer_registry import Subscribing
 from engine.consumers.client import Client
+from engine.consumers.outlet import Outlet
 from engine.limits.connection_memory import Holdings
 from engine.limits.producer_gate import Flow
 from engine.limits.user_quota import Quotas
@@ -49,9 +50,9 @@ class Connections:
         self._holdings.count(client, 0)
         self._subscribing.departures.disconnect(client, is_lost)
 
-    def output_drained(self, client: Client) -> None:
-        """The client's socket takes octets again: its consumers take their turns again."""
-        if not client.is_output_full or client.client_number not in self.by_number:
+    def output_drained(self, outlet: Outlet) -> None:
+        """What takes octets again, a client's socket or a part of it, has its consumers take their turns again."""
+        if not outlet.is_output_full or (isinstance(outlet, Client) and outlet.client_number not in self.by_number):
             return
-        client.is_output_full = False
-        self._subscribing.wakes.open(client.resting)
+        outlet.is_output_full = False
+        self._subscribing.wakes.open(outlet.resting)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
 from config.model import NO_DEFAULTS, ConnectionDefaults
-from engine.consumers.resting import Resting
+from engine.consumers.outlet import Outlet
+from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import Message
 
@@ -18,24 +19,21 @@ if TYPE_CHECKING:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Client(ABC):
+class Client(Outlet):
     """One connection.  The engine calls its methods in the middle of a turn; only ``admit`` may call back into it.
 
     user: whose login was checked, "" where nobody's is.
     holder: for whom ``Quotas`` counts what it makes, "" for nobody in particular.
     groups: that its user is in, as the configuration says; permissions go by them.
-    resting: consumers that would take their turns if it were not for ``is_output_full``.
     held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.  is_holding: that may be something else
     by now, so it is counted at the end of the turn; whoever begins to hold something says so.
     unread_bytes: output that its socket had not taken when the gateway last looked, counted there, too.
-    is_output_full: too much waits for the socket; the engine hands over nothing until ``Broker.output_drained``.
+    is_output_full: too much waits for the socket.
     """
 
     __slots__ = (
         "client_number",
         "consumers",
-        "resting",
-        "is_output_full",
         "is_awaiting",
         "user",
         "groups",
@@ -46,10 +44,9 @@ class Client(ABC):
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self.client_number = 0
         self.consumers: dict[int, Consumer] = {}
-        self.resting = Resting(self, None)
-        self.is_output_full = False
         self.is_awaiting = False
         self.user = ""
         self.groups: frozenset[str] = frozenset()
@@ -57,6 +54,9 @@ class Client(ABC):
         self.holder = ""
         self.is_holding = False
         self.unread_bytes = 0
+
+    def output_gate(self) -> int:
+        return gates.SOCKET_PAUSED
 
     @abstractmethod
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:

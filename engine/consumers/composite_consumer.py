@@ -71,6 +71,7 @@ class Siblings:
         consumer.ledger = lead.ledger
         consumer.unanswered = lead.unanswered
         consumer.adapter = lead.adapter
+        consumer.outlet = lead.outlet
         consumer.siblings = self
         consumer.queue.has_siblings = True
         self.members.append(consumer)
@@ -82,8 +83,10 @@ class Siblings:
 
     def start(self) -> None:
         """Let them all take their turns; what the adapter has hung on the lead is theirs too."""
+        self.resting.outlet = self.lead.outlet
         for consumer in self.members:
             consumer.adapter = self.lead.adapter
+            consumer.outlet = self.lead.outlet
             consumer.queue.start_consumer(consumer)
 
     def close(self) -> list[Consumer]:

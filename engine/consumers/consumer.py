@@ -8,6 +8,7 @@ from config.policies import RedeliveryPolicy
 from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
 from engine.consumers.client import Client
 from engine.consumers.cumulative_ack import Unanswered
+from engine.consumers.outlet import Outlet
 from engine.consumers.window import CreditWindow, Window
 from engine.selector.evaluate import Selector
 from engine.values import gates
@@ -42,13 +43,15 @@ class Consumer:
     seat: what the queue's Selection knows of it, None where there is no Selection.
     departure: it is leaving, and will be closed in a turn to come; None as long as it stays.
     siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
-    resting: where it waits for what it shares with others, the socket or a window; then it is not listed.
+    resting: where it waits for what it shares with others, its outlet or a window; then it is not listed.
+    outlet: what its deliveries leave by: its client, or the part of it that an adapter has set before ``Broker.start``.
     adapter: the protocol session's own object for this subscription, never looked at here.
     """
 
     __slots__ = (
         "consumer_id",
         "client",
+        "outlet",
         "queue",
         "ack_mode",
         "window",
@@ -79,6 +82,7 @@ class Consumer:
     ) -> None:
         self.consumer_id = consumer_id
         self.client = client
+        self.outlet: Outlet = client
         self.queue = queue
         self.ack_mode = ack_mode
         self.window = window
@@ -146,23 +150,6 @@ class Consumer:
         elif window.is_full:
             self.queue.unlist_consumer(self)
 
-    def hold(self, is_delivering: bool) -> None:
-        """Hand over nothing to a consumer that has credit, until ``unhold``.
-
-        is_delivering: called from ``Client.deliver`` of this consumer, whose turn its dispatcher then ends.
-        """
-        window = self.window
-        assert isinstance(window, CreditWindow), "only consumers with credit are held"
-        window.hold()
-        if not is_delivering:
-            self.queue.unlist_consumer(self)
-
-    def unhold(self) -> None:
-        window = self.window
-        assert isinstance(window, CreditWindow), "only consumers with credit are held"
-        if window.unhold():
-            self.queue.list_consumer(self)
-
     def covered(self, delivery: Delivery) -> list[Delivery]:
         """Return the deliveries that an answer to ``delivery`` covers, in order: in mode CLIENT all before it too."""
         if self.ack_mode != CLIENT:
@@ -183,8 +170,8 @@ class Consumer:
             return gates.CLOSED
         if self.window.is_full:
             return self.window.gate
-        if self.client.is_output_full:
-            return gates.SOCKET_PAUSED
+        if self.outlet.is_output_full:
+            return self.outlet.output_gate()
         if self.siblings is not None and self.siblings.lead is self:
             return self.siblings.gate()
         if self.queue.selection is not None:

@@ -1,4 +1,4 @@
-"""Consumers that one thing holds together: a socket that takes nothing now, a window that several of them share.
+"""Consumers that one thing holds together: an outlet that takes nothing now, a window that several share.
 
 They stand in no rotation while it lasts.  Once it is over they are woken one after the other, only as many as there is
 room for, and the next ones if those found nothing: so what a message costs does not depend on how many there are.
@@ -10,8 +10,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from engine.consumers.client import Client
     from engine.consumers.consumer import Consumer
+    from engine.consumers.outlet import Outlet
     from engine.consumers.turn_steps import Steps
 
 WAKES_AT_ONCE: Final = 256  # consumers of one room, before those are asked that were woken
@@ -20,14 +20,14 @@ WAKES_AT_ONCE: Final = 256  # consumers of one room, before those are asked that
 class Resting:
     """A room of such consumers, the one that came first in front.
 
-    lead: of those that share its window; None for those that share a socket.
+    lead: of those that share its window; None for those that share the outlet.
     is_waking: the condition is over, and ``Wakes`` goes through them.
     """
 
-    __slots__ = ("client", "lead", "consumers", "is_waking")
+    __slots__ = ("outlet", "lead", "consumers", "is_waking")
 
-    def __init__(self, client: Client, lead: Consumer | None) -> None:
-        self.client = client
+    def __init__(self, outlet: Outlet, lead: Consumer | None) -> None:
+        self.outlet = outlet
         self.lead = lead
         self.consumers: OrderedDict[int, Consumer] = OrderedDict()
         self.is_waking = False
@@ -43,7 +43,7 @@ class Resting:
 
     def room(self) -> int:
         """Return how many may be woken now."""
-        if self.client.is_output_full:
+        if self.outlet.is_output_full:
             return 0
         if self.lead is None:
             return WAKES_AT_ONCE
@@ -78,8 +78,8 @@ class Wakes:
     def _wake(self, room: Resting) -> None:
         count = room.room()
         if count == 0:
-            if room.lead is not None and room.client.is_output_full:
-                room.client.resting.add(room.lead)  # which opens this room again
+            if room.lead is not None and room.outlet.is_output_full:
+                room.outlet.resting.add(room.lead)  # which opens this room again
             return
         steps = self.steps
         while count > 0 and room.consumers and steps.left > 0:

@@ -225,14 +225,12 @@ class CreditWindow(Window):
 
     ``limit`` is what is in flight and what may follow, so that settling a message gives no room for another one.
     Octets and rate limit it as any other.
-    is_held: what its deliveries leave by takes nothing now (the session of an AMQP link); credit waits until it does.
     """
 
-    __slots__ = ("is_held",)
+    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__(USUAL_CREDIT, False)
-        self.is_held = False
         self.limit = 0
         self.persistent_limit = NOT_COUNTED
         self.other_limit = NOT_COUNTED
@@ -246,8 +244,6 @@ class CreditWindow(Window):
     def grant(self, credit: int) -> bool:
         """Let ``credit`` messages follow, whatever was granted before; return True if that opened a full window."""
         self.limit = self.in_flight + credit
-        if self.is_held:
-            return False
         if credit == 0:
             self._fill(gates.WINDOW_FULL, self.limit)
             return False
@@ -256,29 +252,11 @@ class CreditWindow(Window):
             self.is_full = False
         return was_full and not self.is_full
 
-    def hold(self) -> None:
-        """Let nothing follow, whatever the credit."""
-        self.is_held = True
-        self.is_full = True
-        self.gate = gates.SESSION_WINDOW
-
-    def unhold(self) -> bool:
-        """Let follow what the credit allows; return True if that opened the window."""
-        self.is_held = False
-        if self.in_flight >= self.limit:
-            self._fill(gates.WINDOW_FULL, self.limit)
-        elif self.max_bytes >= 0 and self.credit <= 0:
-            self._fill(gates.BYTES_FULL, self.limit)
-        else:
-            self.is_full = False
-        return not self.is_full
-
     def take(self) -> bool:
         self.in_flight += 1
-        if self.in_flight < self.limit and not self.is_held:
+        if self.in_flight < self.limit:
             return False
-        if not self.is_held:
-            self._fill(gates.WINDOW_FULL, self.limit)
+        self._fill(gates.WINDOW_FULL, self.limit)
         return True
 
     def give_back(self, size_bytes: int) -> bool:
@@ -300,13 +278,9 @@ class CreditWindow(Window):
     def describe(self) -> str:
         if self.gate == gates.WINDOW_FULL:
             return f"no credit left, {self.in_flight} in flight, resumes when the client grants more"
-        if self.gate == gates.SESSION_WINDOW:
-            return f"the client's session takes no more frames (its incoming-window), {self.in_flight} in flight"
         return super().describe()
 
     def _opens(self) -> bool:
-        if self.is_held:
-            return False
         if self.in_flight >= self.limit:
             self._fill(gates.WINDOW_FULL, self.limit)
             return False

@@ -62,7 +62,7 @@ class Dispatcher:
             consumer = rotation[0]
             client = consumer.client
             # Perhaps by what another queue has handed over.
-            if client.is_output_full or (has_siblings and consumer.window.is_full):
+            if consumer.outlet.is_output_full or (has_siblings and consumer.window.is_full):
                 consumer.is_listed = False
                 rotation.popleft()
                 queue.rest(consumer)

@@ -171,7 +171,7 @@ class SelectiveDispatcher(TimerTarget):
         while rotation or selection.turns.pay_owed():
             consumer = rotation[0]
             client = consumer.client
-            if client.is_output_full or consumer.window.is_full:  # its siblings may have filled it
+            if consumer.outlet.is_output_full or consumer.window.is_full:  # its siblings may have filled it
                 selection.turns.leave(consumer)
                 queue.rest(consumer)
                 continue

@@ -266,8 +266,8 @@ class Queue:
             if consumer.siblings is not None:
                 consumer.siblings.resting.add(consumer)
             return
-        if consumer.client.is_output_full:
-            consumer.client.resting.add(consumer)
+        if consumer.outlet.is_output_full:
+            consumer.outlet.resting.add(consumer)
             return
         consumer.is_listed = True
         if self.selection is None:
@@ -286,8 +286,8 @@ class Queue:
         """Let ``consumer``, which has just left the rotation because it cannot take what comes, wait until it can."""
         if consumer.siblings is not None and consumer.window.is_full:
             consumer.siblings.resting.add(consumer)
-        elif consumer.client.is_output_full:
-            consumer.client.resting.add(consumer)
+        elif consumer.outlet.is_output_full:
+            consumer.outlet.resting.add(consumer)
 
     def unlist_one(self, consumer: Consumer) -> None:
         """Take one consumer out of wherever it waits for its turn."""

@@ -103,7 +103,7 @@ class Topic:
                 consumer = queue.rotation[0]
                 if (
                     consumer.ack_mode == AUTO
-                    and not consumer.client.is_output_full
+                    and not consumer.outlet.is_output_full
                     and message.size <= consumer.window.counted_above
                 ):
                     consumer.client.deliver_settled(consumer, message, False, 1)

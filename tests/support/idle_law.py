@@ -65,7 +65,7 @@ def _is_able(consumer: Consumer) -> bool:
         consumer.is_started
         and not consumer.is_closed
         and not consumer.window.is_full
-        and not consumer.client.is_output_full
+        and not consumer.outlet.is_output_full
     )
 
 

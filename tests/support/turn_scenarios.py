@@ -615,6 +615,33 @@ def _(count: int) -> Input:
     return lambda: peer.dispose(0, Released(), count - 1)
 
 
+@scenario("the window of an AMQP session shuts and opens: links")
+def _(count: int) -> Input:
+    gateway, peer = _links(count, 0)
+
+    def shut_and_open() -> None:
+        with gateway.one_turn():
+            for _ in range(50):
+                peer.send(Flow(0, 0, 0, 1_000))
+                peer.send(Flow(0, 1_000, 0, 1_000))
+
+    return shut_and_open
+
+
+@scenario("messages come to many links of an AMQP session whose window is shut, then it opens")
+def _(count: int) -> Input:
+    gateway, peer = _links(count, 0)
+    peer.send(Flow(0, 0, 0, 1_000))
+
+    def come_and_go() -> None:
+        with gateway.one_turn():
+            _send_to_links(gateway, QUEUES)
+        peer.send(Flow(0, 1_000, 0, 1_000))
+        gateway.settle()
+
+    return come_and_go
+
+
 def _links(link_count: int, message_count: int) -> tuple[AmqpGateway, AmqpPeer]:
     """Return a gateway and a peer whose session has links, and that many deliveries unsettled over them."""
     gateway = AmqpGateway(amqp=AmqpSettings())
@@ -626,13 +653,18 @@ def _links(link_count: int, message_count: int) -> tuple[AmqpGateway, AmqpPeer]:
             source = Source(f"q.{number % queue_count}")
             peer.send(Attach(f"r{number}", number, True, source=source, target=Target()))
             peer.send(Flow(0, 1_000_000, 0, 1_000, number, 0, CREDIT))
-    broker = gateway.broker
+    _send_to_links(gateway, message_count)
+    assert len(peer.connection.channels.mapped[0].unsettled) == message_count
+    return gateway, peer
+
+
+def _send_to_links(gateway: AmqpGateway, count: int) -> None:
+    """Send that many messages to the queues of all links in turn."""
     payload = text("x")
-    for number in range(message_count):
-        queue = gateway.queue(f"q.{number % queue_count}")
-        broker.send(queue, Message(queue.destination_id, AMQP_1_0, PERSISTENT, 4, 0, 0, 0, b"", b"", payload))
+    for number in range(count):
+        queue = gateway.queue(f"q.{number % QUEUES}")
+        message = Message(queue.destination_id, AMQP_1_0, PERSISTENT, 4, 0, 0, 0, b"", b"", payload)
+        gateway.broker.send(queue, message)
         if number % 100 == 0:
             gateway.settle()
     gateway.settle()
-    assert len(peer.connection.channels.mapped[0].unsettled) == message_count
-    return gateway, peer

@@ -165,6 +165,7 @@ class LinkFactory:
                 raise
             consumer = connection.broker.subscribe(connection, found, options)
         consumer.adapter = link
+        consumer.outlet = self.outgoing
         link.consumer = consumer
         link.node = node
         if options.is_durable:
@@ -173,11 +174,8 @@ class LinkFactory:
         self.session.add_link(link)
         is_behind = connection.confirmations.hold(link)
         self._send(self._answer(frame, handle, applied, frame.target))
-        if is_behind:
-            connection.broker.hold(consumer, False)
-        else:
-            self.outgoing.add(consumer)
-        connection.broker.start(consumer)
+        if not is_behind:
+            connection.broker.start(consumer)
 
     def _steal(self, name: str, options: SubscribeOptions) -> bool:
         """Take a durable subscription from another connection of the same container; say whether that had it.

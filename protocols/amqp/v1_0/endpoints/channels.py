@@ -66,6 +66,11 @@ class Channels:
             outcomes += session.end_turn(out)
         return outcomes
 
+    def output_changed(self) -> None:
+        """The socket takes nothing more, or takes octets again."""
+        for session in self.mapped.values():
+            session.outgoing.changed()
+
     def is_draining(self) -> bool:
         return any(session.draining for session in self.mapped.values())
 

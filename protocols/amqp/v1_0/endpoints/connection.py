@@ -95,9 +95,11 @@ class AmqpConnection(ConnectionEndpoint):
         if was_full and not is_paused:
             self.idle.reading_resumed(self.now_ms)  # who takes nothing is not read either
         if is_paused or self.outbox.size_bytes > self.outbox.limit_bytes:
-            self.is_output_full = True
+            self._output_full()
         elif self.is_output_full:
             self.broker.output_drained(self)
+            if not self.is_output_full:
+                self.channels.output_changed()
 
     def is_finished(self) -> bool:
         is_owed = bool(self.confirmations.owed or self.out)
@@ -177,7 +179,7 @@ class AmqpConnection(ConnectionEndpoint):
             size_bytes = outbox.size_bytes + link.carrier.deliver(link, delivery) + DELIVERY_OVERHEAD_BYTES
             outbox.size_bytes = size_bytes
             if size_bytes > outbox.limit_bytes:
-                self.is_output_full = True
+                self._output_full()
             if not outbox.is_touched:
                 outbox.touch()
         except DATA_FAULTS as error:
@@ -239,6 +241,12 @@ class AmqpConnection(ConnectionEndpoint):
         return {"address": self.socket.peer(), "client_id": self.container_id, "login": self.login_name}
 
     # -- the steps
+
+    def _output_full(self) -> None:
+        """Have nothing more handed over, by no session."""
+        if not self.is_output_full:
+            self.is_output_full = True
+            self.channels.output_changed()
 
     def fail(self, error: PenstockError) -> None:
         """Close the connection because of an error; before open there is nothing that could say so but a header."""

@@ -9,6 +9,7 @@ from collections import deque
 from typing import Final
 
 from engine.consumers.consumer import Consumer
+from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.message import AMQP_1_0, INGRESS
 from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
@@ -34,9 +35,9 @@ class Outgoing:
 class OutgoingWindow(Carrier):
     """remote_window: transfer frames that the peer takes; next_outgoing_id: of the next one.
 
-    waiting: deliveries that have begun and the remote window holds back, in order.  is_shut: it does, or takes nothing;
-    the consumers of this session get nothing more until it opens.
-    consumers: of the session's links, from their attach on.  unsettled: the session's.
+    waiting: deliveries that have begun and the remote window holds back, in order.  While there are any, or it takes
+    nothing, the consumers of this session get nothing more, nor while their connection takes nothing.
+    unsettled: the session's.
     settling: what is gone when sent.  too_large: what its link may not send.  Both wait for the end of the turn, for
     the engine is in the middle of handing them over.
     """
@@ -44,36 +45,49 @@ class OutgoingWindow(Carrier):
     __slots__ = (
         "session",
         "out",
-        "consumers",
         "unsettled",
         "next_outgoing_id",
         "next_delivery_id",
         "remote_window",
-        "is_shut",
         "waiting",
         "settling",
         "too_large",
     )
 
     def __init__(self, session: SessionEndpoint, remote_window: int) -> None:
+        super().__init__()
         self.session = session
         self.out = session.connection.out
-        self.consumers: dict[Consumer, None] = {}
         self.unsettled = session.unsettled
         self.next_outgoing_id = 0
         self.next_delivery_id = 0
         self.remote_window = remote_window
-        self.is_shut = remote_window == 0
         self.waiting: deque[Outgoing] = deque()
         self.settling: list[Delivery] = []
         self.too_large: list[Delivery] = []
+        self.is_output_full = self.is_shut() or session.connection.is_output_full
+
+    def is_shut(self) -> bool:
+        """Say whether the peer takes nothing more of this session now."""
+        return self.remote_window == 0 or bool(self.waiting)
+
+    def output_gate(self) -> int:
+        return gates.SESSION_WINDOW if self.is_shut() else gates.SOCKET_PAUSED
+
+    def changed(self) -> None:
+        """Have the consumers of this session wait, or go on, as its window and its connection now are."""
+        connection = self.session.connection
+        if connection.is_output_full or self.is_shut():
+            self.is_output_full = True
+        elif self.is_output_full:
+            connection.broker.output_drained(self)
 
     def set_remote_window(self, frames: int) -> None:
         """Take what the peer's flow says; send what waited for that."""
         self.remote_window = 0 if frames > OUTGOING_WINDOW else frames
         if self.waiting:
             self._send_waiting()
-        self._changed(None)
+        self.changed()
 
     def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
         message = delivery.message
@@ -92,7 +106,7 @@ class OutgoingWindow(Carrier):
         if self.remote_window == 0 or self.waiting or size > link.payload_max:
             self.waiting.append(Outgoing(link, delivery, headers + body))
             self._send_waiting()
-            self._changed(link.consumer)
+            self.changed()
             return size
         delivery_id = self.next_delivery_id
         self.next_delivery_id = (delivery_id + 1) & MASK
@@ -103,7 +117,7 @@ class OutgoingWindow(Carrier):
         self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
         self.remote_window -= 1
         if self.remote_window == 0:
-            self._changed(link.consumer)
+            self.changed()
         if link.is_settled:
             self._settle_at_end(delivery)
         else:
@@ -111,19 +125,7 @@ class OutgoingWindow(Carrier):
             self.unsettled[delivery_id] = delivery
         return size
 
-    def start(self, consumer: Consumer) -> None:
-        self.consumers[consumer] = None
-        if not self.is_shut:
-            self.session.connection.broker.unhold(consumer)
-
-    def add(self, consumer: Consumer) -> None:
-        """Know the consumer of a link whose attach leaves now."""
-        self.consumers[consumer] = None
-        if self.is_shut:
-            self.session.connection.broker.hold(consumer, False)
-
     def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
-        self.consumers.pop(consumer, None)
         unsettled = self.unsettled
         if unsettled:
             for delivery in consumer.ledger.values():
@@ -132,11 +134,11 @@ class OutgoingWindow(Carrier):
                     del unsettled[number]
         if self.waiting:
             self.waiting = deque(one for one in self.waiting if one.link is not link)
-            self._changed(None)
+            self.changed()
 
     def close(self) -> None:
-        """Forget everything: the session has ended."""
-        self.consumers.clear()
+        """Forget everything, and take nothing more: the session has ended."""
+        self.is_output_full = True
         self.unsettled.clear()
         self.waiting.clear()
 
@@ -201,19 +203,3 @@ class OutgoingWindow(Carrier):
             if size == left:
                 waiting.popleft()
         self.session.connection.outbox.touch()
-
-    def _changed(self, sending: Consumer | None) -> None:
-        """Hold the consumers of this session while its window is shut.
-
-        sending: the one to which a message is being delivered, None for none.
-        """
-        is_shut = self.remote_window == 0 or bool(self.waiting)
-        if is_shut == self.is_shut:
-            return
-        self.is_shut = is_shut
-        broker = self.session.connection.broker
-        for consumer in self.consumers:
-            if is_shut:
-                broker.hold(consumer, consumer is sending)
-            else:
-                broker.unhold(consumer)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final
 
 from engine.consumers.consumer import Consumer
+from engine.consumers.outlet import Outlet
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.values import gates
@@ -27,16 +28,12 @@ NO_LIMIT: Final = 1 << 62
 TXN_ID: Final = Symbol("txn-id")
 
 
-class Carrier(ABC):
+class Carrier(Outlet):
     """What the deliveries of a session's links leave by: its outgoing window."""
 
     @abstractmethod
     def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
         """Send one message; return its octets."""
-
-    @abstractmethod
-    def start(self, consumer: Consumer) -> None:
-        """Let a consumer whose attach has left have messages, unless the window is shut."""
 
     @abstractmethod
     def forget(self, link: OutgoingLink, consumer: Consumer) -> None:
@@ -92,7 +89,7 @@ class OutgoingLink(Link):
     def release(self) -> None:
         self.sent()
         if self.consumer is not None:
-            self.carrier.start(self.consumer)
+            self.session.connection.broker.start(self.consumer)
 
     def sections(self, delivery: Delivery) -> tuple[bytes, bytes]:
         """Return the octets of a message as it leaves, in two parts."""
