@@ -23,7 +23,7 @@ from engine.clients.naming import Naming
 from engine.commit import Commits
 from engine.composite_send import CompositeSend
 from engine.consumers.client import Client
-from engine.consumers.consumer import Consumer
+from engine.consumers.consumer import Consumer, consumer_of
 from engine.consumers.outlet import Outlet
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
@@ -425,9 +425,7 @@ class Broker:
 
     def covered(self, delivery: Delivery) -> list[Delivery]:
         """Return the deliveries that an answer to ``delivery`` covers, in order: in mode CLIENT all before it too."""
-        consumer = delivery.consumer
-        assert consumer is not None, "a delivery that is answered is with a consumer"
-        return consumer.covered(delivery)
+        return consumer_of(delivery).covered(delivery)
 
     def acknowledge(self, delivery: Delivery) -> None:
         """Settle one delivery as accepted; the offset that ``end_turn`` returns covers its record."""

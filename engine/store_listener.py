@@ -195,7 +195,7 @@ class StoreEvents(StoreListener):
             for delivery in deliveries:
                 known = lane.attempts.pop(delivery.message.queue_offset, None)
                 if known is not None:
-                    delivery.history = restored(known, self.context.store)
+                    delivery.history = restored(known, self.context.store.consumer_description(known.consumer_id))
                 if known is not None and known.due_ms > self.context.wall_ms:
                     self.delays.restore_wait(delivery, known.due_ms)
                 else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.consumers.client import Client
+from engine.consumers.consumer import consumer_of
 from engine.features.scheduler.delayed_send import Delayed
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
@@ -109,16 +110,16 @@ class Transaction:
         """
         held = self.held()
         for delivery in held:
-            consumer = delivery.consumer
-            assert consumer is not None, "a held delivery is with a consumer"
+            consumer = consumer_of(delivery)
             if not consumer.is_closed:
                 delivery.state = advance(delivery.state, UNHOLD)
                 consumer.unanswered.start_over()
-                if delivery.lane.queue.settings.prefetch.use_prefetch_extension:
+                queue = consumer.queue
+                if queue.settings.prefetch.use_prefetch_extension:
                     consumer.window.retake(delivery.message.size)
-                delivery.lane.queue.in_flight_count += 1
+                queue.in_flight_count += 1
                 if consumer.window.is_full:
-                    delivery.lane.queue.unlist_consumer(consumer)
+                    queue.unlist_consumer(consumer)
         self.sends = []
         self.scheduled = []
         self.scheduled_count = 0
@@ -127,12 +128,11 @@ class Transaction:
         return held
 
     def _hold(self, delivery: Delivery) -> None:
-        consumer = delivery.consumer
-        assert consumer is not None, "a delivery in flight is with a consumer"
+        consumer = consumer_of(delivery)
         delivery.state = advance(delivery.state, HOLD)
         if delivery.tag > consumer.furthest_tag:
             consumer.furthest_tag = delivery.tag
-        queue = delivery.lane.queue
+        queue = consumer.queue
         queue.in_flight_count -= 1
         if queue.settings.prefetch.use_prefetch_extension and consumer.window.give_back(delivery.message.size):
             queue.list_consumer(consumer)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import AddressFullPolicy
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
-from engine.values.delivery import GONE, READY, Delivery
+from engine.values.delivery import GONE, READY, Delivery, LaneBase
 from engine.values.message import Message
 from engine.values.offset_set import OffsetSet
 from engine.values.stored import NEVER_MS, Attempts
@@ -33,7 +33,7 @@ SERIAL_BITS: Final = 32  # room for messages that are not logged between two ent
 NEVER: Final = 1 << 62
 
 
-class Lane:
+class Lane(LaneBase):
     """In order of ``position``: ``returned``, then ``ready``, then entries ``next_load`` to ``tail`` on disk.
 
     Messages that are not logged and arrive behind entries on disk wait in ``volatile`` until the page that comes
@@ -60,7 +60,6 @@ class Lane:
 
     __slots__ = (
         "queue",
-        "priority",
         "bit",
         "ready",
         "returned",
@@ -91,9 +90,9 @@ class Lane:
     )
 
     def __init__(self, queue: Queue, priority: int) -> None:
+        super().__init__(priority)
         self.queue = queue
         self.memory = queue.memory
-        self.priority = priority
         self.bit = 1 << priority
         self.ready: deque[Delivery] = deque()
         self.returned: deque[Delivery] = deque()
@@ -565,6 +564,12 @@ class Lane:
         self.ready_bytes += delivery.message.size
         self.ready.append(delivery)
         self.queue.mask |= self.bit
+
+
+def lane_of(delivery: Delivery) -> Lane:
+    lane = delivery.lane
+    assert isinstance(lane, Lane), "a delivery waits in a lane"
+    return lane
 
 
 def position_of(delivery: Delivery) -> int:

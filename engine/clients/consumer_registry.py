@@ -8,7 +8,7 @@ from config.matching import with_values
 from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.composite_consumer import Siblings
-from engine.consumers.consumer import AUTO, Consumer
+from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.departures import Departures
 from engine.consumers.joins import Joins
@@ -26,7 +26,7 @@ from engine.sources.log_replay import Replays, check_replay
 from engine.sources.named_subscription import Subscription
 from engine.sources.observer import Observer, Observers
 from engine.sources.pending_message_limit import PendingLimits
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
@@ -196,9 +196,7 @@ class Subscribing(Observer):
             by_holder[consumer] = some
         else:
             for delivery in some:
-                holder = delivery.consumer
-                assert holder is not None, "what is in a ledger is with a consumer"
-                by_holder.setdefault(holder, []).append(delivery)
+                by_holder.setdefault(consumer_of(delivery), []).append(delivery)
         for holder, held in by_holder.items():
             feed = holder.queue.feed
             if feed is None or feed.subscription is not None:
@@ -207,7 +205,7 @@ class Subscribing(Observer):
                 holder.queue.in_flight_count -= len(held)
                 holder.queue.depth -= len(held)
                 for delivery in held:
-                    delivery.lane.queue.release(delivery.message)
+                    queue_of(delivery.lane).release(delivery.message)
         return True
 
     def delete_subscription(self, client: Client, client_id: str, name: str, is_durable: bool = True) -> None:
@@ -361,7 +359,7 @@ class Subscribing(Observer):
                 self.browsing.close(consumer)
             for delivery in consumer.take_held():
                 if delivery.state == IN_FLIGHT:
-                    delivery.lane.queue.release(delivery.message)
+                    queue_of(delivery.lane).release(delivery.message)
         self.selective.removed(consumer)
         if queue.keeper is not None:
             queue.keeper.wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.consumers.consumer import Consumer
+from engine.consumers.consumer import Consumer, consumer_of
 from engine.consumers.resting import Resting, Wakes
 from engine.sources.named_subscription import Subscription
 from engine.sources.queue import Queue
@@ -101,8 +101,7 @@ class Siblings:
         ledger = self.lead.ledger
         holders: dict[int, Consumer] = {self.lead.consumer_id: self.lead}
         for tag, delivery in ledger.items():
-            holder = delivery.consumer
-            assert holder is not None, "what is in a ledger is with a consumer"
+            holder = consumer_of(delivery)
             if holder.ledger is ledger:
                 holder.ledger = {}
                 holder.furthest_tag = furthest

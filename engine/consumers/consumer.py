@@ -12,7 +12,7 @@ from engine.consumers.outlet import Outlet
 from engine.consumers.window import CreditWindow, Window
 from engine.selector.evaluate import Selector
 from engine.values import gates
-from engine.values.delivery import IN_FLIGHT, Delivery
+from engine.values.delivery import IN_FLIGHT, ConsumerBase, Delivery
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 
 if TYPE_CHECKING:
@@ -29,12 +29,11 @@ INDIVIDUAL: Final = 2
 ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVIDUAL}
 
 
-class Consumer:
+class Consumer(ConsumerBase):
     """A window onto one queue, or onto one topic subscription's queue.
 
     ledger: what it holds unsettled, by tag, in the order of the hand-over.
     unanswered: what of it no open transaction holds.
-    furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
     looked_at: of one that is leaving and has given back some already, what ``looked_at_tag`` was before; else 0.
     is_started: its first turn has come; until then nothing is handed over (a RECEIPT must leave before it).
     redelivery: its own policy, None for the address's.
@@ -45,30 +44,22 @@ class Consumer:
     siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
     resting: where it waits for what it shares with others, its outlet or a window; then it is not listed.
     outlet: what its deliveries leave by: its client, or the part of it that an adapter has set before ``Broker.start``.
-    adapter: the protocol session's own object for this subscription, never looked at here.
     """
 
     __slots__ = (
-        "consumer_id",
         "client",
         "outlet",
         "queue",
-        "ack_mode",
         "window",
         "ledger",
         "unanswered",
-        "furthest_tag",
         "looked_at",
         "is_started",
         "is_listed",
-        "is_closed",
-        "acknowledged_count",
         "batch",
-        "name",
         "siblings",
         "departure",
         "resting",
-        "adapter",
         "redelivery",
         "selector",
         "priority",
@@ -80,27 +71,21 @@ class Consumer:
     def __init__(
         self, consumer_id: int, client: Client, queue: Queue, ack_mode: int, window: Window, name: str
     ) -> None:
-        self.consumer_id = consumer_id
+        super().__init__(consumer_id, ack_mode, name)
         self.client = client
         self.outlet: Outlet = client
         self.queue = queue
-        self.ack_mode = ack_mode
         self.window = window
         self.ledger: dict[int, Delivery] = {}
         self.unanswered = Unanswered()
-        self.furthest_tag = 0
         self.looked_at = 0
         self.is_started = False
         self.is_listed = False
-        self.is_closed = False
-        self.acknowledged_count = 0
         batch_class = SettlementBatch if queue.subscriber is None else SubscriptionBatch
         self.batch = batch_class(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
-        self.name = name
         self.siblings: Siblings | None = None
         self.departure: Departure | None = None
         self.resting: Resting | None = None
-        self.adapter: object = None
         self.redelivery: RedeliveryPolicy | None = None
         self.selector: Selector | None = None
         self.priority = 0
@@ -201,3 +186,10 @@ class Consumer:
             if words:
                 return f"{gates.GATE_NAMES[gate]}: {words}"
         return gates.GATE_NAMES[gate]
+
+
+def consumer_of(delivery: Delivery) -> Consumer:
+    """Return who has a delivery that somebody has."""
+    consumer = delivery.consumer
+    assert isinstance(consumer, Consumer), "a delivery that was handed over is with a consumer"
+    return consumer

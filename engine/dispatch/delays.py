@@ -9,10 +9,10 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import KEPT_DELAYED_BYTES
+from engine.backlog.lane import KEPT_DELAYED_BYTES, lane_of
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observer, Observers
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.values import gates
 from engine.values.delivery import DELAYED, DROP, TIMER, Delivery, advance
 from engine.values.message import Message
@@ -47,8 +47,8 @@ class Delays(TimerTarget):
 
     def delayed_of(self, queue: Queue) -> list[Delivery]:
         """Return what waits for its redelivery to a queue, also what is due and whose content is being read."""
-        found = [one for _, _, one in self.waiting if one.lane.queue is queue]
-        return found + [one for one in self.reloading.values() if one.lane.queue is queue]
+        found = [one for _, _, one in self.waiting if queue_of(one.lane) is queue]
+        return found + [one for one in self.reloading.values() if queue_of(one.lane) is queue]
 
     def forget(self, queue: Queue) -> None:
         """Let go of what waits for its redelivery to a queue that has ended."""
@@ -56,12 +56,12 @@ class Delays(TimerTarget):
             return
         kept: list[tuple[int, int, Delivery]] = []
         for one in self.waiting:
-            if one[2].lane.queue is queue:
+            if queue_of(one[2].lane) is queue:
                 queue.release(one[2].message)
             else:
                 kept.append(one)
         for key, delivery in list(self.reloading.items()):
-            if delivery.lane.queue is queue:
+            if queue_of(delivery.lane) is queue:
                 self._reloaded(*key)
                 queue.release(delivery.message)
         heapify(kept)
@@ -72,13 +72,14 @@ class Delays(TimerTarget):
         """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
         delivery.state = DELAYED
         self.add(delivery, due_ms - self.context.wall_ms)
-        if delivery.lane.queue.selection is not None:
-            delivery.lane.queue.selection.delay(delivery)
+        selection = queue_of(delivery.lane).selection
+        if selection is not None:
+            selection.delay(delivery)
 
     def add(self, delivery: Delivery, delay_ms: int) -> None:
         """Let a delivery, DELAYED now, wait."""
-        lane = delivery.lane
-        queue = lane.queue
+        lane = lane_of(delivery)
+        queue = queue_of(lane)
         queue.delayed_count += 1
         lane.add_delayed(delivery.message)
         message = delivery.message
@@ -115,15 +116,16 @@ class Delays(TimerTarget):
                     late.append(delivery)
                 continue
             delivery.state = advance(delivery.state, TIMER)
-            due.setdefault(delivery.lane, []).append(delivery)
+            due.setdefault(lane_of(delivery), []).append(delivery)
         for delivery in late:
             self._push(delivery, RELOAD_RETRY_MS)
         for lane, deliveries in due.items():
             for delivery in deliveries:
                 lane.remove_delayed(delivery.message)
             lane.give_back(deliveries)
-            lane.queue.delayed_count -= len(deliveries)
-            lane.queue.mark_dirty()
+            queue = queue_of(lane)
+            queue.delayed_count -= len(deliveries)
+            queue.mark_dirty()
         self._set_timer()
 
     # -- what waits without its content
@@ -136,15 +138,16 @@ class Delays(TimerTarget):
         if not messages:
             self._push(delivery, RELOAD_RETRY_MS)
             return
-        lane = delivery.lane
+        lane = lane_of(delivery)
         lane.remove_delayed(delivery.message)
         self.context.memory.unload(delivery.message)
         self.context.memory.load(messages[0])
         delivery.message = messages[0]
         delivery.state = advance(delivery.state, TIMER)
         lane.give_back([delivery])
-        lane.queue.delayed_count -= 1
-        lane.queue.mark_dirty()
+        queue = queue_of(lane)
+        queue.delayed_count -= 1
+        queue.mark_dirty()
 
     def page_failed(self, destination_id: int, priority: int, queue_offset: int) -> None:
         """It could not be read: it is asked for again a little later."""
@@ -158,9 +161,9 @@ class Delays(TimerTarget):
         if delivery is None:
             return False
         delivery.state = advance(delivery.state, DROP)
-        delivery.lane.remove_delayed(delivery.message)
+        lane_of(delivery).remove_delayed(delivery.message)
         self.context.memory.unload(delivery.message)
-        delivery.lane.queue.delayed_count -= 1
+        queue_of(delivery.lane).delayed_count -= 1
         return True
 
     def _reloaded(self, destination_id: int, priority: int, queue_offset: int) -> Delivery | None:
@@ -180,16 +183,16 @@ class Delays(TimerTarget):
             return True
         if self.reloading:
             return False
-        lane = delivery.lane
+        lane = lane_of(delivery)
         if not lane.returned or delivery.position < lane.returned[0].position:
             return True
-        selection = lane.queue.selection  # what has returned may itself wait for this one
+        selection = queue_of(lane).selection  # what has returned may itself wait for this one
         return selection is not None and (selection.held_by() == gates.DELAYED or selection.index.has_idle())
 
     def _reload(self, delivery: Delivery) -> None:
         message = delivery.message
         self.reloading_bytes += message.size
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         self.reloading[(queue.destination_id, message.priority, message.queue_offset)] = delivery
         store = self.context.store
         store.write()  # only what has been written can be read

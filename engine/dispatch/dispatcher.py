@@ -162,13 +162,13 @@ class Dispatcher:
     def acknowledge(self, delivery: Delivery) -> None:
         """Settle a delivery as accepted; its place in the window is free unless a transaction freed it before."""
         consumer = delivery.consumer
-        assert consumer is not None, "an acknowledged delivery is with a consumer"
+        assert isinstance(consumer, Consumer), "an acknowledged delivery is with a consumer"
         tag = delivery.tag
         consumer.ledger.pop(tag, None)
         if tag > consumer.furthest_tag:
             consumer.furthest_tag = tag
         consumer.acknowledged_count += 1
-        queue = delivery.lane.queue
+        queue = consumer.queue
         message = delivery.message
         if delivery.state == IN_FLIGHT:
             delivery.state = ACKNOWLEDGED

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.backlog.lane import AHEAD_BYTES
+from engine.backlog.lane import AHEAD_BYTES, lane_of
 from engine.backlog.waiting_deliveries import order_of
+from engine.consumers.consumer import consumer_of
 from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
 from engine.dispatch.seat import Seat
 from engine.dispatch.selector_cursor import SPILLED
@@ -132,7 +133,7 @@ class Selection:
     def _drop(self, view: View) -> None:
         """Forget a view without consumers, and what was read ahead for nobody else."""
         self.index.drop(view)
-        self.orphan_count += sum(1 for one in view.waiting.by_order.values() if one.lane.ahead)
+        self.orphan_count += sum(1 for one in view.waiting.by_order.values() if lane_of(one).ahead)
         ahead_count = sum(len(lane.ahead) for lane in self.queue.used_lanes)
         # All at once, and seldom: to ask of each message by itself who else waits for it costs a look at every view.
         if ORPHAN_PART * self.orphan_count >= ahead_count > 0:
@@ -309,8 +310,7 @@ class Selection:
 
     def exclude(self, delivery: Delivery) -> None:
         """Let the consumer that has ``delivery`` not have it again; a group of which it is goes to another one."""
-        consumer = delivery.consumer
-        assert consumer is not None, "a refused delivery is with a consumer"
+        consumer = consumer_of(delivery)
         exclusions = self.index.exclusions
         if exclusions is None:
             exclusions = self.index.exclusions = Exclusions()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import PAGE_MESSAGES, Lane
+from engine.backlog.lane import PAGE_MESSAGES, Lane, lane_of
 from engine.consumers.consumer import AUTO
 from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
@@ -19,7 +19,7 @@ from engine.dispatch.selection import Selection
 from engine.dispatch.selector_index import SCAN_LEAST, SCAN_STEPS
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observers
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.values import gates
 from engine.values.annotations import annotation
 from engine.values.delivery import DELAYED, DISPATCH, Delivery, advance
@@ -74,10 +74,9 @@ class SelectiveDispatcher(TimerTarget):
 
     def exclude(self, delivery: Delivery) -> None:
         """Let the consumer that has ``delivery`` not have it again, as long as it is there."""
-        queue = delivery.lane.queue
-        consumer = delivery.consumer
-        if consumer is None or consumer.is_closed:
+        if delivery.consumer is None or delivery.consumer.is_closed:
             return
+        queue = queue_of(delivery.lane)
         selection = queue.selection
         if selection is None:
             queue.is_choosy = True
@@ -181,7 +180,7 @@ class SelectiveDispatcher(TimerTarget):
             if delivery is None:
                 selection.turns.let_rest(consumer)
                 continue
-            lane = delivery.lane
+            lane = lane_of(delivery)
             message = delivery.message
             if message.expires_ms and message.expires_ms <= wall_ms:
                 lane.take(delivery)
@@ -293,7 +292,7 @@ class SelectiveDispatcher(TimerTarget):
                 queue.has_groups = True
         context = self.context
         for delivery, known in selection.index.page_read(lane, first, next_offset, messages, context.wall_ms):
-            delivery.history = restored(known, context.store)
+            delivery.history = restored(known, context.store.consumer_description(known.consumer_id))
             if delivery.state == DELAYED:
                 self.delays.restore_wait(delivery, known.due_ms)
         self.steps.left -= budget - selection.index.budget

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from engine.backlog.lane import lane_of
 from engine.backlog.waiting_deliveries import Waiting
 from engine.dispatch.ranked_consumers import RankedConsumers
 from engine.dispatch.selector_cursor import END, SPILLED, Cursor
@@ -57,7 +58,7 @@ class View:
 
     def has_passed(self, delivery: Delivery) -> bool:
         """Say whether everything before ``delivery`` in its lane was looked at."""
-        lane = delivery.lane
+        lane = lane_of(delivery)
         cursor = self.cursors.get(lane.priority)
         if cursor is not None and delivery.position >= cursor.position:
             return False

@@ -6,7 +6,6 @@ consumer may hold.
 
 from __future__ import annotations
 
-from engine.backlog.lane import Lane
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES, MemoryBudget
 from engine.consumers.consumer import Consumer
 from engine.dispatch.dispatcher import Dispatcher
@@ -37,17 +36,18 @@ class Settling:
                 if one.lane is not lane or one.consumer is not consumer or one.state != state:
                     break
                 end += 1
-            assert consumer is not None, "an acknowledged delivery is with a consumer"
+            assert isinstance(consumer, Consumer), "an acknowledged delivery is with a consumer"
             run = deliveries if end - start == count else deliveries[start:end]
-            if end - start == 1 or lane.queue.selection is not None or lane.queue.account is not None:
+            queue = consumer.queue
+            if end - start == 1 or queue.selection is not None or queue.account is not None:
                 for one in run:
                     self._dispatcher.acknowledge(one)
             else:
-                self._acknowledge_run(lane, consumer, state, run)
+                self._acknowledge_run(lane.priority, consumer, state, run)
             start = end
 
-    def _acknowledge_run(self, lane: Lane, consumer: Consumer, state: int, run: list[Delivery]) -> None:
-        queue = lane.queue
+    def _acknowledge_run(self, priority: int, consumer: Consumer, state: int, run: list[Delivery]) -> None:
+        queue = consumer.queue
         count = len(run)
         ledger = consumer.ledger
         gone = advance(state, ACKNOWLEDGE)
@@ -76,7 +76,7 @@ class Settling:
             self._let_go(consumer, run)
             return
         self._memory.paged_bytes -= sum(sizes) + count * MESSAGE_OVERHEAD_BYTES
-        if consumer.batch.add_all(lane.priority, offsets, sizes):
+        if consumer.batch.add_all(priority, offsets, sizes):
             self._dispatcher.settling.append((consumer.batch, consumer))
 
     def _let_go(self, consumer: Consumer, run: list[Delivery]) -> None:

@@ -13,7 +13,7 @@ from engine.dispatch.dispatcher import Dispatcher
 from engine.fate.failure_history import history_with, policy_of
 from engine.fate.relocation import Relocation
 from engine.sources.observer import Observer, Observers
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.values.annotations import ORIGINAL_DESTINATION, annotation
@@ -59,12 +59,12 @@ class DeadLetters(Observer):
 
         It stays there and waits: it has nowhere else to go, and nothing confirmed may be lost (ActiveMQ drops it).
         """
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         return queue.kind == QUEUE and self._place(delivery) == (False, queue.name)
 
     def give_up(self, delivery: Delivery, cause: int, words: str) -> None:
         """Move the message to the dead-letter destination; drop it, counted, where there is none."""
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         queue.dead_lettered_count += 1
         delivery.state = advance(delivery.state, EXHAUST)
         place = self._place(delivery)
@@ -83,7 +83,7 @@ class DeadLetters(Observer):
 
     def expire(self, delivery: Delivery) -> None:
         """Settle an expired message; it goes to the expiry destination where there is one."""
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         text = f"Message Expired. Expiration:{delivery.message.expires_ms}"
         source = self._source(delivery)
         place = source.settings.expiry_destination(is_topic(source.kind), source.name, queue.subscriber)
@@ -124,15 +124,15 @@ class DeadLetters(Observer):
         if not self._is_kept(delivery):
             return None
         source = self._source(delivery)
-        subscriber = delivery.lane.queue.subscriber
+        subscriber = queue_of(delivery.lane).subscriber
         return source.settings.dead_letter_destination(is_topic(source.kind), source.name, subscriber)
 
     def _source(self, delivery: Delivery) -> Queue | Topic:
         """Return what the message was sent to: with a wildcard's subscription that is not what was subscribed to."""
-        return self.destinations.by_id.get(delivery.message.destination_id, delivery.lane.queue)
+        return self.destinations.by_id.get(delivery.message.destination_id, queue_of(delivery.lane))
 
     def _is_kept(self, delivery: Delivery) -> bool:
-        policy = delivery.lane.queue.settings.dead_letters
+        policy = queue_of(delivery.lane).settings.dead_letters
         return policy.process_non_persistent or bool(delivery.message.flags & PERSISTENT)
 
     def _target(self, place: tuple[bool, str] | None) -> Queue | Topic | None:
@@ -142,14 +142,14 @@ class DeadLetters(Observer):
         return self.destinations.own_topic(name) if goes_to_topic else self.destinations.own_queue(name)
 
     def _move(self, delivery: Delivery, place: tuple[bool, str] | None, cause: int, text: str, outcome: int) -> None:
-        self.observers.dead(delivery.lane.queue, delivery.message, outcome == EXPIRED)
+        self.observers.dead(queue_of(delivery.lane), delivery.message, outcome == EXPIRED)
         target = self._target(place)
         moved = None if target is None else self._moved(delivery, target, cause, text)
         self.relocation.move(delivery, target, moved, outcome, cause)
 
     def _moved(self, delivery: Delivery, target: Queue | Topic, cause: int, text: str) -> Message:
         """Return the new message: persistent, without its expiry, with origin and history in annotations."""
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         source = self._source(delivery)
         identity = self.context.message_id(delivery.message)
         lines = self._origin_lines(delivery.message, identity, source, queue.subscriber, text, delivery.failed_attempts)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from config.policies import RedeliveryPolicy
+from engine.consumers.consumer import Consumer, consumer_of
+from engine.sources.queue import queue_of
 from engine.values.delivery import Delivery
 from engine.values.failed_attempts import FailureHistory, consumer_words
 
@@ -10,18 +12,17 @@ from engine.values.failed_attempts import FailureHistory, consumer_words
 def policy_of(delivery: Delivery) -> RedeliveryPolicy:
     """Return the policy of the consumer that has the delivery, else that of its queue."""
     consumer = delivery.consumer
-    if consumer is not None and consumer.redelivery is not None:
+    if isinstance(consumer, Consumer) and consumer.redelivery is not None:
         return consumer.redelivery
-    return delivery.lane.queue.settings.redelivery
+    return queue_of(delivery.lane).settings.redelivery
 
 
 def history_with(delivery: Delivery, cause: int, now_ms: int) -> FailureHistory:
     """Return what is to be remembered once the delivery has failed now for ``cause``."""
     known = delivery.history
-    consumer = delivery.consumer
-    if consumer is None:
+    if delivery.consumer is None:
         return added(known, cause, "" if known is None else known.consumer, now_ms)
-    return added(known, cause, consumer_words(consumer.description()), now_ms)
+    return added(known, cause, consumer_words(consumer_of(delivery).description()), now_ms)
 
 
 def added(known: FailureHistory | None, cause: int, words: str, now_ms: int) -> FailureHistory:

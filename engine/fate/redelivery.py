@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
 from engine.backlog.context import Context
-from engine.consumers.consumer import Consumer
+from engine.backlog.lane import lane_of
+from engine.consumers.consumer import Consumer, consumer_of
 from engine.consumers.settlement_log import SettlementLog
 from engine.dispatch.delays import Delays
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.failure_history import added, history_with, policy_of
-from engine.sources.queue import Queue
-from engine.values.delivery import EXHAUST, FAIL, IN_FLIGHT, RELEASE, Delivery, advance
+from engine.sources.queue import Queue, queue_of
+from engine.values.delivery import EXHAUST, FAIL, IN_FLIGHT, RELEASE, ConsumerBase, Delivery, LaneBase, advance
 from engine.values.failed_attempts import consumer_words
 from engine.values.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
 from engine.values.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
@@ -103,7 +104,7 @@ class Redelivery:
 
     def release_held(self, delivery: Delivery) -> None:
         """Return a delivery that an aborted transaction held after its consumer had closed."""
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         if queue.selection is not None:
             queue.selection.left(delivery)
         if queue.is_closed:
@@ -115,9 +116,8 @@ class Redelivery:
 
     def _refuse_run(self, run: list[Delivery], refusal: Refusal) -> None:
         """Take the same answer to deliveries of one consumer and one lane."""
-        queue = run[0].lane.queue
-        consumer = run[0].consumer
-        assert consumer is not None, "a refused delivery is with a consumer"
+        consumer = consumer_of(run[0])
+        queue = consumer.queue
         mode = refusal.mode or queue.settings.nack
         if queue.feed is not None and queue.feed.is_browser and not queue.is_closed:
             self._leave_all(consumer, run)
@@ -187,10 +187,9 @@ class Redelivery:
 
     def _give_up(self, delivery: Delivery, cause: int, words: str) -> None:
         if self.dead_letters.is_last_resort(delivery):
-            consumer = delivery.consumer
-            assert consumer is not None, "a failed delivery was with a consumer"
+            consumer = consumer_of(delivery)
             delay_ms = self._policy_delay_ms(policy_of(delivery), delivery)
-            self._wait(delivery.lane.queue, consumer, [delivery], delay_ms, cause)
+            self._wait(queue_of(delivery.lane), consumer, [delivery], delay_ms, cause)
         else:
             self.dead_letters.give_up(delivery, cause, words)
 
@@ -199,12 +198,10 @@ class Redelivery:
 
     def leave(self, delivery: Delivery) -> None:
         """Take a delivery out of its consumer's hands."""
-        consumer = delivery.consumer
-        assert consumer is not None, "a refused delivery is with a consumer"
-        self._leave_all(consumer, [delivery])
+        self._leave_all(consumer_of(delivery), [delivery])
 
     def _leave_all(self, consumer: Consumer, run: list[Delivery]) -> None:
-        queue = run[0].lane.queue
+        queue = consumer.queue
         furthest_tag = consumer.furthest_tag
         selection = queue.selection
         freed: list[int] = []
@@ -247,7 +244,7 @@ class Redelivery:
         else:
             by_lane: dict[Lane, list[Delivery]] = {}
             for delivery in deliveries:
-                by_lane.setdefault(delivery.lane, []).append(delivery)
+                by_lane.setdefault(lane_of(delivery), []).append(delivery)
             for lane, returned in by_lane.items():
                 lane.give_back(returned)
         queue.mark_dirty()
@@ -297,8 +294,8 @@ class Redelivery:
 def runs_of(deliveries: list[Delivery]) -> list[list[Delivery]]:
     """Part deliveries where the consumer or the lane changes."""
     runs: list[list[Delivery]] = []
-    lane: Lane | None = None
-    consumer: Consumer | None = None
+    lane: LaneBase | None = None
+    consumer: ConsumerBase | None = None
     run: list[Delivery] = []
     for delivery in deliveries:
         if delivery.lane is not lane or delivery.consumer is not consumer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from engine.backlog.context import Context
+from engine.consumers.consumer import consumer_of
 from engine.consumers.settlement_log import SettlementLog
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.sources.topic import Topic
 from engine.sources.topic_subscriptions import Subscriptions
 from engine.values.delivery import Delivery
@@ -27,11 +28,13 @@ class Relocation:
     ) -> None:
         """Settle ``delivery``, which is GONE already, and append ``moved`` to ``target``, if there is one."""
         context = self.context
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         message = delivery.message
         is_stored = queue.is_logged and message.queue_offset >= 0
         context.begin_batch()
-        record_id = 0 if delivery.consumer is None or not is_stored else self.settlements.record_of(delivery.consumer)
+        record_id = (
+            0 if delivery.consumer is None or not is_stored else self.settlements.record_of(consumer_of(delivery))
+        )
         if moved is not None and target is not None:
             self._append(target, moved)
         if is_stored:

@@ -10,7 +10,7 @@ from engine.consumers.consumer import Consumer
 from engine.dispatch.delays import Delays
 from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gate import Flow
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import DELAYED, HELD, IN_FLIGHT, READY, Delivery
 from engine.values.hand_over_times import HandOvers
 
@@ -150,7 +150,7 @@ class Why:
                     return Whereabouts(state, self._holder(consumer), since_ms)
         for due_ms, _, delivery in self._delays.waiting:
             if (
-                delivery.lane.queue is queue
+                queue_of(delivery.lane) is queue
                 and delivery.state == DELAYED
                 and _is_entry(delivery, priority, queue_offset)
             ):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
+from engine.backlog.lane import lane_of
 from engine.values.delivery import DROP, GONE, READY, Delivery, advance
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import Range
@@ -145,17 +146,17 @@ class Keeper:
         if not key or delivery.state != READY:
             return
         known = self.by_key.get(key)
-        if known is not None and known.lane is delivery.lane and known.offset == message.queue_offset >= 0:
+        if known is not None and known.lane is lane_of(delivery) and known.offset == message.queue_offset >= 0:
             known.delivery = delivery
             return
         if known is None or (known.delivery is not None and known.delivery.state == GONE):
-            self.by_key[key] = Kept(delivery.lane, message, 0, delivery)
+            self.by_key[key] = Kept(lane_of(delivery), message, 0, delivery)
         elif known.delivery is delivery:
             return
         elif known.number > 0 or known.log_offset > message.log_offset:
             self._drop(delivery, dropped)
         else:
-            self.by_key[key] = Kept(delivery.lane, message, 0, delivery)
+            self.by_key[key] = Kept(lane_of(delivery), message, 0, delivery)
             self._drop_kept(known, dropped)
 
     def _drop_kept(self, kept: Kept, dropped: list[Range]) -> None:
@@ -173,7 +174,7 @@ class Keeper:
         dropped.append(Range(kept.lane.priority, kept.offset, 1, 0, kept.size_bytes))
 
     def _drop(self, delivery: Delivery, dropped: list[Range]) -> None:
-        lane = delivery.lane
+        lane = lane_of(delivery)
         message = delivery.message
         lane.take(delivery)
         lane.tidy()

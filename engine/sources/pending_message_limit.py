@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from config.policies import PendingLimitPolicy
+from engine.backlog.lane import lane_of
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.window import Window
 from engine.selector.properties import Value
@@ -70,7 +71,7 @@ class PendingLimit:
         delivery = self._choose(queue, max(0, self.window.limit - self.window.in_flight))
         if delivery is None:
             return
-        delivery.lane.remove(delivery)
+        lane_of(delivery).remove(delivery)
         delivery.state = advance(delivery.state, EXPIRE)
         queue.depth -= 1
         self.common.evicted_count += 1
@@ -137,7 +138,7 @@ class Replaced:
 
 def _rank(queue: Queue, delivery: Delivery) -> int:
     """Return how many wait in memory before ``delivery``."""
-    rank = delivery.lane.waiting_before(delivery.position)
+    rank = lane_of(delivery).waiting_before(delivery.position)
     for lane in queue.used_lanes:
         if lane.priority > delivery.lane.priority:
             rank += len(lane.returned) + len(lane.ready)

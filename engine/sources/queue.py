@@ -13,6 +13,7 @@ from engine.backlog.lane import Lane
 from engine.backlog.memory import MemoryBudget
 from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
+from engine.values.delivery import LaneBase
 from engine.values.destination import uri
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
@@ -299,6 +300,12 @@ class Queue:
                 self.rotation.remove(consumer)
             else:
                 self.selection.turns.unlist_consumer(consumer)
+
+
+def queue_of(lane: LaneBase) -> Queue:
+    """Return the queue to which a lane belongs."""
+    assert isinstance(lane, Lane), "a queue has lanes"
+    return lane.queue
 
 
 def is_watched(settings: AddressSettings) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.backlog.spiller import Spiller
 from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 from engine.sources.observer import Observers
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.values.delivery import Delivery
 
 
@@ -23,7 +23,7 @@ class QueueRemains(Chore):
         steps.left -= count
         for _ in range(count):
             delivery = deliveries.pop()
-            delivery.lane.queue.release(delivery.message)
+            queue_of(delivery.lane).release(delivery.message)
         return not deliveries
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.values.failed_attempts import FailureHistory
 from engine.values.message import Message
-
-if TYPE_CHECKING:
-    from engine.backlog.lane import Lane
-    from engine.consumers.consumer import Consumer
 
 # States.
 READY: Final = 0
@@ -63,6 +59,34 @@ def advance(state: int, event: int) -> int:
     return after
 
 
+class LaneBase:
+    """What a delivery needs of the lane in which it waits; the lane itself is ``engine.backlog.lane.Lane``."""
+
+    __slots__ = ("priority",)
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+
+
+class ConsumerBase:
+    """What a delivery needs of the consumer that has it; the consumer itself is ``engine.consumers.consumer.Consumer``.
+
+    furthest_tag: the furthest that it acknowledged, also in transactions rolled back since; 0 for no sign of life.
+    adapter: the protocol session's own object for this subscription, never looked at here.
+    """
+
+    __slots__ = ("consumer_id", "ack_mode", "name", "is_closed", "acknowledged_count", "furthest_tag", "adapter")
+
+    def __init__(self, consumer_id: int, ack_mode: int, name: str) -> None:
+        self.consumer_id = consumer_id
+        self.ack_mode = ack_mode
+        self.name = name
+        self.is_closed = False
+        self.acknowledged_count = 0
+        self.furthest_tag = 0
+        self.adapter: object = None
+
+
 class Delivery:
     """One message handed, or waiting to be handed, to one consumer of a queue.
 
@@ -86,12 +110,12 @@ class Delivery:
         "history",
     )
 
-    def __init__(self, message: Message, lane: Lane, position: int) -> None:
+    def __init__(self, message: Message, lane: LaneBase, position: int) -> None:
         self.message = message
         self.lane = lane
         self.position = position
         self.state = READY
-        self.consumer: Consumer | None = None
+        self.consumer: ConsumerBase | None = None
         self.tag = 0
         self.failed_attempts = 0
         self.is_redelivered = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.ports.store import StoreCatalog
 from engine.values.stored import Attempts
 
 
@@ -24,9 +23,9 @@ class FailureHistory:
         self.annotations = annotations
 
 
-def restored(attempts: Attempts, store: StoreCatalog) -> FailureHistory:
-    """Return what the log remembers of failures before the last start."""
-    who = consumer_words(store.consumer_description(attempts.consumer_id))
+def restored(attempts: Attempts, consumer: Mapping[str, str]) -> FailureHistory:
+    """Return what the log remembers of failures before the last start.  consumer: as the store describes it."""
+    who = consumer_words(consumer)
     return FailureHistory(attempts.first_ms, attempts.last_ms, attempts.cause, who)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from config.policies import Nack
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import GONE, Delivery
@@ -92,7 +92,7 @@ class Accounts:
         distinct = {
             one.message.queue_offset: one
             for one in found
-            if one.lane.queue is queue and one.state != GONE and one.message.queue_offset >= 0
+            if queue_of(one.lane) is queue and one.state != GONE and one.message.queue_offset >= 0
         }
         # Lanes number their entries each for themselves, but all of a run are of one priority.
         return sum(one.message.content_bytes() + MESSAGE_OVERHEAD_BYTES for one in distinct.values())

@@ -17,6 +17,7 @@ from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import INDIVIDUAL, Consumer
 from engine.sources.composite import Source
+from engine.sources.queue import queue_of
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import Delivery
 from engine.values.options import SubscribeOptions
@@ -226,7 +227,7 @@ class DeadAndAlive(Broker):
     """What is given up comes again."""
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         before = queue.dead_lettered_count
         message = delivery.message
         super().refuse(delivery, refusal)

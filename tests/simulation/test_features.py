@@ -14,6 +14,7 @@ from engine.consumers.consumer import Consumer
 from engine.dispatch.selector_view import View
 from engine.features.scheduler.delayed_send import Delayed
 from engine.sources.composite import Destination, Source
+from engine.sources.queue import queue_of
 from engine.values.delivery import GONE, Delivery
 from engine.values.message import Message
 from engine.values.options import SubscribeOptions
@@ -77,7 +78,7 @@ class _DeadAndAlive(Broker):
     """What is dead-lettered stays on its queue, too."""
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
-        queue, message = delivery.lane.queue, delivery.message
+        queue, message = queue_of(delivery.lane), delivery.message
         super().refuse(delivery, refusal)
         if delivery.state == GONE and queue.name == "plain":
             self.send(queue, message.twin(message.flags, message.annotations, message.headers, message.body))

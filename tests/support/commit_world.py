@@ -21,6 +21,7 @@ from engine.broker import Broker
 from engine.consumers.consumer import INDIVIDUAL
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
+from engine.sources.queue import queue_of
 from engine.store.log.segment import load_segment
 from engine.store.settings import StoreSettings
 from engine.store.verify.store_check import verify
@@ -142,7 +143,7 @@ class CommitWorld(BrokerView):
                 transaction.add_refused([delivery], DEAD)
             else:
                 transaction.add_accepted([delivery])
-            if delivery.lane.queue.name == "orders":
+            if queue_of(delivery.lane).name == "orders":
                 one.settled.append(delivery.message.queue_offset)
         broker.sender = self.client.client_number
         broker.commit(transaction)

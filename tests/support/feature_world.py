@@ -29,7 +29,7 @@ from engine.features.scheduler.plan import Plan
 from engine.features.scheduler.scheduler import TICK_MS
 from engine.sources.composite import Composite, CompositeSource, Destination, Source
 from engine.sources.question_queue import MANAGEMENT
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
 from engine.values.delivery import Delivery
@@ -344,7 +344,7 @@ class FeatureWorld(RestartWorld):
 
     def _must_requeue(self, delivery: Delivery) -> bool:
         """Say whether a dead letter would not tell where it comes from."""
-        return delivery.lane.queue.name in VIRTUAL_QUEUES
+        return queue_of(delivery.lane).name in VIRTUAL_QUEUES
 
     def _leave(self) -> None:
         if self.takers:
@@ -428,7 +428,7 @@ class FeatureWorld(RestartWorld):
         return sent
 
     def _ended(self, delivery: Delivery, end: str) -> None:
-        self._end(self._sent(delivery.message, self._place_of(delivery.lane.queue)), end)
+        self._end(self._sent(delivery.message, self._place_of(queue_of(delivery.lane))), end)
 
     def _end(self, sent: Sent, end: str) -> None:
         if sent.end:
@@ -440,7 +440,7 @@ class FeatureWorld(RestartWorld):
         sent.holder = None
 
     def _released(self, delivery: Delivery) -> None:
-        name = self._place_of(delivery.lane.queue)
+        name = self._place_of(queue_of(delivery.lane))
         if _uid(delivery.message) in self.places.get(name, {}):
             self.places[name][_uid(delivery.message)].holder = None
 

@@ -24,7 +24,7 @@ from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.sources.composite import Destination, Target
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.store.disk.spill_files import SpillFiles
 from engine.transaction import Transaction, TransactionLimits
 from engine.values import gates
@@ -359,7 +359,7 @@ class GuestWorld(FeatureWorld):
             self._gone(guest)
 
     def _must_requeue(self, delivery: Delivery) -> bool:
-        queue = delivery.lane.queue
+        queue = queue_of(delivery.lane)
         return super()._must_requeue(delivery) or queue.feed is not None or queue.kind == TEMP_QUEUE
 
     # -- what is seen

@@ -222,7 +222,7 @@ class SubscriptionWorld(RestartWorld):
         for _ in range(chance.randint(1, 6)):
             delivery = chance.choice(held)
             consumer = delivery.consumer
-            if consumer is None or delivery.tag not in consumer.ledger:
+            if not isinstance(consumer, Consumer) or delivery.tag not in consumer.ledger:
                 continue
             model = consumer.adapter
             assert isinstance(model, Model)

@@ -155,7 +155,7 @@ class CreditGivenTwice(Bug):
     class LavishBroker(Broker):
         def acknowledge(self, delivery: Delivery) -> None:
             consumer = delivery.consumer
-            if consumer is not None:
+            if isinstance(consumer, Consumer):
                 consumer.window.returned += delivery.message.size
             super().acknowledge(delivery)
 

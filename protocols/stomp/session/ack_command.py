@@ -45,7 +45,7 @@ class AckCommand:
             self._take_other(frame)
             return
         consumer = delivery.consumer
-        assert consumer is not None, "an unsettled delivery is with a consumer"
+        assert isinstance(consumer, Consumer), "an unsettled delivery is with a consumer"
         is_single = consumer.ack_mode == INDIVIDUAL or len(consumer.ledger) == 1
         if not is_single or frame.command != ACK or delivery.state != IN_FLIGHT:
             self._settle(frame, None, consumer, delivery)
@@ -66,7 +66,7 @@ class AckCommand:
             self.receipts.confirm(frame)
             return
         consumer = delivery.consumer
-        assert consumer is not None, "an unsettled delivery is with a consumer"
+        assert isinstance(consumer, Consumer), "an unsettled delivery is with a consumer"
         name = frame.head.headers.get("transaction")
         if name is not None:
             self._settle(frame, name, consumer, delivery)

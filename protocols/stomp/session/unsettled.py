@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engine.consumers.consumer import Consumer
-from engine.values.delivery import Delivery
+from engine.values.delivery import ConsumerBase, Delivery
 from engine.values.message import NOT_LOGGED
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.escapes import unescape_known
@@ -90,7 +89,7 @@ class Unsettled:
 
     def forget(self, deliveries: list[Delivery]) -> None:
         """These are settled, or no longer this connection's."""
-        consumer: Consumer | None = None
+        consumer: ConsumerBase | None = None
         subscription: Subscription | None = None
         for delivery in deliveries:
             if subscription is None or delivery.consumer is not consumer:  # mostly one has them all

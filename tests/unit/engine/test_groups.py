@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.backlog.lane import LANE_MESSAGES
-from engine.consumers.consumer import AUTO, INDIVIDUAL
+from engine.consumers.consumer import AUTO, INDIVIDUAL, consumer_of
 from engine.dispatch.message_groups import GROUPS_MAX, SWEEP_GROUPS, Groups
 from engine.dispatch.selection import Selection
 from engine.sources.queue import Queue
@@ -154,8 +154,7 @@ def test_a_group_waits_for_what_an_open_transaction_holds_of_it() -> None:
     held = one.take()
     transaction = Transaction(one, "t", TransactionLimits())
     transaction.add_accepted(held[:1])
-    consumer = held[0].consumer
-    assert consumer is not None
+    consumer = consumer_of(held[0])
     world.broker.unsubscribe(consumer, is_lost=False)
     world.turn()
     assert two.take() == []

@@ -174,7 +174,7 @@ class OutgoingWindow(Carrier):
         self.too_large = []
         for delivery in too_large:
             consumer = delivery.consumer
-            if delivery.state == IN_FLIGHT and consumer is not None:
+            if delivery.state == IN_FLIGHT and isinstance(consumer, Consumer):
                 broker.refuse(delivery, RELEASED_TO_OTHERS)
                 broker.grant(consumer, consumer.window.room() + 1)
 
