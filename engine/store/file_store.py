@@ -8,33 +8,32 @@ from engine.ports.clock import Clock
 from engine.ports.store import Store, StoreListener
 from engine.ports.timers import Timers
 from engine.ports.workers import READ_LANE, Workers
-from engine.store.disk.disk_health import Health
+from engine.store.context import StoreContext
 from engine.store.disk.files import File, Files, describe
 from engine.store.format import layout
 from engine.store.index.index_directory import IndexDirectory
 from engine.store.index.key_index import KeyIndex
-from engine.store.log.checkpoint import CheckpointFile
-from engine.store.log.commit_log import CommitLog
+from engine.store.log.durable_log import DurableLog
 from engine.store.log.group_commit import GroupCommit
 from engine.store.log.open_files import OpenFiles
 from engine.store.log.recovery_report import RecoveryReport
-from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY, lock_directory, open_store_file
-from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.log.store_directory import lock_directory, open_store_file
 from engine.store.queues.entry_search import SeekJob
 from engine.store.queues.entry_span import EntrySpan, entry_columns, written_end
 from engine.store.queues.expired_entries import ExpiredJob
-from engine.store.queues.page_read import PageJob, SegmentMap
+from engine.store.queues.page_read import PageJob
 from engine.store.queues.queue_flush import ConsumeQueues
 from engine.store.queues.subscription_release import Release
 from engine.store.recover.live_rebuild import LiveRebuild
-from engine.store.recover.recovery import Recovery
+from engine.store.recover.opened_log import open_log
 from engine.store.settings import ASYNC, StoreSettings
 from engine.store.space.compaction import Compaction
 from engine.store.space.retention import Retention
 from engine.store.space.retention_rules import NoPolicies, RetentionPolicies, RetentionRules
-from engine.store.space.segment_survey import read_snapshot
+from engine.store.space.segment_survey import first_tails
 from engine.store.space.space_maker import StoreParts
-from engine.store.state.log_state import Lane, compact_json
+from engine.store.state.lane import Lane
+from engine.store.state.log_state import compact_json
 from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreError
 from engine.values.message import Message
@@ -55,17 +54,12 @@ class FileStore(Store):
 
     __slots__ = (
         "report",
-        "_directory",
-        "_files",
-        "_store_id",
-        "_settings",
+        "_context",
         "_is_async",
         "_is_skipping",
         "_told_skipped",
-        "_workers",
         "_lock",
         "_checkpoint",
-        "_health",
         "_queues",
         "_log",
         "_lanes",
@@ -75,8 +69,6 @@ class FileStore(Store):
         "_release",
         "_index",
         "_open_files",
-        "_segment_map",
-        "_segment_map_edition",
         "_recovered",
         "_listener",
         "_is_closed",
@@ -94,22 +86,19 @@ class FileStore(Store):
         keys: Keys | None = None,
         policies: RetentionPolicies | None = None,
     ) -> None:
-        self._directory = directory
-        self._files = files
-        self._settings = settings
         self._is_async = settings.flush == ASYNC
         self._is_skipping = skip_corruption
         self._told_skipped: set[tuple[int, int, int]] = set()  # destination, priority, entry
-        self._workers = workers
         self._listener: StoreListener | None = None
         self._is_closed = False
-        self._health = Health()
         try:
             self._lock: File = lock_directory(files, directory)
         except OSError as error:
             raise StoreError(f"{describe(error, directory)}; {NOT_OPENED}") from error
         try:
-            self._open(files, timers, clock, keys or Keys(), policies or NoPolicies())
+            store_id = open_store_file(files, directory, clock.wall_ms())
+            self._context = StoreContext(directory, store_id, files, workers, timers, clock, settings)
+            self._open(keys or Keys(), policies or NoPolicies())
         except OSError as error:
             self._lock.close()
             raise StoreError(f"{describe(error, str(error.filename or directory))}; {NOT_OPENED}") from error
@@ -117,130 +106,45 @@ class FileStore(Store):
             self._lock.close()
             raise
 
-    def _open(self, files: Files, timers: Timers, clock: Clock, keys: Keys, policies: RetentionPolicies) -> None:
-        settings = self._settings
-        now_ms = clock.wall_ms()
-        self._store_id = open_store_file(files, self._directory, now_ms)
-        log_directory = f"{self._directory}/{LOG_DIRECTORY}"
-        queue_directory = f"{self._directory}/{QUEUE_DIRECTORY}"
-        queue_files = ConsumeQueueFiles(files, queue_directory, settings.whole_sync_files)
-        checkpoint = self._checkpoint = CheckpointFile(files, self._directory)
-        known = checkpoint.load()
-        recovered = Recovery(
-            files, log_directory, queue_files, self._store_id, checkpoint, known, self._is_skipping
-        ).run()
-        self.report: RecoveryReport = recovered.report
-        log = self._log = CommitLog(
-            files,
-            log_directory,
-            settings.segment_bytes,
-            self._store_id,
-            clock,
-            self._workers,
-            recovered.state,
-            recovered.segments,
-            recovered.end,
-            recovered.sequence,
-            max(recovered.store_time_ms, now_ms),
-        )
-        self._recovered = recovered.state.recovered()
-        if not recovered.report.is_clean:
-            log.begin_anew()
-            for chunk in log.take_chunks():
-                log.put_on_disk(chunk.segment)
-                chunk.segment.write(chunk.octets, chunk.offset)
-                chunk.segment.sync(files)
-        checkpoint.durable_offset = log.end
-        checkpoint.durable_time_ms = log.store_time_ms if not recovered.report.is_clean else recovered.store_time_ms
-        checkpoint.next_sequence = log.sequence
-        checkpoint.consume_queue_offset = recovered.consume_queue_offset
-        checkpoint.first_offset = log.segments[0].base
-        if known is not None:
-            checkpoint.start_count = known.start_count + 1
-        else:
-            # It must never repeat, and how often the store was opened is lost with the checkpoint.
-            checkpoint.start_count = 1 if recovered.report.is_new else now_ms // 1000
-        if log.state.number_of(QUEUE, SCHEDULE_QUEUE):
-            checkpoint.version = layout.SCHEDULE_VERSION
-        # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
-        checkpoint.begin()
+    def _open(self, keys: Keys, policies: RetentionPolicies) -> None:
+        context = self._context
+        files, settings = context.files, context.settings
+        opened = open_log(context, self._is_skipping)
+        self.report: RecoveryReport = opened.report
+        self._recovered = opened.destinations
+        log = self._log = opened.log
+        checkpoint = self._checkpoint = opened.checkpoint
+        queue_files = opened.queue_files
         self._lanes: dict[int, Lane] = log.state.lanes
-        self._queues = ConsumeQueues(
-            queue_files,
-            log.state,
-            checkpoint,
-            self._health,
-            self._workers,
-            timers,
-            clock,
-            settings.retry_interval_ms,
-            settings.waiting_entries_bytes,
-            recovered.closings + log.take_closings(),
-            log.end,
-        )
-        self._commit = GroupCommit(
-            log,
-            files,
-            checkpoint,
-            self._health,
-            self._workers,
-            timers,
-            clock,
-            self._store_id,
-            self._is_async,
-            settings.flush_interval_ms,
-            settings.retry_interval_ms,
-        )
+        self._queues = ConsumeQueues(context, queue_files, log.state, checkpoint, opened.closings, log.end)
+        self._commit: DurableLog = GroupCommit(context, log, checkpoint)
         self._commit.follow(self._queues)
         self._open_files = OpenFiles(files, settings.page_open_files)
-        self._segment_map = SegmentMap(log.segments)
-        self._segment_map_edition = log.edition
-        parts = StoreParts(
-            self._directory,
-            self._store_id,
-            log,
-            self._commit,
-            checkpoint,
-            queue_files,
-            self._open_files,
-            files,
-            self._workers,
-            timers,
-            clock,
-            RetentionRules(policies, log, clock, settings),
-        )
-        self._retention = Retention(parts, settings.retention_interval_ms)
-        self._compaction = Compaction(parts, settings)
-        self._release = Release(
-            self,
-            log.state,
-            self._open_files,
-            queue_files.root,
-            self._workers,
-            timers,
-            clock,
-            settings.retry_interval_ms,
-        )
+        rules = RetentionRules(policies, log, context.clock, settings)
+        parts = StoreParts(context, log, self._commit, checkpoint, queue_files, self._open_files, rules)
+        self._retention = Retention(parts)
+        self._compaction = Compaction(parts)
+        self._release = Release(context, self, log.state, self._open_files, queue_files.root)
         self._index: KeyIndex | None = None
         if settings.index_slots:
             index = IndexDirectory(
-                files, self._directory, self._store_id, settings.index_slots, settings.index_entries, keys
+                files, context.directory, context.store_id, settings.index_slots, settings.index_entries, keys
             )
-            self._index = KeyIndex(index, log, self._workers, timers, clock, settings.index_interval_ms)
+            self._index = KeyIndex(context, index, log)
             self._index.log_durable(log.end)
             self._commit.follow(self._index)
         self._queues.log_durable(log.end)
         self._release.go_on()
 
     def store_id(self) -> str:
-        return self._store_id
+        return self._context.store_id
 
     def start_count(self) -> int:
         return self._checkpoint.start_count
 
     def attach(self, listener: StoreListener) -> None:
         self._listener = listener
-        self._health.attach(listener)
+        self._context.health.attach(listener)
         self._commit.attach(listener)
 
     def recovered(self) -> list[DestinationState]:
@@ -265,13 +169,17 @@ class FileStore(Store):
         lanes = state.destinations[topic_id].lanes
         wanted = {} if starts is None else starts
         # What retention has dropped is nobody's to settle: a subscription that began there would hold space for ever.
-        kept = self._first_tails() if wanted else {}
+        kept: dict[int, int] = {}
         if wanted:
+            kept = first_tails(self._context.files, self._log.files.segments)
             self._retention.start_over()
         places = [
             (
                 lane.priority,
-                min(max(wanted.get(lane.priority, lane.tail), kept.get(_key(lane), 0)), lane.tail),
+                min(
+                    max(wanted.get(lane.priority, lane.tail), kept.get((topic_id << LANE_SHIFT) | lane.priority, 0)),
+                    lane.tail,
+                ),
                 lane.tail,
             )
             for lane in lanes
@@ -281,23 +189,6 @@ class FileStore(Store):
         self._log.append_record(layout.SUBSCRIPTION, topic_id, compact_json(described).encode())
         state.add_subscription(number, topic_id, name, description, places)
         return number
-
-    def _first_tails(self) -> dict[int, int]:
-        """Return how long each lane was where the log begins now: its entries from there on are kept.
-
-        Raises: StoreError when the disk refuses to say.
-        """
-        # Before it there may be what a power cut has left of segments that were dropped, or never used.
-        segment = next((each for each in self._log.segments if each.opens_with_snapshot()), None)
-        if segment is None or segment.base == 0:
-            return {}
-        try:
-            found = read_snapshot(self._files, segment)
-        except OSError as error:
-            raise StoreError(describe(error, segment.path())) from error
-        if found is None:
-            raise StoreError(f"{segment.path()}: its snapshot is damaged")
-        return {key: lane.tail for key, lane in found.state.lanes.items()}
 
     def close_destination(self, number: int) -> None:
         self._log.append_record(layout.CLOSE, number, compact_json({"id": number}).encode())
@@ -309,17 +200,17 @@ class FileStore(Store):
 
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
         state = self._log.state
-        number = state.next_consumer
+        number = state.consumers.next_number
         described = compact_json({**description, "id": number, "destination": destination_id})
         self._log.append_record(layout.CONSUMER, destination_id, described.encode())
-        state.add_consumer(number, described)
+        state.consumers.add(number, described)
         return number
 
     def close_consumer(self, number: int) -> None:
         self._log.state.close_consumer(number)
 
     def consumer_description(self, number: int) -> dict[str, str]:
-        return self._log.state.consumer_description(number)
+        return self._log.state.consumers.description(number)
 
     def set_time(self, wall_ms: int) -> None:
         if wall_ms > self._log.store_time_ms:
@@ -355,7 +246,10 @@ class FileStore(Store):
                     )
                     if not lane.is_touched:
                         log.state.touch(lane)
-                    lane.settle(first, count)
+                    if lane.failed is None:
+                        lane.settled.add(first, count)
+                    else:
+                        lane.settle(first, count)
                 lane.live_bytes -= size_bytes
                 return
         state = log.state
@@ -401,7 +295,7 @@ class FileStore(Store):
         return self._commit.written if self._is_async else self._commit.durable
 
     def is_accepting(self) -> bool:
-        return self._health.is_good()
+        return self._context.health.is_good()
 
     def retention_reason(self) -> str:
         return self._retention.reason or self._release.reason or self._compaction.reason
@@ -418,14 +312,11 @@ class FileStore(Store):
         end = min(first + count, lane.tail)
         if self._log.end != self._commit.written:
             end = written_end(lane, end, self._commit.written)
-        if self._segment_map_edition != self._log.edition:
-            self._segment_map = SegmentMap(self._log.segments)
-            self._segment_map_edition = self._log.edition
-        self._workers.submit(
+        self._context.workers.submit(
             PageJob(
                 self._listener,
                 self._open_files,
-                self._segment_map,
+                self._commit.map(),
                 EntrySpan(self._queues.files.root, lane, start, max(end, start)),
                 first,
                 limit_bytes,
@@ -442,13 +333,13 @@ class FileStore(Store):
         lane = self._log.state.open_lane(destination_id, priority)
         end = min(first + count, lane.tail)
         span = EntrySpan(self._queues.files.root, lane, min(max(first, lane.kept_first), end), end)
-        self._workers.submit(ExpiredJob(self._listener, self._open_files, span, first, wall_ms), READ_LANE)
+        self._context.workers.submit(ExpiredJob(self._listener, self._open_files, span, first, wall_ms), READ_LANE)
 
     def seek(self, destination_id: int, what: int, value: int, reader: int) -> None:
         assert self._listener is not None, "the answer needs a listener"
         lanes = self._log.state.destinations[destination_id].lanes
-        log_start = self._log.segments[0].base
-        self._workers.submit(
+        log_start = self._commit.map().bases[0]
+        self._context.workers.submit(
             SeekJob(self._listener, self._open_files, self._queues.files.root, lanes, log_start, what, value, reader),
             READ_LANE,
         )
@@ -459,16 +350,16 @@ class FileStore(Store):
         try:
             return entry_columns(first, span.read(self._open_files))
         except OSError as error:
-            raise StoreError(describe(error, str(error.filename or self._directory))) from error
+            raise StoreError(describe(error, str(error.filename or self._context.directory))) from error
 
     def rebuild_derived(self) -> LiveRebuild:
         """Begin to make consume queues and key index again; workers do it beside all else."""
         return LiveRebuild(
-            self._directory,
+            self._context.directory,
             self._queues.files,
             self._open_files,
             self._index,
-            self._workers,
+            self._context.workers,
             self._checkpoint.consume_queue_offset,
             self._commit.durable,
         )
@@ -503,17 +394,13 @@ class FileStore(Store):
             self._checkpoint.publish(is_clean=True)
             self._checkpoint.sync()
         except OSError as error:
-            raise StoreError(describe(error, self._directory)) from error
+            raise StoreError(describe(error, self._context.directory)) from error
         finally:
             self._open_files.close()
             self._queues.files.close()
-            self._log.close()
+            self._log.files.close()
             self._checkpoint.close()
             self._lock.close()
-
-
-def _key(lane: Lane) -> int:
-    return (lane.destination_id << LANE_SHIFT) | lane.priority
 
 
 def _pack_ranges(consumer_id: int, outcome: int, cause: int, due_or_freed: int, ranges: list[Range]) -> bytes:

@@ -13,7 +13,8 @@ from typing import Final
 from engine.ports.store import Store, StoreListener
 from engine.ports.workers import READ_LANE, SYNC_LANE, Job, Workers
 from engine.store.format import layout
-from engine.store.state.log_state import Lane, StoreState, compact_json
+from engine.store.state.lane import Lane
+from engine.store.state.log_state import StoreState, compact_json
 from engine.values.message import Message
 from engine.values.stored import (
     DELIVERY_COUNT_MAX,
@@ -126,7 +127,8 @@ class MemoryStore(Store):
             if record.end <= self._durable:
                 store._records.append(record)
                 store._apply(record)
-        store._state.close_consumers()
+        store._state.consumers.close_all()
+        store._state.forget_consumers()
         store._recovered = store._state.recovered()
         return store
 
@@ -147,7 +149,7 @@ class MemoryStore(Store):
         elif record.record_type == layout.CLOSE:
             self._close(number)
         elif record.record_type == layout.CONSUMER:
-            state.add_consumer(record.consumer_id, compact_json(record.described))
+            state.consumers.add(record.consumer_id, compact_json(record.described))
         elif record.record_type == layout.SETTLEMENT:
             self._settle(number, record.ranges, record.freed_bytes)
         elif record.record_type == layout.ATTEMPTS:
@@ -276,19 +278,19 @@ class MemoryStore(Store):
         return self._state.state_of(number)
 
     def open_consumer(self, destination_id: int, description: dict[str, str]) -> int:
-        number = self._state.next_consumer
+        number = self._state.consumers.next_number
         described = compact_json(description)
         record = self._append(layout.CONSUMER, destination_id, layout.RECORD_HEADER_BYTES + len(described.encode()))
         record.consumer_id = number
         record.described = dict(description)
-        self._state.add_consumer(number, described)
+        self._state.consumers.add(number, described)
         return number
 
     def close_consumer(self, number: int) -> None:
         self._state.close_consumer(number)
 
     def consumer_description(self, number: int) -> dict[str, str]:
-        return self._state.consumer_description(number)
+        return self._state.consumers.description(number)
 
     def set_time(self, wall_ms: int) -> None:
         self._time_ms = max(self._time_ms, wall_ms)

@@ -292,7 +292,7 @@ class ScheduleWorld(BrokerView):
         file_store = FileStore(
             "data", self.disk, settings=settings, workers=self.workers, timers=self.timers, clock=self.clock
         )
-        self.sparse_count += sum(segment.is_sparse for segment in file_store._log.segments)
+        self.sparse_count += sum(segment.is_sparse for segment in file_store._log.files.segments)
         self._check_found(file_store)
         self._numbers = {}
         self.store: Store = WatchingStore(self.wrap(file_store), self)

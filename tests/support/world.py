@@ -232,7 +232,7 @@ class World(BrokerView):
             self.book.tails(number),
             self.broker.id_prefixes()[0],
             self.clock.wall_ms(),
-            KeptLog(lambda store=self._file_store: store._log.segments),  # type: ignore[misc]
+            KeptLog(lambda store=self._file_store: store._log.files.segments),  # type: ignore[misc]
             self.oracle.has_expired,
             may_be_refused,
         )

@@ -169,7 +169,7 @@ MESSAGE_FIXED: Final[Struct] = Struct("<IIIBBHIIqQ")
 MESSAGE_FIXED_BYTES: Final = 40
 MESSAGE_HEAD_BYTES: Final = RECORD_HEADER_BYTES + MESSAGE_FIXED_BYTES
 # Both in one call, without size and crc: what the checksum covers first.
-MESSAGE_HEAD: Final = Struct("<BBHIQQqIIIBBHIIqQ")
+MESSAGE_HEAD: Final = Struct("<BBHIQQqIIIB3xIIqQ")
 SIZE_AND_CRC: Final = Struct("<II")
 MESSAGE_RECORD: Final = Struct("<IIBBHIQQqIIIBBHIIqQ")  # all of it
 SETTLEMENT_FIXED: Final[Struct] = Struct("<IIBBHIq")
@@ -177,10 +177,12 @@ SETTLEMENT_FIXED_BYTES: Final = 24
 RANGE: Final[Struct] = Struct("<QIBBH")
 RANGE_BYTES: Final = 16
 # The same for a settlement of one range, by far the most frequent.
-ONE_RANGE_SETTLEMENT: Final = Struct("<BBHIQQqIIBBHIqQIBBH")
+ONE_RANGE_SETTLEMENT: Final = Struct("<BxHIQQq4xIBB2xIqQIB3x")
 ONE_RANGE_SETTLEMENT_BYTES: Final = 80
 ENTRY: Final[Struct] = Struct("<QIBBBBIIqq")
 ENTRY_BYTES: Final = 40
+MESSAGE_ENTRY: Final = Struct("<QIBBBxIIqq")  # the same, of a message
+SETTLEMENT_ENTRY: Final = Struct("<QIBxBxI12xq")  # and of a settlement: the rest is zeros
 ENTRY_PLACE: Final = Struct("<QI28x")  # of an entry, where its record is
 ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends where the next multiple of this begins
 COMMIT_FIXED: Final[Struct] = Struct("<QII")

@@ -23,7 +23,7 @@ from engine.store.index.index_file import (
     file_begin,
     unpack_header,
 )
-from engine.store.log.segment import Segment, records_limit
+from engine.store.log.log_map import LogMap
 from engine.store.log.segment_octets import SegmentOctets, open_path
 from engine.values.message_keys import Keys
 
@@ -35,23 +35,6 @@ HEAD_READ_BYTES: Final = 1024  # of a message: its headers mostly end there
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 MESSAGE: Final = layout.MESSAGE
 UNPACK_HEADER: Final = layout.RECORD_HEADER.unpack_from
-
-
-class LogMap:
-    """Where records are to be read, as of one moment; ``limits``: where those of each segment end at the latest."""
-
-    __slots__ = ("bases", "limits", "paths", "editions", "end")
-
-    def __init__(self, segments: list[Segment]) -> None:
-        self.bases = [segment.base for segment in segments]
-        self.end = segments[-1].limit()
-        self.limits = [records_limit(segments, place) for place in range(len(segments))]
-        self.paths = [segment.path() for segment in segments]
-        self.editions = [segment.edition for segment in segments]
-
-    def next_base(self, place: int) -> int:
-        """Return where the segment after ``place`` begins."""
-        return self.bases[place + 1] if place + 1 < len(self.bases) else self.end
 
 
 class IndexDirectory:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from engine.ports.clock import Clock
-from engine.ports.timers import Timers
-from engine.ports.workers import FILE_LANE, Job, Workers
+from engine.ports.workers import FILE_LANE, Job
+from engine.store.context import StoreContext
 from engine.store.disk.files import describe
-from engine.store.index.index_directory import IndexDirectory, LogMap
+from engine.store.index.index_directory import IndexDirectory
 from engine.store.index.index_file import INDEX_DIRECTORY
 from engine.store.log.commit_log import CommitLog
 from engine.store.log.log_follower import LogFollower
+from engine.store.log.log_map import LogMap
 from engine.values.errors import StoreError
 from engine.values.message import KEYED
 
@@ -33,12 +33,7 @@ class KeyIndex(LogFollower):
         "reason",
         "_index",
         "_log",
-        "_map",
-        "_edition",
-        "_workers",
-        "_timers",
-        "_clock",
-        "_interval_ms",
+        "_context",
         "_durable",
         "_known_from",
         "_noted",
@@ -46,24 +41,11 @@ class KeyIndex(LogFollower):
         "_is_closed",
     )
 
-    def __init__(
-        self,
-        index: IndexDirectory,
-        log: CommitLog,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        interval_ms: int,
-    ) -> None:
+    def __init__(self, context: StoreContext, index: IndexDirectory, log: CommitLog) -> None:
         self.reason = ""
         self._index = index
         self._log = log
-        self._map = LogMap(log.segments)
-        self._edition = log.edition
-        self._workers = workers
-        self._timers = timers
-        self._clock = clock
-        self._interval_ms = interval_ms
+        self._context = context
         self._durable = 0
         self._known_from = log.end
         self._noted: list[int] = []
@@ -72,7 +54,7 @@ class KeyIndex(LogFollower):
         self._is_closed = False
         # At once: as long as the directory is held, readers take a file that grows for a sound one.
         try:
-            index.open(log.segments[0].base, log.end)
+            index.open(log.files.segments[0].base, log.end)
         except OSError as error:
             self.reason = describe(error, INDEX_DIRECTORY)
 
@@ -84,11 +66,11 @@ class KeyIndex(LogFollower):
 
     def _wait(self) -> None:
         self._is_waiting = True
-        self._timers.call_at(self._clock.monotonic_ms() + self._interval_ms, self, 0)
+        self._context.call_later(self._context.settings.index_interval_ms, self, 0)
 
     def timer_fired(self, key: int) -> None:
         if not self._is_closed:
-            self._workers.submit(self._job(self._durable), FILE_LANE)
+            self._context.workers.submit(self._job(self._durable), FILE_LANE)
 
     def _job(self, stop: int) -> IndexJob:
         log = self._log
@@ -97,13 +79,7 @@ class KeyIndex(LogFollower):
         if len(self._noted) > NOTED_MAX:
             self._noted = []
             self._known_from = log.end
-        return IndexJob(self, self._index, self._log_map(), stop, self._known_from, self._noted)
-
-    def _log_map(self) -> LogMap:
-        if self._edition != self._log.edition:
-            self._map = LogMap(self._log.segments)
-            self._edition = self._log.edition
-        return self._map
+        return IndexJob(self, self._index, log.files.map(), stop, self._known_from, self._noted)
 
     def followed(self, reason: str) -> None:
         """Take the outcome of a job."""
@@ -120,7 +96,7 @@ class KeyIndex(LogFollower):
         self._noted = []
         self._log.noted.clear()
         self._known_from = self._log.end
-        self._workers.submit(AnewJob(self, self._index), FILE_LANE)
+        self._context.workers.submit(AnewJob(self, self._index), FILE_LANE)
 
     def began_anew(self, reason: str) -> None:
         """Go on from the beginning."""

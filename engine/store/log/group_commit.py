@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from engine.ports.clock import Clock
 from engine.ports.store import StoreListener
-from engine.ports.timers import Timers
-from engine.ports.workers import SYNC_LANE, Workers
+from engine.ports.workers import SYNC_LANE
+from engine.store.context import StoreContext
 from engine.store.disk import disk_health as parts
-from engine.store.disk.disk_health import Health
-from engine.store.disk.files import Files, describe
+from engine.store.disk.files import describe
 from engine.store.log.checkpoint import CheckpointFile
-from engine.store.log.commit_log import Chunk, CommitLog
+from engine.store.log.chunk import Chunk
+from engine.store.log.commit_log import CommitLog
 from engine.store.log.log_follower import LogFollower
+from engine.store.log.log_map import LogMap
 from engine.store.log.segment import Segment
 from engine.store.log.sync_jobs import RepairJob, SyncJob, SyncTarget
+from engine.store.settings import ASYNC
 from engine.values.errors import StoreError
 
 RETRY: Final = 0
@@ -29,29 +30,20 @@ FLUSH: Final = 1
 
 
 class GroupCommit(SyncTarget):
-    """written: everything below is handed to the medium; durable: everything below survives a power cut.
+    """The log on one disk.
 
-    The latter moves only once the checkpoint says so: before that, readers would stop short of what was confirmed,
-    and the next start would take damage in it for a torn tail.
+    ``durable`` moves only once the checkpoint says so: before that, readers would stop short of what was confirmed, and
+    the next start would take damage in it for a torn tail.
     is_async: confirmed once written; the sync follows at an interval.
     """
 
     __slots__ = (
-        "written",
-        "durable",
         "_log",
-        "_files",
         "_checkpoint",
         "_followers",
-        "_health",
-        "_workers",
-        "_timers",
-        "_clock",
-        "_store_id",
+        "_context",
         "_listener",
         "_is_async",
-        "_flush_interval_ms",
-        "_retry_interval_ms",
         "_unwritten",
         "_unsynced",
         "_is_in_flight",
@@ -65,35 +57,14 @@ class GroupCommit(SyncTarget):
         "_is_closed",
     )
 
-    def __init__(
-        self,
-        log: CommitLog,
-        files: Files,
-        checkpoint: CheckpointFile,
-        health: Health,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        store_id: str,
-        is_async: bool,
-        flush_interval_ms: int,
-        retry_interval_ms: int,
-    ) -> None:
-        self.written = log.end
-        self.durable = log.end
+    def __init__(self, context: StoreContext, log: CommitLog, checkpoint: CheckpointFile) -> None:
+        super().__init__(log.end)
         self._log = log
-        self._files = files
         self._checkpoint = checkpoint
         self._followers: list[LogFollower] = []
-        self._health = health
-        self._workers = workers
-        self._timers = timers
-        self._clock = clock
-        self._store_id = store_id
+        self._context = context
         self._listener: StoreListener | None = None
-        self._is_async = is_async
-        self._flush_interval_ms = flush_interval_ms
-        self._retry_interval_ms = retry_interval_ms
+        self._is_async = context.settings.flush == ASYNC
         self._unwritten: deque[Chunk] = deque()
         self._unsynced: deque[Chunk] = deque()
         self._is_in_flight = False  # a sync or a repair is with a worker
@@ -105,19 +76,16 @@ class GroupCommit(SyncTarget):
         self._broken: Segment | None = None  # its sync failed, it is not replaced yet
         self._synced_segment: Segment | None = None  # of the last chunk that a sync has covered
         self._is_closed = False
-        if is_async:
-            timers.call_at(clock.monotonic_ms() + flush_interval_ms, self, FLUSH)
+        if self._is_async:
+            context.call_later(context.settings.flush_interval_ms, self, FLUSH)
 
     def attach(self, listener: StoreListener) -> None:
-        """Tell ``listener`` from now on."""
         self._listener = listener
 
     def follow(self, follower: LogFollower) -> None:
-        """Tell ``follower`` of the log from now on."""
         self._followers.append(follower)
 
     def write(self) -> None:
-        """Hand what was appended to the medium in one write a segment, or keep it while the medium fails."""
         chunks = self._log.take_chunks()
         if chunks:
             self._unwritten.extend(chunks)
@@ -134,11 +102,13 @@ class GroupCommit(SyncTarget):
         before = self.written
         while unwritten:
             chunk = unwritten[0]
+            segment = chunk.segment
             try:
-                self._log.put_on_disk(chunk.segment)
-                chunk.segment.write(chunk.octets, chunk.offset)
+                if segment.file is None or not segment.is_on_disk:
+                    self._log.files.put_on_disk(segment)
+                segment.write(chunk.octets, chunk.offset)
             except OSError as error:
-                self._hold(describe(error, chunk.segment.path()))
+                self._hold(describe(error, segment.path()))
                 break
             unwritten.popleft()
             self._unsynced.append(chunk)
@@ -147,7 +117,6 @@ class GroupCommit(SyncTarget):
             self._listener.durable(self.written)
 
     def sync(self) -> None:
-        """Write what was appended and start a data sync; if one is in flight, both follow it."""
         if self._is_in_flight or self._is_held:
             self._is_wanted = True
             return
@@ -158,11 +127,11 @@ class GroupCommit(SyncTarget):
     def _start_sync(self) -> None:
         self._is_in_flight = True
         self._is_wanted = False
-        self._workers.submit(self._sync_job(), SYNC_LANE)
+        self._context.workers.submit(self._sync_job(), SYNC_LANE)
 
     def _sync_job(self) -> SyncJob:
         size_bytes = self.written - self.durable
-        return SyncJob(self, self._files, self._unsynced_segments(), self.written, size_bytes)
+        return SyncJob(self, self._context.files, self._unsynced_segments(), self.written, size_bytes)
 
     def _unsynced_segments(self) -> list[Segment]:
         segments: list[Segment] = []
@@ -185,7 +154,7 @@ class GroupCommit(SyncTarget):
             self.sync()
         self._tell()
         if not self._is_held and target >= self._heal_offset:
-            self._health.heal(parts.LOG)
+            self._context.health.heal(parts.LOG)
 
     def _synced(self, target: int) -> None:
         """Let go of what a sync has covered, and publish it."""
@@ -199,41 +168,51 @@ class GroupCommit(SyncTarget):
                     segment.close()  # full and durable: only readers need it now, and they open their own
                 segment = self._synced_segment = last.segment
         if last is not None:
-            if last.segment is not self._log.current and not (unsynced and unsynced[0].segment is last.segment):
+            if last.segment is not self._log.files.segments[-1] and not (
+                unsynced and unsynced[0].segment is last.segment
+            ):
                 last.segment.close()
             self._checkpoint.durable_offset = last.end
             self._checkpoint.durable_time_ms = last.store_time_ms
             self._checkpoint.next_sequence = last.next_sequence
             self._publish()
 
-    def publish(self) -> bool:
-        """Publish the checkpoint; return False after a failure, which is told and tried again soon."""
+    def _publish_and_tell(self) -> bool:
         is_published = self._publish()
         self._tell()
         return is_published
 
-    def require(self, version: int) -> None:
-        """Have the checkpoint say, before the log needs it, which version readers must understand; once in a life.
+    def map(self) -> LogMap:
+        return self._log.files.map()
 
-        A disk that refuses is told of, and the next checkpoint says it.
-        """
+    def drop_prefix(self, base: int) -> bool:
+        self._checkpoint.first_offset = base
+        if not self._publish_and_tell():
+            return False  # readers and the next start would look for what is gone
+        segments = self._log.files.segments
+        self._log.files.drop(sum([segment.base < base for segment in segments]))
+        return True
+
+    def require(self, version: int) -> None:
+        # A disk that refuses is told of, and the next checkpoint says it.
         self._checkpoint.version = version
         if not self._publish():
             return
         try:
             self._checkpoint.sync()
         except OSError as error:
-            self._health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
+            self._context.health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
             self._set_retry()
 
     def _publish(self) -> bool:
+        """Publish the checkpoint; return False after a failure, which is reported and tried again soon."""
         try:
             self._checkpoint.publish()
         except OSError as error:
-            self._health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
+            self._context.health.fail(parts.CHECKPOINT, describe(error, self._checkpoint.path))
             self._set_retry()
             return False
-        self._health.heal(parts.CHECKPOINT)
+        self._context.health.heal(parts.CHECKPOINT)
         self.durable = self._checkpoint.durable_offset
         return True
 
@@ -249,30 +228,30 @@ class GroupCommit(SyncTarget):
     def _hold(self, reason: str) -> None:
         self._is_held = True
         self._set_retry()
-        self._health.fail(parts.LOG, reason)
+        self._context.health.fail(parts.LOG, reason)
 
     def _set_retry(self) -> None:
         if not self._is_retry_set:
             self._is_retry_set = True
-            self._timers.call_at(self._clock.monotonic_ms() + self._retry_interval_ms, self, RETRY)
+            self._context.call_later(self._context.settings.retry_interval_ms, self, RETRY)
 
     def timer_fired(self, key: int) -> None:
         if self._is_closed:
             return
         if key == FLUSH:
-            self._timers.call_at(self._clock.monotonic_ms() + self._flush_interval_ms, self, FLUSH)
+            self._context.call_later(self._context.settings.flush_interval_ms, self, FLUSH)
             self.sync()
             return
         self._is_retry_set = False
-        if self._health.is_failing(parts.CHECKPOINT):
-            self.publish()
+        if self._context.health.is_failing(parts.CHECKPOINT):
+            self._publish_and_tell()
         if not self._is_held:
             return
         if self._is_in_flight:
             self._set_retry()
         elif self._broken is not None:
             self._is_in_flight = True
-            self._workers.submit(self._repair(self._broken), SYNC_LANE)
+            self._context.workers.submit(self._repair(self._broken), SYNC_LANE)
         else:
             self._resume()
 
@@ -286,14 +265,14 @@ class GroupCommit(SyncTarget):
         if self._unsynced:
             self._start_sync()
         else:
-            self._health.heal(parts.LOG)
+            self._context.health.heal(parts.LOG)
 
     def _repair(self, broken: Segment) -> RepairJob:
         chunks = [chunk for chunk in self._unsynced if chunk.segment is broken]
         start = chunks[0].offset
         new = Segment(broken.directory, start, broken.limit() - start, broken.is_continuation or start > broken.base)
         next_sequence = self._checkpoint.next_sequence
-        return RepairJob(self, self._files, broken, new, chunks, self._clock.wall_ms(), self._store_id, next_sequence)
+        return RepairJob(self, self._context, broken, new, chunks, next_sequence)
 
     def repair_finished(self, old: Segment, new: Segment, reason: str) -> None:
         self._is_in_flight = False
@@ -309,7 +288,8 @@ class GroupCommit(SyncTarget):
         new.is_on_disk = True
         if new.base == old.base:
             new.edition = old.edition + 1
-        self._log.replace(old, new)
+        self._log.files.replace(old, new)
+        self._log.segment_replaced(old, new)
         for chunks in (self._unsynced, self._unwritten):
             for chunk in chunks:
                 if chunk.segment is old:
@@ -317,10 +297,6 @@ class GroupCommit(SyncTarget):
         self._broken = None
 
     def close(self) -> None:
-        """Write and sync everything now; nothing that a worker still brings is taken.
-
-        Raises: StoreError when the disk refuses; what was confirmed is durable all the same.
-        """
         self._is_closed = True
         self._unwritten.extend(self._log.take_chunks())
         if self._broken is not None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from engine.ports.timers import TimerTarget
 from engine.ports.workers import Job
+from engine.store.context import StoreContext
 from engine.store.disk.files import Files, describe
-from engine.store.log.commit_log import Chunk
+from engine.store.log.chunk import Chunk
+from engine.store.log.durable_log import DurableLog
 from engine.store.log.segment import NEW_SUFFIX, SUFFIX, Segment, make_segment_file, seal, segment_name
 
 SMALL_SYNC_BYTES: Final = 4096  # a message or two: what one sender at a time brings
 
 
-class SyncTarget(TimerTarget):
-    """Waits for these jobs; hence the timers of what it does meanwhile."""
+class SyncTarget(DurableLog):
+    """A log that has these jobs done."""
 
     @abstractmethod
     def sync_finished(self, target: int, broken: Segment | None, reason: str) -> None:
@@ -74,21 +75,19 @@ class RepairJob(Job):
     def __init__(
         self,
         commit: SyncTarget,
-        files: Files,
+        context: StoreContext,
         old: Segment,
         new: Segment,
         chunks: list[Chunk],
-        created_ms: int,
-        store_id: str,
         next_sequence: int,
     ) -> None:
         self._commit = commit
-        self._files = files
+        self._files = context.files
         self._old = old
         self.new = new
         self._octets = [chunk.octets for chunk in chunks]
-        self._created_ms = created_ms
-        self._store_id = store_id
+        self._created_ms = context.clock.wall_ms()
+        self._store_id = context.store_id
         self._next_sequence = next_sequence
         self.reason = ""
 

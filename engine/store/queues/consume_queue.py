@@ -12,7 +12,7 @@ from typing import Final
 from engine.store.disk.files import File, Files, WholeSync, read_fully, write_fully
 from engine.store.format.layout import ENTRIES_PER_FILE, ENTRY_BYTES
 from engine.store.settings import WHOLE_SYNC_FILES
-from engine.store.state.log_state import EntryBlock, Lane
+from engine.store.state.lane import EntryBlock, Lane
 from engine.values.errors import StoreCorrupt
 
 SUFFIX: Final = ".cq"

@@ -11,7 +11,7 @@ from engine.store.disk.files import read_fully
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
 from engine.store.queues.consume_queue import file_name, lane_directory
-from engine.store.state.log_state import Lane
+from engine.store.state.lane import Lane
 from engine.values.errors import StoreCorrupt
 from engine.values.stored import EntryColumns
 

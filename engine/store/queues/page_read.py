@@ -16,9 +16,9 @@ from engine.ports.workers import Job
 from engine.store.disk.files import describe, read_fully
 from engine.store.format import layout
 from engine.store.format.sparse_runs import NOT_THERE
+from engine.store.log.log_map import LogMap
 from engine.store.log.open_files import OpenFiles
 from engine.store.log.recovery_report import LogRange, RecoveryReport
-from engine.store.log.segment import Segment
 from engine.store.queues.entry_span import EntrySpan
 from engine.values.errors import StoreCorrupt, StoreError
 from engine.values.message import IN_TRANSACTION, Message
@@ -29,19 +29,6 @@ GAP_BYTES: Final = 32 << 10  # octets of others that are read along rather than 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 UNPACK_RECORD: Final = layout.MESSAGE_RECORD.unpack_from
-
-
-class SegmentMap:
-    """Where each log offset is to be read; made anew whenever a segment comes or goes."""
-
-    __slots__ = ("bases", "limits", "paths", "editions")
-
-    def __init__(self, segments: list[Segment]) -> None:
-        self.bases = [segment.base for segment in segments]
-        # A continuation begins before its predecessor's room ends.
-        self.limits = [*self.bases[1:], segments[-1].limit()]
-        self.paths = [segment.path() for segment in segments]
-        self.editions = [segment.edition for segment in segments]
 
 
 class DamagedRecord(StoreCorrupt):
@@ -86,7 +73,7 @@ class PageJob(Job):
         self,
         listener: StoreListener,
         open_files: OpenFiles,
-        segment_map: SegmentMap,
+        log_map: LogMap,
         span: EntrySpan,
         asked_first: int,
         limit_bytes: int,
@@ -97,7 +84,7 @@ class PageJob(Job):
     ) -> None:
         self._listener = listener
         self._open_files = open_files
-        self._map = segment_map
+        self._map = log_map
         self._span = span
         self._destination_id = span.destination_id
         self._priority = span.priority

@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from engine.ports.clock import Clock
-from engine.ports.timers import Timers
-from engine.ports.workers import FILE_LANE, Job, Workers
+from engine.ports.workers import FILE_LANE, Job
+from engine.store.context import StoreContext
 from engine.store.disk import disk_health as parts
-from engine.store.disk.disk_health import Health
 from engine.store.disk.files import describe
 from engine.store.format.layout import LANE_SHIFT
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.log_follower import LogFollower
 from engine.store.queues.consume_queue import BLOCKS_TOGETHER, ConsumeQueueFiles
 from engine.store.state.closed_segment import Closing
-from engine.store.state.log_state import EntryBlock, Lane, StoreState
+from engine.store.state.lane import EntryBlock, Lane
+from engine.store.state.log_state import StoreState
 
 TOGETHER: Final = 512  # queues whose entries are gathered, or let go, in one turn of the engine
 MERGED_MAX: Final = 512  # blocks up to which segments that were closed meanwhile go together
@@ -49,12 +48,7 @@ class ConsumeQueues(LogFollower):
         "files",
         "_state",
         "_checkpoint",
-        "_health",
-        "_workers",
-        "_timers",
-        "_clock",
-        "_retry_interval_ms",
-        "_waiting_limit_bytes",
+        "_context",
         "_closings",
         "_taken",
         "_waiting_bytes",
@@ -70,27 +64,17 @@ class ConsumeQueues(LogFollower):
 
     def __init__(
         self,
+        context: StoreContext,
         files: ConsumeQueueFiles,
         state: StoreState,
         checkpoint: CheckpointFile,
-        health: Health,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        retry_interval_ms: int,
-        waiting_limit_bytes: int,
         closings: list[Closing],
         durable: int,
     ) -> None:
         self.files = files
         self._state = state
         self._checkpoint = checkpoint
-        self._health = health
-        self._workers = workers
-        self._timers = timers
-        self._clock = clock
-        self._retry_interval_ms = retry_interval_ms
-        self._waiting_limit_bytes = waiting_limit_bytes
+        self._context = context
         self._closings: deque[Closing] = deque(closings)
         self._waiting_bytes = sum(closing.entry_bytes for closing in closings)
         self._taken: list[Closing] = []
@@ -107,14 +91,14 @@ class ConsumeQueues(LogFollower):
         self._closings.extend(closings)
         self._waiting_bytes += sum(closing.entry_bytes for closing in closings)
         if self._is_overfull():
-            self._health.fail(
+            self._context.health.fail(
                 parts.CONSUME_QUEUE,
                 f"{self.files.root}: entries of {len(self._closings)} segments wait for the disk to take others",
             )
 
     def _is_overfull(self) -> bool:
         # One segment alone may have more, and would never be accepted.
-        return len(self._closings) > 1 and self._waiting_bytes > self._waiting_limit_bytes
+        return len(self._closings) > 1 and self._waiting_bytes > self._context.settings.waiting_entries_bytes
 
     def log_durable(self, offset: int) -> None:
         """Store the entries of segments that are durable as a whole, and whose successor has begun durably."""
@@ -140,7 +124,7 @@ class ConsumeQueues(LogFollower):
         for closing in self._taken:
             left -= closing.gather(left)
             if not closing.is_gathered():
-                self._timers.call_at(self._clock.monotonic_ms(), self, GATHER)
+                self._context.call_later(0, self, GATHER)
                 return
         blocks: list[EntryBlock] = []
         for closing in self._taken:
@@ -162,9 +146,9 @@ class ConsumeQueues(LogFollower):
     def _store_next(self) -> None:
         if self._written < len(self._batch):
             blocks = self._batch[self._written : self._written + BLOCKS_TOGETHER]
-            self._workers.submit(StoreEntriesJob(self, blocks, self._is_whole), FILE_LANE)
+            self._context.workers.submit(StoreEntriesJob(self, blocks, self._is_whole), FILE_LANE)
         else:
-            self._workers.submit(SyncEntriesJob(self), FILE_LANE)
+            self._context.workers.submit(SyncEntriesJob(self), FILE_LANE)
 
     def stored(self, count: int, reason: str) -> None:
         """Take the outcome of a job: ``count`` blocks more are written, and durable unless all are synced at once."""
@@ -192,8 +176,8 @@ class ConsumeQueues(LogFollower):
             self._go_on()
 
     def _fail(self, reason: str) -> None:
-        self._health.fail(parts.CONSUME_QUEUE, reason)
-        self._timers.call_at(self._clock.monotonic_ms() + self._retry_interval_ms, self, RETRY)
+        self._context.health.fail(parts.CONSUME_QUEUE, reason)
+        self._context.call_later(self._context.settings.retry_interval_ms, self, RETRY)
 
     def _go_on(self) -> None:
         """Let go of blocks that are durable, and have others stored."""
@@ -205,10 +189,10 @@ class ConsumeQueues(LogFollower):
                 del lane.closing[0]
         self._let_go = end
         if end < self._written:
-            self._timers.call_at(self._clock.monotonic_ms(), self, LET_GO)
+            self._context.call_later(0, self, LET_GO)
             return
         if not self._is_overfull():
-            self._health.heal(parts.CONSUME_QUEUE)
+            self._context.health.heal(parts.CONSUME_QUEUE)
         if end < len(self._batch):
             self._store_next()
         else:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.ports.clock import Clock
 from engine.ports.store import StoreRecords
-from engine.ports.timers import Timers, TimerTarget
-from engine.ports.workers import READ_LANE, Job, Workers
+from engine.ports.timers import TimerTarget
+from engine.ports.workers import READ_LANE, Job
+from engine.store.context import StoreContext
 from engine.store.disk.files import describe
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
@@ -34,34 +34,20 @@ class Release(TimerTarget):
         "_state",
         "_open_files",
         "_root",
-        "_workers",
-        "_timers",
-        "_clock",
-        "_retry_interval_ms",
+        "_context",
         "_is_in_flight",
         "_is_closed",
     )
 
     def __init__(
-        self,
-        store: StoreRecords,
-        state: StoreState,
-        open_files: OpenFiles,
-        root: str,
-        workers: Workers,
-        timers: Timers,
-        clock: Clock,
-        retry_interval_ms: int,
+        self, context: StoreContext, store: StoreRecords, state: StoreState, open_files: OpenFiles, root: str
     ) -> None:
         self.reason = ""
         self._store = store
         self._state = state
         self._open_files = open_files
         self._root = root
-        self._workers = workers
-        self._timers = timers
-        self._clock = clock
-        self._retry_interval_ms = retry_interval_ms
+        self._context = context
         self._is_in_flight = False
         self._is_closed = False
 
@@ -75,7 +61,7 @@ class Release(TimerTarget):
                 lane = self._state.open_lane(subscription.topic_id, priority)
                 span = EntrySpan(self._root, lane, first, first + count)
                 self._is_in_flight = True
-                self._workers.submit(SizesJob(self, self._open_files, subscription, span), READ_LANE)
+                self._context.workers.submit(SizesJob(self, self._open_files, subscription, span), READ_LANE)
                 return
 
     def looked_up(self, subscription: Subscription, span: EntrySpan, sizes: list[int], reason: str) -> None:
@@ -84,7 +70,7 @@ class Release(TimerTarget):
             return
         self.reason = reason
         if reason:
-            self._timers.call_at(self._clock.monotonic_ms() + self._retry_interval_ms, self, 0)
+            self._context.call_later(self._context.settings.retry_interval_ms, self, 0)
             return
         self._is_in_flight = False
         if subscription.number in self._state.subscriptions:  # else its topic or its last neighbour was closed

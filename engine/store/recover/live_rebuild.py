@@ -19,7 +19,7 @@ from engine.store.log.open_files import ForgetJob, OpenFiles
 from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.read.reader import StoreReader, scan_piece
 from engine.store.read.segment_files import SegmentFile
-from engine.store.state.log_state import EntryBlock, Lane
+from engine.store.state.lane import EntryBlock, Lane
 from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import RangeGone, StoreError
 

@@ -31,7 +31,8 @@ from engine.store.log.segment_octets import snapshot_record
 from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.recover.roll_forward import Replay
 from engine.store.state.closed_segment import Closing
-from engine.store.state.log_state import Lane, StoreState
+from engine.store.state.lane import Lane
+from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.errors import StoreCorrupt
 
@@ -120,7 +121,8 @@ class Recovery:
             self._consume_queue_offset,
         )
         replay.run(start)
-        replay.state.close_consumers()
+        replay.state.consumers.close_all()
+        replay.state.forget_consumers()
         self._report.replayed_to = replay.end
         if self._report.is_clean and replay.end == self._durable:
             self._remove_prepared()

@@ -19,7 +19,8 @@ from engine.store.log.segment import Segment, records_limit
 from engine.store.log.segment_octets import SegmentOctets, open_octets
 from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.state.closed_segment import Closing
-from engine.store.state.log_state import RECOVERED, Lane, StoreState
+from engine.store.state.lane import RECOVERED, Lane
+from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import QUEUE
 from engine.values.errors import StoreCorrupt
@@ -385,8 +386,8 @@ class Replay:
     def _take_over(self, snapshot: StoreState) -> None:
         """After a loss, believe the next snapshot, which knows everything that happened before it."""
         state = self.state
+        snapshot.consumers.next_number = max(state.consumers.next_number, snapshot.consumers.next_number)
         state.consumers = snapshot.consumers
-        state.next_consumer = max(state.next_consumer, snapshot.next_consumer)
         state.next_destination = max(state.next_destination, snapshot.next_destination)
         for number in [number for number in state.destinations if number not in snapshot.destinations]:
             state.close(number)

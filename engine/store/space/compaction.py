@@ -14,7 +14,6 @@ from typing import Final
 from engine.ports.workers import FILE_LANE
 from engine.store.log.segment import Segment, records_limit
 from engine.store.read.leases import leased
-from engine.store.settings import StoreSettings
 from engine.store.space.compaction_jobs import GiveUpJob, PlaceJob, RemoveJob, StepJob, ThinningTarget
 from engine.store.space.retention_rules import PAST
 from engine.store.space.segment_survey import LookJob
@@ -43,7 +42,6 @@ class Compaction(SpaceMaker, ThinningTarget):
 
     __slots__ = (
         "left_over",
-        "_settings",
         "_after",
         "_closed_ms",
         "_tried",
@@ -59,10 +57,9 @@ class Compaction(SpaceMaker, ThinningTarget):
         "_agreed_offset",
     )
 
-    def __init__(self, parts: StoreParts, settings: StoreSettings) -> None:
+    def __init__(self, parts: StoreParts) -> None:
         super().__init__(parts)
         self.left_over: list[str] = []
-        self._settings = settings
         self._after = -1
         self._closed_ms: dict[int, int] = {}
         self._tried: dict[int, int] = {}
@@ -76,6 +73,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         self._live_count = 0
         self._thinning: Thinning | None = None
         self._agreed_offset = 0
+        settings = self._context.settings
         if settings.compaction_live_percent:
             self._call_later(settings.compaction_interval_ms, PASS)
 
@@ -85,7 +83,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         if key == PASS:
             self._after = -1
             if self.left_over:
-                self._workers.submit(RemoveJob(self, self._files, self.left_over), FILE_LANE)
+                self._context.workers.submit(RemoveJob(self, self._context.files, self.left_over), FILE_LANE)
                 self.left_over = []
             self._forget_gone()
             self._next()
@@ -95,7 +93,7 @@ class Compaction(SpaceMaker, ThinningTarget):
             self._choose(self._look)
 
     def _forget_gone(self) -> None:
-        first = self._log.segments[0].base
+        first = self._log.files.segments[0].base
         for known in (self._closed_ms, self._tried):
             for base in [base for base in known if base < first]:
                 del known[base]
@@ -105,7 +103,7 @@ class Compaction(SpaceMaker, ThinningTarget):
 
     def _next(self) -> None:
         """Have the next segment looked at that may be worth it; the pass ends with the last one."""
-        segments = self._log.segments
+        segments = self._log.files.segments
         for place, segment in enumerate(segments):
             if segment.base <= self._after:
                 continue
@@ -120,20 +118,18 @@ class Compaction(SpaceMaker, ThinningTarget):
             self._group = segments[place:end]
             self._look = LookJob(
                 self,
-                self._files,
+                self._context,
                 segment,
                 segments[end],
                 segments[0],
                 self._kept_from_base,
                 True,
-                self._directory,
-                self._store_id,
-                self._clock.wall_ms(),
+                True,
                 self.rules.lease_max_ms,
             )
-            self._workers.submit(self._look, FILE_LANE)
+            self._context.workers.submit(self._look, FILE_LANE)
             return
-        self._call_later(self._settings.compaction_interval_ms, PASS)
+        self._call_later(self._context.settings.compaction_interval_ms, PASS)
 
     def _is_candidate(self, group: list[Segment]) -> bool:
         segment = group[0]
@@ -149,7 +145,7 @@ class Compaction(SpaceMaker, ThinningTarget):
 
         end: behind those that were never used.
         """
-        segments = self._log.segments
+        segments = self._log.files.segments
         segment = segments[place]
         if not segment.is_sparse or segment.base in self._unfoldable:
             return place + 1
@@ -164,8 +160,10 @@ class Compaction(SpaceMaker, ThinningTarget):
 
     def _is_past(self, segment: Segment, closed_ms: int) -> bool:
         """Return whether retention may be past in a segment that ended at ``closed_ms``."""
-        age_ms = self._clock.wall_ms() - closed_ms
-        return age_ms >= self._settings.compaction_min_age_ms and self.rules.may_be_past(segment.base, closed_ms)
+        age_ms = self._context.clock.wall_ms() - closed_ms
+        return age_ms >= self._context.settings.compaction_min_age_ms and self.rules.may_be_past(
+            segment.base, closed_ms
+        )
 
     def looked(self, look: LookJob) -> None:
         """Take what the snapshots around a segment say."""
@@ -179,7 +177,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         if look.kept_from is not None:
             self._kept_from, self._kept_from_base = look.kept_from, look.oldest.base
         is_leased = leased(look.leases, look.following.base) is not None
-        if is_leased or look.segment not in self._log.segments or not self._is_past(look.segment, look.closed_ms):
+        if is_leased or look.segment not in self._log.files.segments or not self._is_past(look.segment, look.closed_ms):
             self._look = None
             self._next()
             return
@@ -225,7 +223,7 @@ class Compaction(SpaceMaker, ThinningTarget):
         if segment.is_sparse and len(self._group) > 1:
             self._begin(choice, segment.kept_bytes + FOLDED_MAX_BYTES, look.next_sequence)
             return
-        percent = self._settings.compaction_live_percent
+        percent = self._context.settings.compaction_live_percent
         count = segment.message_count if segment.is_sparse else sum([end - first for _, first, end in lanes])
         tried = self._tried.get(segment.base)
         if self._live_count * 100 > count * percent or (tried is not None and self._live_count * 2 > tried):
@@ -235,37 +233,36 @@ class Compaction(SpaceMaker, ThinningTarget):
         self._begin(choice, room * percent // 100, look.next_sequence)
 
     def _begin(self, choice: Choice, limit_bytes: int, next_sequence: int) -> None:
-        segments = self._log.segments
+        segments = self._log.files.segments
         place = segments.index(self._group[0])
         limits = [records_limit(segments, place + number) for number in range(len(self._group))]
-        self._thinning = Thinning(self._files, self._group, limits, choice, limit_bytes, next_sequence)
+        self._thinning = Thinning(self._context.files, self._group, limits, choice, limit_bytes, next_sequence)
         self._go_on(self._thinning)
 
     # Making the new file.
 
     def _go_on(self, thinning: Thinning) -> None:
-        if thinning.segment not in self._log.segments:
+        if thinning.segment not in self._log.files.segments:
             self._give_up(thinning.segment, False)  # retention was faster
         elif not thinning.is_read:
-            self._workers.submit(StepJob(self, thinning), FILE_LANE)
+            self._context.workers.submit(StepJob(self, thinning), FILE_LANE)
         elif self._commit.durable < self._agreed_offset:
             self._call_later(DURABLE_WAIT_MS, GO_ON)
         else:
-            now_ms, max_ms = self._clock.wall_ms(), self.rules.lease_max_ms
-            job = PlaceJob(self, self._files, thinning, now_ms, self._directory, self._store_id, max_ms)
-            self._workers.submit(job, FILE_LANE)
+            job = PlaceJob(self, self._context, thinning, self.rules.lease_max_ms)
+            self._context.workers.submit(job, FILE_LANE)
 
     def stepped(self, thinning: Thinning, count: int, reason: str, is_damaged: bool) -> None:
         if self._is_closed:
             return
-        is_there = thinning.segment in self._log.segments  # else retention was faster
+        is_there = thinning.segment in self._log.files.segments  # else retention was faster
         self.reason = reason if is_there else ""
         if reason or not is_there or not thinning.is_worth_it:
             self._give_up(thinning.segment, is_damaged or not thinning.is_worth_it)
         elif thinning.is_read:
             self._go_on(thinning)
         else:
-            self._call_later(count * SECOND_MS // self._settings.compaction_bytes_per_second, GO_ON)
+            self._call_later(count * SECOND_MS // self._context.settings.compaction_bytes_per_second, GO_ON)
 
     def placed(self, thinning: Thinning, reason: str, is_leased: bool) -> None:
         if self._is_closed:
@@ -279,18 +276,11 @@ class Compaction(SpaceMaker, ThinningTarget):
         thinning.take_over()
         for number in sorted(thinning.removed):
             self.rules.count_missed(number, segment.limit())
-        segments = self._log.segments
-        paths = []
-        for left_over in thinning.segments[1:]:
-            # Retention may have been faster with the first one; then the others stay what they are.
-            if segment in segments and left_over in segments:
-                segments.remove(left_over)
-                paths.append(left_over.path())
-        self._log.edition += 1
+        paths = self._log.files.thinned(segment, thinning.segments[1:])
         self._tried.pop(segment.base, None)
         if paths:
             self._open_files.dropped.update(paths)
-            self._workers.submit(RemoveJob(self, self._files, paths), FILE_LANE)
+            self._context.workers.submit(RemoveJob(self, self._context.files, paths), FILE_LANE)
         self._forget([segment.path(), *paths])
         self._next()
 
@@ -300,12 +290,12 @@ class Compaction(SpaceMaker, ThinningTarget):
         is_hopeless: another attempt would come to the same as long as so much of it is live.
         """
         if self._thinning is not None:
-            self._workers.submit(GiveUpJob(self._thinning), FILE_LANE)
+            self._context.workers.submit(GiveUpJob(self._thinning), FILE_LANE)
         if is_hopeless:
             self._tried[segment.base] = self._live_count
             self._unfoldable.add(segment.base)
         self._look = self._choice = self._thinning = None
         if self.reason and not is_hopeless:
-            self._call_later(self._settings.compaction_interval_ms, PASS)
+            self._call_later(self._context.settings.compaction_interval_ms, PASS)
         else:
             self._next()

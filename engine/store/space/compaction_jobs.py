@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from engine.ports.workers import Job
+from engine.store.context import StoreContext
 from engine.store.disk.files import Files, describe
 from engine.store.read.leases import leased, read_leases
 from engine.store.space.sparse_segment import Thinning
@@ -58,41 +59,31 @@ class PlaceJob(Job):
 
     __slots__ = (
         "_compaction",
-        "_files",
+        "_context",
         "_thinning",
         "_now_ms",
-        "_directory",
-        "_store_id",
         "_lease_max_ms",
         "_is_leased",
         "_reason",
     )
 
     def __init__(
-        self,
-        compaction: ThinningTarget,
-        files: Files,
-        thinning: Thinning,
-        now_ms: int,
-        directory: str,
-        store_id: str,
-        lease_max_ms: int,
+        self, compaction: ThinningTarget, context: StoreContext, thinning: Thinning, lease_max_ms: int
     ) -> None:
         self._compaction = compaction
-        self._files = files
+        self._context = context
         self._thinning = thinning
-        self._now_ms = now_ms
-        self._directory = directory
-        self._store_id = store_id
+        self._now_ms = context.clock.wall_ms()
         self._lease_max_ms = lease_max_ms
         self._is_leased = False
         self._reason = ""
 
     def run(self) -> None:
         try:
+            context = self._context
             end = self._thinning.segments[-1].limit()
-            self._thinning.finish(self._now_ms, self._store_id)
-            leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms)
+            self._thinning.finish(self._now_ms, context.store_id)
+            leases = read_leases(context.files, context.directory, context.store_id, self._now_ms, self._lease_max_ms)
             self._is_leased = leased(leases, end) is not None
             if not self._is_leased:
                 self._thinning.put_in_place()

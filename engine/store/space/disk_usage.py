@@ -20,7 +20,9 @@ from engine.store.read.entry_files import entry_files
 from engine.store.read.reader import StoreReader
 from engine.store.read.records import Records
 from engine.store.space.retention_reasons import Keeping, KeptReasons
-from engine.store.state.log_state import Destination, Lane, StoreState
+from engine.store.state.destination import Destination
+from engine.store.state.lane import Lane
+from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import load_snapshot
 from engine.values.destination import SCHEDULE_QUEUE, TOPIC, uri
 from engine.values.stored import Range

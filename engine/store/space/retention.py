@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.ports.workers import FILE_LANE, Job
+from engine.store.context import StoreContext
 from engine.store.disk.files import Files, describe
 from engine.store.format import layout
 from engine.store.log.checkpoint import CheckpointFile
@@ -39,16 +40,16 @@ class Retention(SpaceMaker):
 
     __slots__ = ("_interval_ms", "_look", "_looked_ms", "_done", "_agreed_offset", "_left", "_is_in_flight")
 
-    def __init__(self, parts: StoreParts, interval_ms: int) -> None:
+    def __init__(self, parts: StoreParts) -> None:
         super().__init__(parts)
-        self._interval_ms = interval_ms
+        self._interval_ms = self._context.settings.retention_interval_ms
         self._look: LookJob | None = None
         self._looked_ms = 0
         self._done = 0
         self._agreed_offset = NOT_AGREED
         self._left: list[str] = []
         self._is_in_flight = False
-        self._call_later(interval_ms, CHECK)
+        self._call_later(self._interval_ms, CHECK)
 
     def timer_fired(self, key: int) -> None:
         if self._is_closed:
@@ -72,17 +73,17 @@ class Retention(SpaceMaker):
         place = self._next_snapshot(1)
         if place == NONE:
             return
-        following = self._log.segments[place]  # up to which all would go
+        following = self._log.files.segments[place]  # up to which all would go
         look = self._look
-        oldest = self._log.segments[0]
+        oldest = self._log.files.segments[0]
         is_known = look is not None and look.following is following and look.segment is oldest
         # What exports say is looked up anew each time that it may matter.
-        if not is_known or (self.rules.holding and self._looked_ms != self._clock.monotonic_ms()):
+        if not is_known or (self.rules.holding and self._looked_ms != self._context.clock.monotonic_ms()):
             self._is_in_flight = True
-            self._looked_ms = self._clock.monotonic_ms()
-            directory = self._directory if self.rules.has_own else ""
-            job = LookJob(self, self._files, oldest, following, oldest, oldest.base, False, directory, self._store_id)
-            self._workers.submit(job, FILE_LANE)
+            self._looked_ms = self._context.clock.monotonic_ms()
+            has_own = self.rules.has_own
+            job = LookJob(self, self._context, oldest, following, oldest, oldest.base, False, has_own)
+            self._context.workers.submit(job, FILE_LANE)
         else:
             assert look is not None
             self._size_up(look)
@@ -118,7 +119,7 @@ class Retention(SpaceMaker):
     def _go_through(self) -> None:
         """Look at some more lanes; drop what they are in when nobody needs any of it."""
         look = self._look
-        if look is None or look.following not in self._log.segments:  # it became a part of another one
+        if look is None or look.following not in self._log.files.segments:  # it became a part of another one
             return
         lanes = look.lanes
         until = min(self._done + LANES_AT_ONCE, len(lanes))
@@ -138,21 +139,10 @@ class Retention(SpaceMaker):
             self._agreed_offset = self._log.end
         if self._commit.durable >= self._agreed_offset:
             self._is_in_flight = True
-            self._workers.submit(self._lease_job(look), FILE_LANE)
+            self._context.workers.submit(LeaseJob(self, self._context, look, self.rules.lease_max_ms), FILE_LANE)
         else:
             self._is_in_flight = True
             self._call_later(DURABLE_WAIT_MS, GO_ON)
-
-    def _lease_job(self, look: LookJob) -> LeaseJob:
-        return LeaseJob(
-            self,
-            self._files,
-            look,
-            self._directory,
-            self._store_id,
-            self._clock.wall_ms(),
-            self.rules.lease_max_ms,
-        )
 
     def leases_read(self, look: LookJob, leases: list[Lease], reason: str) -> None:
         """Drop what was found free, unless a reader is at it; then it is looked again at the next interval."""
@@ -178,13 +168,11 @@ class Retention(SpaceMaker):
         return True
 
     def _drop(self, following: Segment, tails: StoreState) -> None:
-        segments = self._log.segments
+        segments = self._log.files.segments
         place = segments.index(following)
         paths = [segment.path() for segment in segments[:place]]
-        self._checkpoint.first_offset = following.base
-        if not self._commit.publish():
-            return  # readers and the next start would look for what is gone
-        self._log.drop_segments(place)
+        if not self._commit.drop_prefix(following.base):
+            return
         self._open_files.dropped.update(paths)
         for key, lane in tails.lanes.items():
             kept = self._log.state.lanes.get(key)
@@ -192,8 +180,8 @@ class Retention(SpaceMaker):
                 kept.kept_first = lane.tail - lane.tail % layout.ENTRIES_PER_FILE
         self._look = None
         self._is_in_flight = True
-        job = DropJob(self, self._files, self._checkpoint, self._queue_files, self._left + paths, tails)
-        self._workers.submit(job, FILE_LANE)
+        job = DropJob(self, self._context.files, self._checkpoint, self._queue_files, self._left + paths, tails)
+        self._context.workers.submit(job, FILE_LANE)
 
     def dropped(self, paths: list[str], reason: str) -> None:
         """Go on with the next oldest."""
@@ -208,33 +196,23 @@ class Retention(SpaceMaker):
 class LeaseJob(Job):
     """Looks whether a reader keeps what is to be dropped; right before that, so that no lease comes in between."""
 
-    __slots__ = ("_retention", "_files", "_look", "_directory", "_store_id", "_now_ms", "_max_ms", "_leases", "_reason")
+    __slots__ = ("_retention", "_context", "_look", "_now_ms", "_max_ms", "_leases", "_reason")
 
-    def __init__(
-        self,
-        retention: Retention,
-        files: Files,
-        look: LookJob,
-        directory: str,
-        store_id: str,
-        now_ms: int,
-        max_ms: int,
-    ) -> None:
+    def __init__(self, retention: Retention, context: StoreContext, look: LookJob, max_ms: int) -> None:
         self._retention = retention
-        self._files = files
+        self._context = context
         self._look = look
-        self._directory = directory
-        self._store_id = store_id
-        self._now_ms = now_ms
+        self._now_ms = context.clock.wall_ms()
         self._max_ms = max_ms
         self._leases: list[Lease] = []
         self._reason = ""
 
     def run(self) -> None:
+        context = self._context
         try:
-            self._leases = read_leases(self._files, self._directory, self._store_id, self._now_ms, self._max_ms)
+            self._leases = read_leases(context.files, context.directory, context.store_id, self._now_ms, self._max_ms)
         except OSError as error:
-            self._reason = describe(error, self._directory)
+            self._reason = describe(error, context.directory)
 
     def finish(self) -> None:
         self._retention.leases_read(self._look, self._leases, self._reason)

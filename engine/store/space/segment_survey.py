@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from engine.ports.workers import Job
+from engine.store.context import StoreContext
 from engine.store.disk.files import Files, describe
 from engine.store.format import layout
 from engine.store.log.segment import Segment
@@ -37,6 +38,24 @@ def read_snapshot(files: Files, segment: Segment) -> Snapshot | None:
         raise StoreError(f"{segment.path()}, position {layout.SEGMENT_HEADER_BYTES}: {error!r} in a snapshot") from None
 
 
+def first_tails(files: Files, segments: list[Segment]) -> dict[int, int]:
+    """Return how long each lane was where the log begins now: its entries from there on are kept.
+
+    Raises: StoreError when the disk refuses to say.
+    """
+    # Before it there may be what a power cut has left of segments that were dropped, or never used.
+    segment = next((each for each in segments if each.opens_with_snapshot()), None)
+    if segment is None or segment.base == 0:
+        return {}
+    try:
+        found = read_snapshot(files, segment)
+    except OSError as error:
+        raise StoreError(describe(error, segment.path())) from error
+    if found is None:
+        raise StoreError(f"{segment.path()}: its snapshot is damaged")
+    return {key: lane.tail for key, lane in found.state.lanes.items()}
+
+
 class LookTarget(ABC):
     """Who asked."""
 
@@ -52,7 +71,7 @@ class LookJob(Job):
     after: the state at the end.  closed_ms: when that was.  next_sequence: of the record that follows.
     lanes: (lane, first entry, end) of those that have any in between, ascending.  topics: of subscriptions.
     kept_from: how long each lane was at ``oldest``, None if that is known already (``known_base``).
-    exported: what exports say, where there is a directory to look in.
+    exported: what exports say, where that matters (``has_exports``).
     leases: of readers, as far as ``lease_max_ms`` lets them count; likewise.
     """
 
@@ -72,10 +91,9 @@ class LookJob(Job):
         "reason",
         "is_damaged",
         "_target",
-        "_files",
+        "_context",
         "_known_base",
-        "_directory",
-        "_store_id",
+        "_has_exports",
         "_now_ms",
         "_lease_max_ms",
     )
@@ -83,15 +101,13 @@ class LookJob(Job):
     def __init__(
         self,
         target: LookTarget,
-        files: Files,
+        context: StoreContext,
         segment: Segment,
         following: Segment,
         oldest: Segment,
         known_base: int,
         is_whole: bool,
-        directory: str,
-        store_id: str,
-        now_ms: int = 0,
+        has_exports: bool,
         lease_max_ms: int = 0,
     ) -> None:
         self.segment = segment
@@ -109,23 +125,21 @@ class LookJob(Job):
         self.reason = ""
         self.is_damaged = False
         self._target = target
-        self._files = files
+        self._context = context
         self._known_base = known_base
-        self._directory = directory
-        self._store_id = store_id
-        self._now_ms = now_ms
+        self._has_exports = has_exports
+        self._now_ms = context.clock.wall_ms()
         self._lease_max_ms = lease_max_ms
 
     def run(self) -> None:
         path = self.segment.path()
         try:
             self._run()
-            if self._directory:
-                path = self._directory
-                self.exported = read_watermarks(self._files, self._directory, self._store_id)
-                self.leases = read_leases(
-                    self._files, self._directory, self._store_id, self._now_ms, self._lease_max_ms
-                )
+            if self._has_exports:
+                context = self._context
+                path = context.directory
+                self.exported = read_watermarks(context.files, path, context.store_id)
+                self.leases = read_leases(context.files, path, context.store_id, self._now_ms, self._lease_max_ms)
         except OSError as error:
             self.reason = describe(error, path)
         except StoreError as error:
@@ -149,7 +163,7 @@ class LookJob(Job):
             self.kept_from = {key: lane.tail for key, lane in oldest.state.lanes.items()}
 
     def _snapshot(self, segment: Segment, is_needed: bool) -> Snapshot:
-        found = read_snapshot(self._files, segment)
+        found = read_snapshot(self._context.files, segment)
         if found is None:
             if is_needed:
                 raise StoreError(f"{segment.path()}: its snapshot is damaged")

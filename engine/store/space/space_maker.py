@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.ports.clock import Clock
-from engine.ports.timers import Timers, TimerTarget
-from engine.ports.workers import FILE_LANE, READ_LANE, Workers
-from engine.store.disk.files import Files
+from engine.ports.timers import TimerTarget
+from engine.ports.workers import FILE_LANE, READ_LANE
+from engine.store.context import StoreContext
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import CommitLog
-from engine.store.log.group_commit import GroupCommit
+from engine.store.log.durable_log import DurableLog
 from engine.store.log.open_files import ForgetJob, OpenFiles
 from engine.store.queues.consume_queue import ConsumeQueueFiles
 from engine.store.space.backlog_sizes import BacklogSizes, MeasureJob, SizesTarget
@@ -24,19 +23,14 @@ NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class StoreParts:
-    """One open store.  directory: its own, in which exports leave what they have."""
+    """What of one open store holds space."""
 
-    directory: str
-    store_id: str
+    context: StoreContext
     log: CommitLog
-    commit: GroupCommit
+    commit: DurableLog
     checkpoint: CheckpointFile
     queue_files: ConsumeQueueFiles
     open_files: OpenFiles
-    files: Files
-    workers: Workers
-    timers: Timers
-    clock: Clock
     rules: RetentionRules
 
 
@@ -46,17 +40,12 @@ class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
     __slots__ = (
         "reason",
         "rules",
-        "_directory",
-        "_store_id",
+        "_context",
         "_log",
         "_commit",
         "_checkpoint",
         "_queue_files",
         "_open_files",
-        "_files",
-        "_workers",
-        "_timers",
-        "_clock",
         "_sizes",
         "_is_closed",
     )
@@ -64,29 +53,24 @@ class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
     def __init__(self, parts: StoreParts) -> None:
         self.reason = ""
         self.rules = parts.rules
-        self._directory = parts.directory
-        self._store_id = parts.store_id
+        self._context = parts.context
         self._log = parts.log
         self._commit = parts.commit
         self._checkpoint = parts.checkpoint
         self._queue_files = parts.queue_files
         self._open_files = parts.open_files
-        self._files = parts.files
-        self._workers = parts.workers
-        self._timers = parts.timers
-        self._clock = parts.clock
-        self._sizes = BacklogSizes(parts.files, parts.queue_files.root)
+        self._sizes = BacklogSizes(parts.context.files, parts.queue_files.root)
         self._is_closed = False
 
     def _call_later(self, wait_ms: int, key: int) -> None:
-        self._timers.call_at(self._clock.monotonic_ms() + wait_ms, self, key)
+        self._context.call_later(wait_ms, self, key)
 
     def _next_snapshot(self, start: int) -> int:
         """Return the place of the next segment from ``start`` on that opens with a snapshot: it tells of those before.
 
         NONE where recovery may start before it: from there on everything stays as it is.
         """
-        segments = self._log.segments
+        segments = self._log.files.segments
         for place in range(start, len(segments)):
             if segments[place].base > self._checkpoint.consume_queue_offset:
                 break
@@ -96,11 +80,11 @@ class SpaceMaker(TimerTarget, LookTarget, SizesTarget):
 
     def _measure(self, lanes: list[tuple[int, int, int]]) -> None:
         """Have it added up what some lanes have from one entry to another; ``measured`` follows."""
-        self._workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
+        self._context.workers.submit(MeasureJob(self, self._sizes, lanes), FILE_LANE)
 
     def _forget(self, paths: list[str]) -> None:
         """Let readers close files that are gone, or that others have taken the names of."""
-        self._workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
+        self._context.workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
 
     def close(self) -> None:
         """Begin nothing more; what is left half done the next start removes."""

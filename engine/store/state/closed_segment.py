@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.store.state.log_state import EntryBlock, Lane
+from engine.store.state.lane import EntryBlock, Lane
 
 
 class Closing:

@@ -8,161 +8,22 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import Any, Final
+from typing import Any
 
-from engine.store.format.layout import CONSUMER, DESTINATION, ENTRY, ENTRY_BYTES, LANE_SHIFT, SUBSCRIPTION, SYSTEM_QUEUE
+from engine.store.format.layout import CONSUMER, DESTINATION, LANE_SHIFT, SUBSCRIPTION, SYSTEM_QUEUE
+from engine.store.state.consumer_records import ConsumerRecords
+from engine.store.state.destination import Destination
+from engine.store.state.lane import RECOVERED, EntryBlock, Lane
 from engine.store.state.progress import Progress
-from engine.store.state.subscription import Holders, Subscription, SubscriptionLane
+from engine.store.state.subscription import Subscription, SubscriptionLane
 from engine.values.destination import SUBSCRIPTION as SUBSCRIPTION_KIND
 from engine.values.destination import TOPIC
 from engine.values.stored import Attempts, DestinationState, LaneState, Range
-
-PACK_ENTRY: Final = ENTRY.pack
-RECOVERED: Final = 0  # the generation of what was in the log before it was opened
-CLOSED_CONSUMERS_MAX: Final = 1024  # closed consumers that gather before those that nothing names are forgotten
-
-
-class EntryBlock:
-    """Consecutive entries of one consume queue, as octets.  generation: of the segment that they belong to."""
-
-    __slots__ = ("destination_id", "priority", "first", "octets", "generation")
-
-    def __init__(
-        self, destination_id: int, priority: int, first: int, octets: bytearray, generation: int = RECOVERED
-    ) -> None:
-        self.destination_id = destination_id
-        self.priority = priority
-        self.first = first
-        self.octets = octets
-        self.generation = generation
-
-    def end(self) -> int:
-        """Return the index just past the last entry."""
-        return self.first + len(self.octets) // ENTRY_BYTES
-
-
-class Lane(Progress):
-    """One consume queue: a destination and a priority, with the queue's own progress in it.
-
-    tail: entries ever appended.  entries: those of the records in the segment that is ``generation``, from
-    ``entries_first`` on; the ones before are in ``closing``, on their way to the disk, or in the consume queue's files.
-    is_touched: it has changed since a snapshot was last told of it.
-    kept_first: entries below were dropped with their records.
-    live_bytes: what was appended less what was freed; only the sum over a destination's lanes means something, for a
-    settlement that covers several of them is booked on one.
-    """
-
-    __slots__ = (
-        "destination_id",
-        "priority",
-        "is_topic",
-        "tail",
-        "live_bytes",
-        "entries",
-        "entries_first",
-        "closing",
-        "kept_first",
-        "generation",
-        "is_touched",
-    )
-
-    def __init__(self, destination_id: int, priority: int, is_topic: bool, tail: int, cursor: int) -> None:
-        super().__init__(cursor)
-        self.destination_id = destination_id
-        self.priority = priority
-        self.is_topic = is_topic
-        self.tail = tail
-        self.live_bytes = 0
-        self.entries = bytearray()
-        self.entries_first = tail
-        self.closing: list[EntryBlock] = []
-        self.kept_first = 0
-        self.generation = RECOVERED
-        self.is_touched = False
-
-    def add(
-        self,
-        offset: int,
-        size: int,
-        flags: int,
-        record_type: int,
-        tag_hash: int,
-        group_hash: int,
-        expires_ms: int,
-        time_ms: int,
-    ) -> None:
-        """Append the entry of a record.  tag_hash: in the system queue the destination that the record concerns."""
-        self.entries += PACK_ENTRY(
-            offset, size, flags & 255, self.priority, record_type, 0, tag_hash, group_hash, expires_ms, time_ms
-        )
-        self.tail += 1
-
-    def close_entries(self) -> EntryBlock:
-        """Hand the entries collected so far over to the disk."""
-        block = EntryBlock(self.destination_id, self.priority, self.entries_first, self.entries, self.generation)
-        self.closing.append(block)
-        self.entries = bytearray()
-        self.entries_first = self.tail
-        return block
-
-    def block_of(self, generation: int) -> EntryBlock | None:
-        """Return the entries of a segment that has ended, None if there are none; those of the last one stay open."""
-        if self.generation == generation:
-            return self.close_entries() if self.entries else None
-        for block in self.closing:
-            if block.generation == generation:
-                return block
-        return None
-
-    def file_end(self) -> int:
-        """Return the first entry that is not in the consume queue's files yet."""
-        return self.closing[0].first if self.closing else self.entries_first
-
-
-class Destination:
-    """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
-
-    head: how snapshots begin to tell of it.
-    """
-
-    __slots__ = ("destination_id", "kind", "name", "lanes", "holders", "head")
-
-    def __init__(self, destination_id: int, kind: int, name: str) -> None:
-        self.destination_id = destination_id
-        self.lanes: list[Lane] = []
-        self.holders = Holders()
-        self.rename(kind, name)
-
-    def rename(self, kind: int, name: str) -> None:
-        """Take a name, in place of one that only stood for the number."""
-        self.kind = kind
-        self.name = name
-        # Made once, for the snapshots: JSON of a name takes longer than all the rest of a destination.
-        text = json.dumps(name, ensure_ascii=False)
-        self.head = f'{{"id":{self.destination_id},"kind":{kind},"name":{text},"live_bytes":'
-
-    def live_bytes(self) -> int:
-        """Return what its messages that are not settled add up to."""
-        if self.kind == TOPIC and self.holders.is_empty():
-            return 0
-        return sum([lane.live_bytes for lane in self.lanes])
-
-    def tails(self) -> dict[int, int]:
-        """Return the length of each lane by priority."""
-        return {lane.priority: lane.tail for lane in self.lanes}
-
-    def first_needed(self, lane: Lane) -> int:
-        """Return the first entry of a lane that the queue, or a durable subscription, may still ask for."""
-        if self.kind != TOPIC:
-            return lane.settled.cursor
-        members = self.holders.members
-        return min([lane.tail, *(member.first_needed(lane.priority, lane.tail) for member in members)])
 
 
 class StoreState:
     """Everything above, with what the next numbers are.
 
-    consumers: JSON of the record of each consumer that may still be named, by number.
     touched: numbers of destinations and subscriptions that have changed since a snapshot was last told of them, some
     of them twice.
     generation: of the segment that is written; ``used``: lanes that have, or may have, entries in it.
@@ -175,7 +36,6 @@ class StoreState:
         "lanes",
         "system",
         "consumers",
-        "next_consumer",
         "next_destination",
         "touched",
         "generation",
@@ -183,8 +43,6 @@ class StoreState:
         "failing",
         "_numbers",
         "_closed_lanes",
-        "_closed_consumers",
-        "_closed_consumers_limit",
     )
 
     def __init__(self) -> None:
@@ -192,8 +50,7 @@ class StoreState:
         self.subscriptions: dict[int, Subscription] = {}
         self.lanes: dict[int, Lane] = {}
         self.system = Lane(SYSTEM_QUEUE, 0, True, 0, 0)
-        self.consumers: dict[int, str] = {}
-        self.next_consumer = 1
+        self.consumers = ConsumerRecords()
         self.next_destination = 1
         self.touched: deque[int] = deque()
         self.generation = RECOVERED
@@ -201,8 +58,6 @@ class StoreState:
         self.failing: set[Progress] = set()
         self._numbers: dict[tuple[int, str], int] = {}
         self._closed_lanes: list[int] = []
-        self._closed_consumers: set[int] = set()
-        self._closed_consumers_limit = CLOSED_CONSUMERS_MAX
 
     # Destinations and their consume queues.
 
@@ -420,7 +275,7 @@ class StoreState:
         if record_type == DESTINATION:
             self.add_destination(number, int(described["kind"]), str(described["name"]))
         elif record_type == CONSUMER:
-            self.add_consumer(number, compact_json(described))
+            self.consumers.add(number, compact_json(described))
         elif record_type == SUBSCRIPTION:
             starts = [(int(priority), int(first), int(tail)) for priority, first, tail in described["starts"]]
             name, description = str(described["name"]), dict(described["description"])
@@ -430,40 +285,19 @@ class StoreState:
 
     # Consumers.
 
-    def add_consumer(self, number: int, described: str) -> None:
-        """Take a consumer in, as its record describes it."""
-        self.consumers[number] = described
-        self.next_consumer = max(self.next_consumer, number + 1)
-
     def close_consumer(self, number: int) -> None:
         """Note that nothing new will name a consumer."""
-        if number in self.consumers:
-            self._closed_consumers.add(number)
-            if len(self._closed_consumers) > self._closed_consumers_limit:
-                self.forget_consumers()
-                self._closed_consumers_limit = max(CLOSED_CONSUMERS_MAX, 2 * len(self._closed_consumers))
-
-    def close_consumers(self) -> None:
-        """Note that the gateway they belonged to is gone."""
-        self._closed_consumers.update(self.consumers)
-        self.forget_consumers()
-
-    def consumer_description(self, number: int) -> dict[str, str]:
-        """Return how a consumer was described, {} if that is not known any more."""
-        described: dict[str, Any] = json.loads(self.consumers.get(number, "{}"))
-        return {name: str(value) for name, value in described.items() if name not in ("id", "destination")}
+        if self.consumers.close(number):
+            self.forget_consumers()
 
     def forget_consumers(self) -> None:
         """Forget the closed consumers that no failed attempt names."""
+        self.failing = {progress for progress in self.failing if progress.failed is not None}
         named: set[int] = set()
-        if self._closed_consumers:
-            self.failing = {progress for progress in self.failing if progress.failed is not None}
-            for progress in self.failing:
-                if progress.failed is not None:
-                    named.update(progress.failed.consumers)
-        for number in self._closed_consumers - named:
-            del self.consumers[number]
-        self._closed_consumers &= named
+        for progress in self.failing:
+            if progress.failed is not None:
+                named.update(progress.failed.consumers)
+        self.consumers.forget_but(named)
 
     # Looking in.
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.store.format.layout import SYSTEM_QUEUE
-from engine.store.state.log_state import Destination, Lane, StoreState, compact_json
+from engine.store.state.destination import Destination
+from engine.store.state.lane import Lane
+from engine.store.state.log_state import StoreState, compact_json
 from engine.store.state.progress import Progress
 from engine.store.state.subscription import Subscription, SubscriptionLane
 from engine.values.destination import QUEUE
@@ -32,9 +34,9 @@ def put_together(
     destinations: what ``describe`` says of each; subscriptions: likewise of ``describe_subscription``.
     """
     state.forget_consumers()
-    consumers = ",".join(state.consumers.values())
+    consumers = ",".join(state.consumers.described.values())
     head = (
-        f'{{"sequence":{sequence},"next_consumer":{state.next_consumer},"next_destination":{state.next_destination},'
+        f'{{"sequence":{sequence},"next_consumer":{state.consumers.next_number},"next_destination":{state.next_destination},'
         f'"system_tail":{state.system.tail},"destinations":['
     )
     rest = f'],"consumers":[{consumers}]}}'
@@ -51,7 +53,7 @@ def load_snapshot(payload: bytes) -> StoreState:
     """
     described: dict[str, Any] = json.loads(payload)
     state = StoreState()
-    state.next_consumer = int(described["next_consumer"])
+    state.consumers.next_number = int(described["next_consumer"])
     state.system = Lane(SYSTEM_QUEUE, 0, True, int(described["system_tail"]), 0)
     for destination in described["destinations"]:
         number = int(destination["id"])
@@ -73,7 +75,7 @@ def load_snapshot(payload: bytes) -> StoreState:
         state.destinations[subscription.topic_id].holders.members.append(subscription)
         state.subscriptions[subscription.number] = subscription
     for known in described["consumers"]:
-        state.add_consumer(int(known["id"]), compact_json(known))
+        state.consumers.add(int(known["id"]), compact_json(known))
     state.next_destination = int(described["next_destination"])
     state.find_failing()
     return state

@@ -10,12 +10,17 @@ cost more than all that the turn is for.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from engine.store.state.failed_entries import FailedEntries
 from engine.store.state.log_state import StoreState
 from engine.store.state.progress import Progress
 from engine.store.state.settled_entries import SettledEntries
 from engine.store.state.snapshot import describe, describe_subscription, put_together
+
+# The next snapshot is drafted in the last quarter of a segment, what has changed meanwhile in the last quarter of that,
+DRAFT_PART: Final = 4  # and so on; a roll tells only what has changed within the last few records.
+DRAFT_LAST_BYTES: Final = 16 << 10  # left of a segment when the last of these passes begins
 
 Page = tuple[SettledEntries | FailedEntries, int]
 
@@ -25,18 +30,52 @@ class SnapshotDraft:
 
     left: how many of those that have changed this pass still tells of, the one in front first.
     pages: of the one in front, those that are to be put into words before the rest; None before it was looked at.
+    log_end: when the draft was last worked at.  pass_at: octets left of the segment when the next pass begins, 0: none.
+    is_past_begin: a transaction would not begin in this segment any more.
     """
 
-    __slots__ = ("_state", "_told", "_left", "_pages")
+    __slots__ = ("_state", "_told", "_left", "_pages", "_log_end", "_pass_at", "_is_past_begin")
 
-    def __init__(self, state: StoreState) -> None:
+    def __init__(self, state: StoreState, log_end: int = 0) -> None:
         self._state = state
         self._told: dict[int, bytes] = {}
         self._left = 0
         self._pages: list[Page] | None = None
+        self._log_end = log_end
+        self._pass_at = 0
+        self._is_past_begin = False
         state.touched.clear()
         state.touched.extend(state.destinations)
         state.touched.extend(state.subscriptions)
+
+    def expect_end(self, left: int) -> None:
+        """Begin the first pass once ``left`` octets of a segment are left."""
+        self._pass_at = left
+        self._is_past_begin = False
+
+    def log_grown(self, end: int, limit: int, reserved: int) -> None:
+        """Do as much of the draft as the log has grown.
+
+        limit: of the current segment; reserved: octets of it that a transaction must find.
+        """
+        filled = end - self._log_end
+        self._log_end = end
+        left = limit - reserved - end  # then a transaction begins a new segment
+        if left < 0:  # none has come, and other records still fit
+            left = limit - end
+            if not self._is_past_begin:
+                self._is_past_begin = True
+                self._pass_at = left + 1
+        if self._pass_at and left < self._pass_at:
+            while self._pass_at and left < self._pass_at:
+                is_last = self._pass_at <= DRAFT_LAST_BYTES
+                self._pass_at = 0 if is_last else max(self._pass_at // DRAFT_PART, DRAFT_LAST_BYTES)
+            self.begin_pass()
+            filled = 0  # of the pass; what has just come may be a transaction of many times its length
+        rest = left - self._pass_at  # of this pass
+        if rest > 0 and (untold := self.untold_count()):
+            # Twice as large a part of it as this is of the rest: it is to be done before the next pass begins.
+            self.tell(2 * untold * filled // (rest + filled) + 1)
 
     def begin_pass(self) -> None:
         """Tell anew, from now on, of all that has changed until now; what changes meanwhile is for the next pass."""

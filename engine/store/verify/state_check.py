@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from engine.store.format import layout
 from engine.store.format.record import Record
-from engine.store.state.log_state import Destination, Lane, StoreState
+from engine.store.state.destination import Destination
+from engine.store.state.lane import Lane
+from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot import encode_snapshot, load_snapshot
 from engine.store.verify.findings import Note
 from engine.store.verify.index_check import IndexCheck

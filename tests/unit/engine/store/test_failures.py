@@ -501,6 +501,6 @@ def test_files_of_full_segments_are_let_go_of() -> None:
     for _ in range(100):  # one at a time, so that no batch reaches from one segment into the next
         home.send(queue, 1)
         home.flush()
-    segments = home.file_store._log.segments
+    segments = home.file_store._log.files.segments
     assert len(segments) > 5
     assert [segment.file is not None for segment in segments[:-1]] == [False] * (len(segments) - 1)

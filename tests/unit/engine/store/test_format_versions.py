@@ -81,7 +81,7 @@ def test_a_gateway_goes_on_with_it(tmp_path: Path, version: int) -> None:
     assert lanes(states, "ActiveMQ.DLQ")[4].tail == 1
     listener = RecordingListener()
     store.attach(listener)
-    workers = store._workers
+    workers = store._context.workers
     assert isinstance(workers, HeldWorkers)
     store.request(states[0].destination_id, 4, 10, 1, 1 << 20)
     workers.run_all()
@@ -122,7 +122,7 @@ def test_a_gateway_goes_on_with_sparse_segments(tmp_path: Path) -> None:
         assert states[0].live_bytes == 2 * 308
         listener = RecordingListener()
         store.attach(listener)
-        workers = store._workers
+        workers = store._context.workers
         assert isinstance(workers, HeldWorkers)
         for number, name in ((states[0].destination_id, b"order 3 "), (states[1].destination_id, b"news")):
             store.request(number, 4, 3 if name != b"news" else 0, 1, 1 << 20)

@@ -10,9 +10,9 @@ import pytest
 from crc32c import crc32c
 
 from engine.store.format import layout
-from engine.store.log.commit_log import DRAFT_LAST_BYTES
 from engine.store.log.segment import Segment, load_segment
 from engine.store.settings import StoreSettings
+from engine.store.state.snapshot_draft import DRAFT_LAST_BYTES
 from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE
 from engine.values.message import IN_TRANSACTION, PERSISTENT, STOMP, TEXT, Message

@@ -21,7 +21,7 @@ def a_state() -> StoreState:
         state.open_lane(destination_id, priority).tail = tail
     state.open_lane(1, 4).live_bytes = 900
     state.settle(1, [Range(4, 0, 5), Range(4, 8, 2)], 200)
-    state.add_consumer(11, '{"client_id":"c","id":11,"destination":1}')
+    state.consumers.add(11, '{"client_id":"c","id":11,"destination":1}')
     state.fail_attempts(1, 11, CAUSE_NACK, 77, 50, [Range(4, 6, 2, 3), Range(4, 4, 1, 9)])
     state.fail_attempts(1, 11, CAUSE_NACK, 78, 60, [Range(4, 7, 1, 4)])
     state.system.tail = 30
@@ -34,7 +34,7 @@ def test_a_snapshot_tells_everything() -> None:
     assert json.loads(payload)["sequence"] == 99
     again = load_snapshot(payload)
     assert encode_snapshot(again, 99) == payload
-    assert (again.next_consumer, again.next_destination, again.system.tail) == (12, 4, 30)
+    assert (again.consumers.next_number, again.next_destination, again.system.tail) == (12, 4, 30)
     assert again.number_of(QUEUE, "orders.äöü") == 1
     assert again.number_of(TOPIC, "orders.äöü") == 0
     orders, news = again.recovered()
@@ -42,7 +42,7 @@ def test_a_snapshot_tells_everything() -> None:
     low = orders.lanes[0]
     assert (low.tail, low.cursor, low.settled, low.attempts) == (20, 5, [(8, 2)], ATTEMPTS)
     assert (orders.live_bytes, news.live_bytes) == (700, 0)
-    assert again.consumer_description(11) == {"client_id": "c"}
+    assert again.consumers.description(11) == {"client_id": "c"}
     assert (news.lanes[0].tail, news.lanes[0].cursor) == (7, 7)
 
 

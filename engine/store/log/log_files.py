@@ -1,0 +1,204 @@
+"""The segments of the log that is written, in order, and their files: made, prepared ahead, replaced, let go of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.ports.workers import FILE_LANE, Job
+from engine.store.context import StoreContext
+from engine.store.disk.files import File, Files
+from engine.store.log.log_map import LogMap
+from engine.store.log.segment import NEW_SUFFIX, PREPARED_SUFFIX, SUFFIX, Segment, make_segment_file, segment_name
+
+GROWN_SNAPSHOTS: Final = 3  # the next segment is made for so many of the last snapshot: two, grown by half
+NEVER: Final = 1 << 62
+
+
+class LogFiles:
+    """segments: the last of them is open for records.  segment_bytes: of one that nothing asks more of.
+
+    prepare_at: end of the log above which the next one is to be prepared.
+    """
+
+    __slots__ = (
+        "segments",
+        "segment_bytes",
+        "_map",
+        "_context",
+        "_directory",
+        "_prepared",
+        "prepare_at",
+        "_is_closed",
+    )
+
+    def __init__(self, context: StoreContext, directory: str, segments: list[Segment]) -> None:
+        self.segments = segments
+        self.segment_bytes = context.settings.segment_bytes
+        self._map: LogMap | None = None
+        self._context = context
+        self._directory = directory
+        self._prepared: Segment | None = None
+        self.prepare_at = _half_of(segments[-1])
+        self._is_closed = False
+
+    def current(self) -> Segment:
+        """Return the segment that records are appended to."""
+        return self.segments[-1]
+
+    def map(self) -> LogMap:
+        """Return where the log is to be read as it is now."""
+        if self._map is None:
+            self._map = LogMap(self.segments)
+        return self._map
+
+    def begin(self, base: int, capacity: int) -> Segment:
+        """Go on in a new segment at ``base`` that has room for ``capacity`` octets or more."""
+        segment = self._prepared
+        if segment is None or segment.base != base or segment.capacity < capacity:
+            self._discard_prepared()
+            segment = Segment(self._directory, base, max(capacity, self.segment_bytes), False)
+        self._prepared = None
+        return self._add(segment)
+
+    def begin_continuation(self, start: int) -> Segment:
+        """End the current segment at ``start``, and go on there in one that has no room yet."""
+        self.current().sealed_end = start
+        self._discard_prepared()  # it is for where the segment before would have ended
+        return self._add(Segment(self._directory, start, 0, True))
+
+    def _add(self, segment: Segment) -> Segment:
+        self.segments.append(segment)
+        self.prepare_at = _half_of(segment)
+        self._map = None
+        return segment
+
+    def end_at(self, limit: int) -> None:
+        """Give the current segment, which has no file yet, as much room as reaches to ``limit``."""
+        current = self.segments[-1]
+        current.capacity = limit - current.base
+        self.prepare_at = _half_of(current)
+        self._map = None
+
+    def put_on_disk(self, segment: Segment) -> None:
+        """Make sure that ``segment`` has its file, open.  Raises: OSError."""
+        context = self._context
+        files = context.files
+        if segment.is_on_disk:
+            if segment.file is None:
+                segment.file = files.open(segment.path())
+            return
+        path = f"{self._directory}/{segment_name(segment.base)}"
+        if segment.file is not None:
+            # Not synced here, on the engine's thread: the first sync does it, and until then recovery makes sure that
+            # no offset in it is used again, whichever name survives.
+            files.rename(path + PREPARED_SUFFIX, path + SUFFIX)
+        else:
+            file = make_segment_file(files, path + NEW_SUFFIX, segment, context.clock.wall_ms(), context.store_id)
+            try:
+                files.rename(path + NEW_SUFFIX, path + SUFFIX)
+                files.sync_directory(self._directory)
+            except OSError:
+                file.close()
+                raise
+            segment.file = file
+            segment.is_name_durable = True
+        segment.is_on_disk = True
+
+    def prepare_next(self, snapshot_bytes: int) -> None:
+        """Have a worker make the file of the next segment; tried once.  snapshot_bytes: that the last one took."""
+        self.prepare_at = NEVER
+        capacity = max(self.segment_bytes, GROWN_SNAPSHOTS * snapshot_bytes)
+        segment = Segment(self._directory, self.current().limit(), capacity, False)
+        context = self._context
+        job = PrepareJob(self, context.files, segment, context.clock.wall_ms(), context.store_id)
+        context.workers.submit(job, FILE_LANE)
+
+    def segment_prepared(self, segment: Segment, file: File | None) -> None:
+        """Take the next segment; if it was not made, the one who needs it tries again and tells of the error."""
+        if file is None:
+            return
+        segment.file = file
+        if self._is_closed:
+            segment.close()  # the directory may be another process's by now; the next start removes the file
+            return
+        self._prepared = segment
+        if segment.base != self.segments[-1].limit():
+            self._discard_prepared()
+
+    def _discard_prepared(self) -> None:
+        segment = self._prepared
+        if segment is None:
+            return
+        self._prepared = None
+        segment.close()
+        try:
+            self._context.files.unlink(f"{self._directory}/{segment_name(segment.base)}{PREPARED_SUFFIX}")
+        except OSError:
+            pass  # the next start of the store removes it
+
+    def replace(self, old: Segment, new: Segment) -> None:
+        """Put ``new``, made after a failed sync, in the place of ``old`` or of its end."""
+        place = self.segments.index(old)
+        if new.base > old.base:
+            old.sealed_end = new.base
+            self.segments.insert(place + 1, new)
+        else:
+            self.segments[place] = new
+        self._map = None
+        old.close()
+
+    def drop(self, count: int) -> None:
+        """Forget the oldest ``count`` segments."""
+        del self.segments[:count]
+        self._map = None
+
+    def thinned(self, segment: Segment, parts: list[Segment]) -> list[str]:
+        """Take note that a segment is sparse now, and that ``parts`` are a part of it; return their paths.
+
+        Retention may have been faster with ``segment``; then the others stay what they are.
+        """
+        found = [part for part in parts if part in self.segments] if segment in self.segments else []
+        for part in found:
+            self.segments.remove(part)
+        self._map = None
+        return [part.path() for part in found]
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._is_closed = True
+        self._discard_prepared()
+        for segment in self.segments:
+            segment.close()
+
+
+def _half_of(segment: Segment) -> int:
+    return segment.limit() - segment.capacity // 2
+
+
+class PrepareJob(Job):
+    """Makes the file of the next segment, whose room takes the disk a while."""
+
+    __slots__ = ("_log", "_files", "_segment", "_created_ms", "_store_id", "_file")
+
+    def __init__(self, log: LogFiles, files: Files, segment: Segment, created_ms: int, store_id: str) -> None:
+        self._log = log
+        self._files = files
+        self._segment = segment
+        self._created_ms = created_ms
+        self._store_id = store_id
+        self._file: File | None = None
+
+    def run(self) -> None:
+        directory = self._segment.directory
+        path = f"{directory}/{segment_name(self._segment.base)}{PREPARED_SUFFIX}"
+        try:
+            self._file = make_segment_file(self._files, path, self._segment, self._created_ms, self._store_id)
+            self._files.sync_directory(directory)
+        except OSError:
+            # Not fatal: the segment is made again when it is needed, and an error then counts.
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def finish(self) -> None:
+        self._log.segment_prepared(self._segment, self._file)

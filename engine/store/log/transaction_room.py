@@ -1,0 +1,45 @@
+"""What transactions take of a segment: each is written whole into one."""
+
+from __future__ import annotations
+
+from engine.store.log.segment import Segment
+
+
+class TransactionRoom:
+    """The open transaction, and how large others were.
+
+    sequence, start, part_count: the log where the open one began.  own: the segment that it was given.
+    reserved: octets that a segment must have left for a transaction to begin in it.
+    own_bytes: of the largest one since the last roll that was given one.
+    """
+
+    __slots__ = ("sequence", "start", "part_count", "own", "reserved", "own_bytes", "_largest", "_largest_before")
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self.start = 0
+        self.part_count = 0
+        self.own: Segment | None = None
+        self.reserved = 0
+        self.own_bytes = 0
+        self._largest = 0  # octets, in this segment
+        self._largest_before = 0  # and in the one before
+
+    def began(self, sequence: int, start: int, part_count: int) -> None:
+        """Note where the log is as a transaction begins."""
+        self.sequence = sequence
+        self.start = start
+        self.part_count = part_count
+
+    def ended(self, size_bytes: int, reserved_max: int) -> None:
+        """Note how large the open transaction was."""
+        self._largest = max(self._largest, min(size_bytes, reserved_max))
+        self.reserved = max(self._largest, self._largest_before)
+        if self.own is not None:
+            self.own_bytes = max(self.own_bytes, size_bytes)
+            self.own = None
+
+    def segment_began(self) -> None:
+        """Note that a segment with a snapshot begins."""
+        self._largest_before = self.reserved = self._largest
+        self._largest = self.own_bytes = 0

@@ -1,0 +1,69 @@
+"""The log of a store that opens: recovered, and ready for records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.store.context import StoreContext
+from engine.store.format import layout
+from engine.store.log.checkpoint import CheckpointFile
+from engine.store.log.commit_log import CommitLog
+from engine.store.log.log_files import LogFiles
+from engine.store.log.recovery_report import RecoveryReport
+from engine.store.log.store_directory import LOG_DIRECTORY, QUEUE_DIRECTORY
+from engine.store.queues.consume_queue import ConsumeQueueFiles
+from engine.store.recover.recovery import Recovery
+from engine.store.state.closed_segment import Closing
+from engine.values.destination import QUEUE, SCHEDULE_QUEUE
+from engine.values.stored import DestinationState
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """destinations: as recovery found them.  closings: consume-queue entries that are not in the files yet."""
+
+    report: RecoveryReport
+    log: CommitLog
+    checkpoint: CheckpointFile
+    queue_files: ConsumeQueueFiles
+    destinations: list[DestinationState]
+    closings: list[Closing]
+
+
+def open_log(context: StoreContext, is_skipping: bool) -> OpenedLog:
+    """Recover the log of a directory that is locked, and publish where it goes on.
+
+    Raises: StoreCorrupt, OSError.
+    """
+    files, directory, now_ms = context.files, context.directory, context.clock.wall_ms()
+    log_directory = f"{directory}/{LOG_DIRECTORY}"
+    queue_files = ConsumeQueueFiles(files, f"{directory}/{QUEUE_DIRECTORY}", context.settings.whole_sync_files)
+    checkpoint = CheckpointFile(files, directory)
+    known = checkpoint.load()
+    recovered = Recovery(files, log_directory, queue_files, context.store_id, checkpoint, known, is_skipping).run()
+    report = recovered.report
+    log_files = LogFiles(context, log_directory, recovered.segments)
+    store_time_ms = max(recovered.store_time_ms, now_ms)
+    log = CommitLog(log_files, recovered.state, recovered.end, recovered.sequence, store_time_ms)
+    destinations = recovered.state.recovered()
+    if not report.is_clean:
+        log.begin_anew()
+        for chunk in log.take_chunks():
+            log_files.put_on_disk(chunk.segment)
+            chunk.segment.write(chunk.octets, chunk.offset)
+            chunk.segment.sync(files)
+    checkpoint.durable_offset = log.end
+    checkpoint.durable_time_ms = recovered.store_time_ms if report.is_clean else store_time_ms
+    checkpoint.next_sequence = log.sequence
+    checkpoint.consume_queue_offset = recovered.consume_queue_offset
+    checkpoint.first_offset = log_files.segments[0].base
+    if known is not None:
+        checkpoint.start_count = known.start_count + 1
+    else:
+        # It must never repeat, and how often the store was opened is lost with the checkpoint.
+        checkpoint.start_count = 1 if report.is_new else now_ms // 1000
+    if log.state.number_of(QUEUE, SCHEDULE_QUEUE):
+        checkpoint.version = layout.SCHEDULE_VERSION
+    # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
+    checkpoint.begin()
+    return OpenedLog(report, log, checkpoint, queue_files, destinations, recovered.closings + log.take_closings())

@@ -1,0 +1,47 @@
+"""What the log says of consumers: the record of each that failed attempts may still name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+CLOSED_MAX: Final = 1024  # closed consumers that gather before those that nothing names are forgotten
+
+
+class ConsumerRecords:
+    """described: the JSON of each record, by the consumer's number.  next_number: of the next one."""
+
+    __slots__ = ("described", "next_number", "_closed", "_closed_limit")
+
+    def __init__(self) -> None:
+        self.described: dict[int, str] = {}
+        self.next_number = 1
+        self._closed: set[int] = set()
+        self._closed_limit = CLOSED_MAX
+
+    def add(self, number: int, described: str) -> None:
+        """Take a consumer in, as its record describes it."""
+        self.described[number] = described
+        self.next_number = max(self.next_number, number + 1)
+
+    def close(self, number: int) -> bool:
+        """Note that nothing new will name a consumer; return whether it is time to forget some."""
+        if number in self.described:
+            self._closed.add(number)
+        return len(self._closed) > self._closed_limit
+
+    def close_all(self) -> None:
+        """Note that the gateway they belonged to is gone."""
+        self._closed.update(self.described)
+
+    def description(self, number: int) -> dict[str, str]:
+        """Return how a consumer was described, {} if that is not known any more."""
+        described: dict[str, Any] = json.loads(self.described.get(number, "{}"))
+        return {name: str(value) for name, value in described.items() if name not in ("id", "destination")}
+
+    def forget_but(self, named: set[int]) -> None:
+        """Forget the closed ones, but for those that are ``named``."""
+        for number in self._closed - named:
+            del self.described[number]
+        self._closed &= named
+        self._closed_limit = max(CLOSED_MAX, 2 * len(self._closed))

@@ -1,0 +1,49 @@
+"""A destination as the log knows it: its lanes and, of a topic, its durable subscriptions."""
+
+from __future__ import annotations
+
+import json
+
+from engine.store.state.lane import Lane
+from engine.store.state.subscription import Holders
+from engine.values.destination import TOPIC
+
+
+class Destination:
+    """A destination and its lanes, by ascending priority; holders: of a topic, its durable subscriptions.
+
+    head: how snapshots begin to tell of it.
+    """
+
+    __slots__ = ("destination_id", "kind", "name", "lanes", "holders", "head")
+
+    def __init__(self, destination_id: int, kind: int, name: str) -> None:
+        self.destination_id = destination_id
+        self.lanes: list[Lane] = []
+        self.holders = Holders()
+        self.rename(kind, name)
+
+    def rename(self, kind: int, name: str) -> None:
+        """Take a name, in place of one that only stood for the number."""
+        self.kind = kind
+        self.name = name
+        # Made once, for the snapshots: JSON of a name takes longer than all the rest of a destination.
+        text = json.dumps(name, ensure_ascii=False)
+        self.head = f'{{"id":{self.destination_id},"kind":{kind},"name":{text},"live_bytes":'
+
+    def live_bytes(self) -> int:
+        """Return what its messages that are not settled add up to."""
+        if self.kind == TOPIC and self.holders.is_empty():
+            return 0
+        return sum([lane.live_bytes for lane in self.lanes])
+
+    def tails(self) -> dict[int, int]:
+        """Return the length of each lane by priority."""
+        return {lane.priority: lane.tail for lane in self.lanes}
+
+    def first_needed(self, lane: Lane) -> int:
+        """Return the first entry of a lane that the queue, or a durable subscription, may still ask for."""
+        if self.kind != TOPIC:
+            return lane.settled.cursor
+        members = self.holders.members
+        return min([lane.tail, *(member.first_needed(lane.priority, lane.tail) for member in members)])

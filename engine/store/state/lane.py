@@ -1,0 +1,108 @@
+"""One consume queue in memory: how long it is, and its entries that are not in files yet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.store.format.layout import ENTRY, ENTRY_BYTES
+from engine.store.state.progress import Progress
+
+PACK_ENTRY: Final = ENTRY.pack
+RECOVERED: Final = 0  # the generation of what was in the log before it was opened
+
+
+class EntryBlock:
+    """Consecutive entries of one consume queue, as octets.  generation: of the segment that they belong to."""
+
+    __slots__ = ("destination_id", "priority", "first", "octets", "generation")
+
+    def __init__(
+        self, destination_id: int, priority: int, first: int, octets: bytearray, generation: int = RECOVERED
+    ) -> None:
+        self.destination_id = destination_id
+        self.priority = priority
+        self.first = first
+        self.octets = octets
+        self.generation = generation
+
+    def end(self) -> int:
+        """Return the index just past the last entry."""
+        return self.first + len(self.octets) // ENTRY_BYTES
+
+
+class Lane(Progress):
+    """One consume queue: a destination and a priority, with the queue's own progress in it.
+
+    tail: entries ever appended.  entries: those of the records in the segment that is ``generation``, from
+    ``entries_first`` on; the ones before are in ``closing``, on their way to the disk, or in the consume queue's files.
+    is_touched: it has changed since a snapshot was last told of it.
+    kept_first: entries below were dropped with their records.
+    live_bytes: what was appended less what was freed; only the sum over a destination's lanes means something, for a
+    settlement that covers several of them is booked on one.
+    """
+
+    __slots__ = (
+        "destination_id",
+        "priority",
+        "is_topic",
+        "tail",
+        "live_bytes",
+        "entries",
+        "entries_first",
+        "closing",
+        "kept_first",
+        "generation",
+        "is_touched",
+    )
+
+    def __init__(self, destination_id: int, priority: int, is_topic: bool, tail: int, cursor: int) -> None:
+        super().__init__(cursor)
+        self.destination_id = destination_id
+        self.priority = priority
+        self.is_topic = is_topic
+        self.tail = tail
+        self.live_bytes = 0
+        self.entries = bytearray()
+        self.entries_first = tail
+        self.closing: list[EntryBlock] = []
+        self.kept_first = 0
+        self.generation = RECOVERED
+        self.is_touched = False
+
+    def add(
+        self,
+        offset: int,
+        size: int,
+        flags: int,
+        record_type: int,
+        tag_hash: int,
+        group_hash: int,
+        expires_ms: int,
+        time_ms: int,
+    ) -> None:
+        """Append the entry of a record.  tag_hash: in the system queue the destination that the record concerns."""
+        self.entries += PACK_ENTRY(
+            offset, size, flags & 255, self.priority, record_type, 0, tag_hash, group_hash, expires_ms, time_ms
+        )
+        self.tail += 1
+
+    def close_entries(self) -> EntryBlock:
+        """Hand the entries collected so far over to the disk."""
+        block = EntryBlock(self.destination_id, self.priority, self.entries_first, self.entries, self.generation)
+        self.closing.append(block)
+        self.entries = bytearray()
+        self.entries_first = self.tail
+        return block
+
+    def block_of(self, generation: int) -> EntryBlock | None:
+        """Return the entries of a segment that has ended, None if there are none; those of the last one stay open."""
+        if self.generation == generation:
+            return self.close_entries() if self.entries else None
+        for block in self.closing:
+            if block.generation == generation:
+                return block
+        return None
+
+    def file_end(self) -> int:
+        """Return the first entry that is not in the consume queue's files yet."""
+        return self.closing[0].first if self.closing else self.entries_first
