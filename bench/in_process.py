@@ -15,9 +15,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from config.matching import AddressMatcher
 from engine.broker import Broker
+from engine.ports.clock import Clock
 from engine.ports.timers import Timers, TimerTarget
 from engine.ports.workers import Job, Workers
 from engine.store.disk.files import RealFiles
@@ -29,6 +31,7 @@ from protocols.peer_socket import PeerSocket
 
 READ_BYTES = 256 * 1024  # what one read of a busy socket brings
 MEMORY_LIMIT_BYTES = 1 << 30
+SYSTEM_CLOCK: Final = SystemClock()
 
 
 class NoTimers(Timers):
@@ -75,12 +78,12 @@ class QuietLink(PeerSocket):
         return "bench"
 
 
-def open_store(directory: str) -> FileStore:
-    return FileStore(directory, RealFiles(), InlineWorkers(), SystemClock(), NoTimers(), StoreSettings())
+def open_store(directory: str, clock: Clock = SYSTEM_CLOCK) -> FileStore:
+    return FileStore(directory, RealFiles(), InlineWorkers(), clock, NoTimers(), StoreSettings())
 
 
-def open_broker(store: FileStore) -> Broker:
-    return Broker(store, SystemClock(), NoTimers(), AddressMatcher(()), MEMORY_LIMIT_BYTES)
+def open_broker(store: FileStore, clock: Clock = SYSTEM_CLOCK) -> Broker:
+    return Broker(store, clock, NoTimers(), AddressMatcher(()), MEMORY_LIMIT_BYTES)
 
 
 def reads_of(sends: list[bytes]) -> list[bytes]:

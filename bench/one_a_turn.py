@@ -39,11 +39,11 @@ from protocols.stomp.session.stomp_session import StompSession
 
 A_WRITE: Final = 200  # turns between writes
 CONNECT: Final = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
-SUBSCRIBE: Final = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client-individual\nactivemq.prefetchSize:1\n\n\0"
+SUBSCRIBE: Final = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client-individual\nactivemq.prefetchSize:%d\n\n\0"
 
 
 class Pair(ABC):
-    """A producer, a consumer that may hold one message, and what they say."""
+    """A producer, a consumer that may hold so many messages as ``window`` says, and what they say."""
 
     producer: ProtocolConnection
     consumer: ProtocolConnection
@@ -58,11 +58,11 @@ class Pair(ABC):
 
 
 class StompPair(Pair):
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, window: int = 1) -> None:
         self.producer = StompSession(broker, QuietLink(), SessionSettings(), 0)
         self.consumer = StompSession(broker, QuietLink(), SessionSettings(), 0)
         self.producer.receive_data(CONNECT, 0)
-        self.consumer.receive_data(CONNECT + SUBSCRIBE, 0)
+        self.consumer.receive_data(CONNECT + SUBSCRIBE % window, 0)
 
     def sends(self, messages: int, size: int) -> list[bytes]:
         head = b"SEND\ndestination:/queue/q\ncontent-length:%d\npersistent:true\nreceipt:%010d\n\n%b\0"
@@ -74,10 +74,10 @@ class StompPair(Pair):
 
 
 class AmqpPair(Pair):
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, window: int = 1) -> None:
         settings = AmqpSettings(link_credit=1_000_000, incoming_window=1_000_000)
         self.producer = opened(broker, settings, "producer", False)
-        self.consumer = opened(broker, settings, "consumer", True, credit=1)
+        self.consumer = opened(broker, settings, "consumer", True, credit=window)
         self.count = 0
 
     def sends(self, messages: int, size: int) -> list[bytes]:
