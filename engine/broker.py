@@ -167,10 +167,10 @@ class Broker:
         context = Context(store, clock, timers, memory, readers)
         observers = Observers()
         starved: dict[Queue, None] = {}
-        steps = Steps(clock, timers)
+        steps = Steps(clock, timers, context.agenda)
         access = Access(permissions or PermissionMap(()))
         quotas = Quotas(user_limits)
-        holdings = Holdings(connection_memory_bytes)
+        holdings = Holdings(connection_memory_bytes, context.agenda)
         spiller = None if spill_space is None else Spiller(spill_space, memory, clock, timers)
         flow = Flow(context, limits, observers)
         destinations = Destinations(
@@ -492,7 +492,11 @@ class Broker:
 
     def begin_turn(self) -> None:
         """Take the time; call it before the first input of a turn."""
-        self.turn.begin()
+        context = self.context
+        context.sender = 0
+        wall_ms = context.clock.wall_ms()
+        if wall_ms != context.wall_ms:
+            self.turn.set_time(wall_ms)
 
     def end_turn(self) -> int:
         """Dispatch; return the offset that confirmations of this turn wait for."""

@@ -286,12 +286,12 @@ class StoreEvents(StoreListener):
             self._ask_again_later(queue)
 
     def store_failed(self, reason: str) -> None:
-        self.flow.is_blocked = True
+        self.flow.block()
         self.failure = reason
 
     def store_healed(self) -> None:
         self.failure = ""
-        self.flow.is_blocked = True  # open_gates opens what can be opened
+        self.flow.block()  # open_gates opens what can be opened
         for queue in self.destinations.all_queues():
             for lane in queue.used_lanes:
                 lane.awaits_retry = False

@@ -22,10 +22,16 @@ UNWRITTEN_BYTES: Final = 256 * 1024  # what no one waits for gathers up to here 
 
 
 class Turn:
-    """starved: queues whose consumers wait because memory is too short to read on for them."""
+    """agenda: what else than queues to look at.  dirty: queues to dispatch.
+
+    starved: queues whose consumers wait because memory is too short to read on for them.
+    """
 
     __slots__ = (
         "context",
+        "store",
+        "agenda",
+        "dirty",
         "clients",
         "holdings",
         "destinations",
@@ -56,6 +62,9 @@ class Turn:
         starved: dict[Queue, None],
     ) -> None:
         self.context = context
+        self.store = context.store
+        self.agenda = context.agenda
+        self.dirty = destinations.dirty_queues
         self.clients = clients
         self.holdings = holdings
         self.destinations = destinations
@@ -70,11 +79,11 @@ class Turn:
         self.hand_overs = HandOvers()
         self.hand_overs.sample(dispatcher.next_tag, context.wall_ms)
 
-    def begin(self) -> None:
-        """Take the time; call it before the first input of a turn."""
-        context = self.context
-        if context.take_time() and context.wall_ms >= self.hand_overs.next_ms:
-            self.hand_overs.sample(self.dispatcher.next_tag, context.wall_ms)
+    def set_time(self, wall_ms: int) -> None:
+        """Take the time of a turn, if it is another than that of the one before."""
+        self.context.set_time(wall_ms)
+        if wall_ms >= self.hand_overs.next_ms:
+            self.hand_overs.sample(self.dispatcher.next_tag, wall_ms)
 
     def end(self) -> int:
         """Dispatch; return the offset that confirmations of this turn wait for.
@@ -83,28 +92,54 @@ class Turn:
         for the next ``Store.sync``, which nobody's confirmation overtakes: a write a turn is what makes turns
         expensive.
         """
-        if self.holdings.is_over:
-            self.holdings.relieve(self.clients.values())
-        if self.steps.chores:
-            self.steps.run_chores()
-        if self.context.memory.unwritten_bytes:
-            self._count_unwritten()
-        self._dispatch()
+        agenda = self.agenda
+        if agenda.is_open:
+            self._begin_end()
+            self._prepare()
+        dirty = self.dirty
+        while dirty:
+            queues = dirty[:]
+            dirty.clear()
+            for queue in queues:
+                queue.is_dirty = False
+                if queue.is_choosy:
+                    self.selective.run(queue)
+                else:
+                    self.dispatcher.run(queue)
+            if agenda.is_open:
+                self._follow_up()
+                self._prepare()
         if self.settlements.waiting:
             self.settlements.end_turn()
         if self.steps.left != TURN_STEPS:
             self.steps.end_turn()
-        store = self.context.store
+        store = self.store
         offset = store.append_offset()
         if offset - store.written_offset() > UNWRITTEN_BYTES:
             store.write()
-        if self.flow.is_blocked:
-            self._count_unwritten()
+        if agenda.is_open:
+            self._finish()
         return offset
 
     def has_more_to_do(self) -> bool:
         """Say whether another turn is wanted though nothing has come: what followed the last one had an effect."""
-        return bool(self.destinations.dirty_queues or self.subscribing.wakes.rooms or self.holdings.is_over)
+        return bool(self.dirty or self.subscribing.wakes.rooms or self.holdings.is_over)
+
+    def has_agenda(self) -> bool:
+        """Say whether some part has something to do at the end of the next turn."""
+        subscribing = self.subscribing
+        return bool(
+            self.flow.is_blocked
+            or self.context.memory.unwritten_bytes
+            or self.holdings.is_over
+            or self.steps.chores
+            or self.destinations.waiting_keepers
+            or subscribing.replays.followers
+            or self.starved
+            or subscribing.wakes.rooms
+            or subscribing.browsing.consumers
+            or self.dispatcher.expired
+        )
 
     def sync(self) -> None:
         """Have everything made durable that no one waits for; call it a little after it came."""
@@ -118,13 +153,18 @@ class Turn:
 
     # -- the steps
 
-    def _dispatch(self) -> None:
-        """Hand over what can be handed over, until nothing moves."""
-        dispatcher = self.dispatcher
+    def _begin_end(self) -> None:
+        if self.holdings.is_over:
+            self.holdings.relieve(self.clients.values())
+        if self.steps.chores:
+            self.steps.run_chores()
+        if self.context.memory.unwritten_bytes:
+            self._count_unwritten()
+
+    def _prepare(self) -> None:
+        """Let happen what makes queues dirty, until one is or nothing more happens."""
         destinations = self.destinations
-        dirty = destinations.dirty_queues
         replays = self.subscribing.replays
-        browsing = self.subscribing.browsing
         wakes = self.subscribing.wakes
         while True:
             if self.flow.is_blocked:
@@ -137,20 +177,22 @@ class Turn:
                 self._feed_starved()
             if wakes.rooms:
                 wakes.run()
-            if not dirty and not dispatcher.expired:
+            if self.dirty or not self.dispatcher.expired:
                 break
-            queues = dirty[:]
-            dirty.clear()
-            for queue in queues:
-                queue.is_dirty = False
-                if queue.is_choosy:
-                    self.selective.run(queue)
-                else:
-                    dispatcher.run(queue)
-            if browsing.consumers:
-                browsing.tell_ends()
-            if dispatcher.expired:
-                self.dead_letters.bury_expired()
+            self._follow_up()
+
+    def _follow_up(self) -> None:
+        """Do what handing over has led to."""
+        if self.subscribing.browsing.consumers:
+            self.subscribing.browsing.tell_ends()
+        if self.dispatcher.expired:
+            self.dead_letters.bury_expired()
+
+    def _finish(self) -> None:
+        """Shut the agenda, unless some part has something to do in the next turn as well."""
+        if self.flow.is_blocked:
+            self._count_unwritten()
+        self.agenda.is_open = self.has_agenda()
 
     def _count_unwritten(self) -> None:
         """Take what a failing store keeps in memory into the budget: senders and readers of backlogs wait for it."""

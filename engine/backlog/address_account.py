@@ -238,7 +238,7 @@ class Accounts:
             if account in self.full:
                 self.full.remove(account)
             account.is_full = account.is_shut = False
-            self.flow.is_blocked = True  # who waits there is let go on, to find it made anew or gone
+            self.flow.block()  # who waits there is let go on, to find it made anew or gone
 
     def enter(self, message: Message) -> None:
         """Count a message that memory alone holds from now on."""
@@ -274,7 +274,7 @@ class Accounts:
         """A limit of ``account`` is reached."""
         account.is_full = True
         self.full.append(account)
-        self.flow.is_blocked = True
+        self.flow.block()
 
     def drain(self, store: StoreCatalog) -> None:
         """Open those that have come down far enough."""

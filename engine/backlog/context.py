@@ -8,6 +8,7 @@ from engine.ports.store import Store
 from engine.ports.timers import Timers, TimerTarget
 from engine.selector.readers import PropertyReaders
 from engine.values.message import Message
+from engine.values.turn_agenda import TurnAgenda
 
 
 class Context:
@@ -17,6 +18,7 @@ class Context:
     wall_ms: of this turn, as the clock says: what expires and what is due is judged by it, also after it was set back.
     store_time_ms: the same, but it never goes back.
     sender: number of the client whose input is being taken, 0 for the broker's own.
+    agenda: what else than dirty queues the end of this turn has to look at.
     """
 
     __slots__ = (
@@ -28,6 +30,7 @@ class Context:
         "wall_ms",
         "store_time_ms",
         "sender",
+        "agenda",
         "_batch_depth",
     )
 
@@ -42,20 +45,16 @@ class Context:
         self.wall_ms = clock.wall_ms()
         self.store_time_ms = self.wall_ms
         self.sender = 0
+        self.agenda = TurnAgenda()
         self._batch_depth = 0
         store.set_time(self.wall_ms)
 
-    def take_time(self) -> bool:
-        """Take the time of a new turn; return whether it is another than that of the last one."""
-        self.sender = 0
-        wall_ms = self.clock.wall_ms()
-        if wall_ms == self.wall_ms:
-            return False
+    def set_time(self, wall_ms: int) -> None:
+        """Take the time of a new turn."""
         self.wall_ms = wall_ms
         if wall_ms > self.store_time_ms:
             self.store_time_ms = wall_ms
             self.store.set_time(wall_ms)
-        return True
 
     def call_later(self, wait_ms: int, target: TimerTarget, key: int) -> None:
         """Call ``target`` with ``key`` after ``wait_ms``."""

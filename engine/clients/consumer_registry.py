@@ -278,6 +278,7 @@ class Subscribing(Observer):
         if queue.feed is not None and queue.feed.is_browser:
             if options.is_browser:
                 self.browsing.consumers.append(consumer)
+                self.context.agenda.is_open = True
         elif queue.destination_id:
             # A subscription's selector is its queue's: it has looked at each message before its consumers do.
             consumer.selector = selector if queue.feed is None else None

@@ -65,6 +65,7 @@ class Wakes:
         if room.consumers and not room.is_waking:
             room.is_waking = True
             self.rooms.append(room)
+            self.steps.agenda.is_open = True
 
     def run(self) -> None:
         """Wake as many of each room as may have something now; call it again once they have looked."""

@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from engine.ports.clock import Clock
 from engine.ports.timers import Timers, TimerTarget
+from engine.values.turn_agenda import TurnAgenda
 
 if TYPE_CHECKING:
     from engine.sources.queue import Queue
@@ -38,13 +39,14 @@ class Steps(TimerTarget):
     chores: under way, the one whose turn it is first.  postponed: queues to dispatch again in the next turn.
     """
 
-    __slots__ = ("left", "most", "chores", "postponed", "_clock", "_timers", "_is_armed")
+    __slots__ = ("left", "most", "chores", "postponed", "agenda", "_clock", "_timers", "_is_armed")
 
-    def __init__(self, clock: Clock, timers: Timers) -> None:
+    def __init__(self, clock: Clock, timers: Timers, agenda: TurnAgenda) -> None:
         self.left = TURN_STEPS
         self.most = 0
         self.chores: deque[Chore] = deque()
         self.postponed: dict[Queue, None] = {}
+        self.agenda = agenda
         self._clock = clock
         self._timers = timers
         self._is_armed = False
@@ -52,6 +54,7 @@ class Steps(TimerTarget):
     def begin(self, chore: Chore) -> None:
         """Take up something; it goes on in this turn as far as that allows."""
         self.chores.append(chore)
+        self.agenda.is_open = True
 
     def take_up(self, chore: Chore) -> None:
         """Let something go on at once; what this turn does not come to follows in the next ones."""

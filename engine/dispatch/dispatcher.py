@@ -214,6 +214,7 @@ class Dispatcher:
             return
         if queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None:
             self.expired.append(delivery)
+            self.context.agenda.is_open = True
             return
         queue.depth -= 1
         message = delivery.message

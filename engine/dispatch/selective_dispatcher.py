@@ -260,6 +260,7 @@ class SelectiveDispatcher(TimerTarget):
         """Have a queue run again once memory is not short any more, if it is that."""
         if self.context.memory.is_short():
             self.starved[queue] = None
+            self.context.agenda.is_open = True
 
     def _look_at_spilled(self, queue: Queue, selection: Selection, lane: Lane) -> None:
         """Look at what is in temporary files, a block at a time, if somebody has nothing else to look at."""

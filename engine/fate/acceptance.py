@@ -74,13 +74,13 @@ class Acceptance:
                 if destination.rotation and not destination.is_dirty:
                     destination.mark_dirty()
                 if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.limit_bytes:
-                    self.flow.is_blocked = True
+                    self.flow.block()
                 return
         destination.publish(message, self.memory)
         if destination.is_choosy:
             self.subscriptions.offer(destination, message, self.context.sender)
         if self.memory.used_bytes + self.memory.paged_bytes >= self.memory.limit_bytes:
-            self.flow.is_blocked = True
+            self.flow.block()
 
     def send_on(self) -> None:
         """Dead-letter what has been accepted and nobody takes, where that is wanted."""

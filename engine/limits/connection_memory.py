@@ -13,6 +13,7 @@ from typing import Final
 from engine.consumers.client import Client
 from engine.values.broker_stats import HoldingStats
 from engine.values.errors import HoldingsFull
+from engine.values.turn_agenda import TurnAgenda
 
 CONNECTION_MEMORY_BYTES: Final = 256 * 1024 * 1024
 UNREAD_PERCENT: Final = 50  # of the limit; while more is unread than that, nobody gets more before it has read
@@ -27,14 +28,15 @@ class Holdings:
     is_over: more has come, and it is too much: ``relieve`` is wanted.  ended_count: connections ended for it.
     """
 
-    __slots__ = ("limit_bytes", "used_bytes", "unread_bytes", "is_over", "ended_count", "_unread")
+    __slots__ = ("limit_bytes", "used_bytes", "unread_bytes", "is_over", "ended_count", "_agenda", "_unread")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, agenda: TurnAgenda) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.unread_bytes = 0
         self.is_over = False
         self.ended_count = 0
+        self._agenda = agenda
         self._unread: dict[int, Client] = {}  # by client number
 
     def count(self, client: Client, held_bytes: int) -> None:
@@ -111,3 +113,4 @@ class Holdings:
         self.used_bytes += more
         if more > 0 and self.used_bytes > self.limit_bytes:
             self.is_over = True
+            self._agenda.is_open = True

@@ -157,7 +157,7 @@ class DiskWatch(TimerTarget):
     def _stop_or_go(self, reason: str) -> None:
         if reason != self.flow.disk_reason:
             self.flow.disk_reason = reason
-            self.flow.is_blocked = True  # open_gates opens what can be opened
+            self.flow.block()  # open_gates opens what can be opened
 
     def _room_bytes(self) -> int:
         """Return what may still be written until a limit is reached."""

@@ -89,6 +89,7 @@ class Flow(TimerTarget):
         "buckets",
         "own_senders",
         "is_own_next",
+        "agenda",
     )
 
     def __init__(self, context: Context, limits: GlobalLimits, observers: Observers) -> None:
@@ -109,7 +110,13 @@ class Flow(TimerTarget):
         self.observers = observers
         self.buckets: dict[int, dict[str, TokenBucket]] = {}
         self.own_senders: list[OwnSender] = []
+        self.agenda = context.agenda
         self.is_own_next = False
+
+    def block(self) -> None:
+        """Some gate may be shut, or is to be opened: look at the end of this turn."""
+        self.is_blocked = True
+        self.agenda.is_open = True
 
     # -- asking
 

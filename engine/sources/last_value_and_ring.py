@@ -91,6 +91,7 @@ class Keeper:
         if not self.is_waiting:
             self.is_waiting = True
             self.waiting.append(self)
+            self.context.agenda.is_open = True
 
     def run(self) -> bool:
         """Drop what is to be dropped; return whether pages are to be loaded for the rest of it."""

@@ -193,6 +193,7 @@ class Replay:
             return
         if self.is_held() and self.has_more():
             self.replays.starved[self.view] = None
+            self.replays.context.agenda.is_open = True
         while self._has_room():
             nearest: Reading | None = None
             is_waiting = False
@@ -349,6 +350,7 @@ class Replays(Observer):
             source.add(view, False, False)
         else:
             self.followers.append(replay)
+            self.context.agenda.is_open = True
         return view
 
     def close(self, replay: Replay) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.limits.connection_memory import Holdings
 from engine.values.errors import EngineError
+from engine.values.turn_agenda import TurnAgenda
 from tests.support.fakes import FakeClient
 
 
@@ -36,7 +37,7 @@ def ended(clients: list[Holder]) -> list[int]:
 
 
 def test_the_largest_ends_until_the_rest_fits() -> None:
-    holdings, clients = Holdings(100), holders(4)
+    holdings, clients = Holdings(100, TurnAgenda()), holders(4)
     for client, size in zip(clients, (40, 10, 60, 30), strict=True):
         holdings.count(client, size)
     assert holdings.is_over
@@ -49,7 +50,7 @@ def test_the_largest_ends_until_the_rest_fits() -> None:
 
 
 def test_many_small_ones_do_not_pass_the_limit() -> None:
-    holdings, clients = Holdings(100), holders(1_000)
+    holdings, clients = Holdings(100, TurnAgenda()), holders(1_000)
     for client in clients:
         holdings.count(client, 1)
     holdings.relieve(clients)
@@ -57,7 +58,7 @@ def test_many_small_ones_do_not_pass_the_limit() -> None:
 
 
 def test_what_is_unread_counts_like_all_else() -> None:
-    holdings, clients = Holdings(100), holders(2)
+    holdings, clients = Holdings(100, TurnAgenda()), holders(2)
     holdings.count(clients[0], 60)
     holdings.count(clients[1], 20)
     holdings.count_unread(clients[1], 50)
@@ -69,7 +70,7 @@ def test_what_is_unread_counts_like_all_else() -> None:
 
 
 def test_who_has_read_meanwhile_does_not_end() -> None:
-    holdings, clients = Holdings(100), holders(2)
+    holdings, clients = Holdings(100, TurnAgenda()), holders(2)
     holdings.count_unread(clients[0], 80)
     holdings.count_unread(clients[1], 40)
     clients[0].taken_bytes = 70
@@ -79,7 +80,7 @@ def test_who_has_read_meanwhile_does_not_end() -> None:
 
 def test_a_connection_that_has_left_the_engine_still_counts() -> None:
     """Its session is over, and its socket is not: what is unread is there."""
-    holdings, clients = Holdings(100), holders(2)
+    holdings, clients = Holdings(100, TurnAgenda()), holders(2)
     holdings.count_unread(clients[0], 90)
     holdings.count(clients[1], 20)
     holdings.relieve(clients[1:])
@@ -88,7 +89,7 @@ def test_a_connection_that_has_left_the_engine_still_counts() -> None:
 
 
 def test_it_is_crowded_while_half_of_it_is_unread() -> None:
-    holdings, (first, second) = Holdings(100), holders(2)
+    holdings, (first, second) = Holdings(100, TurnAgenda()), holders(2)
     assert not holdings.is_crowded(1_000), "nobody waits for anybody"
     holdings.count_unread(first, 30)
     assert not holdings.is_crowded(20)
@@ -101,7 +102,7 @@ def test_it_is_crowded_while_half_of_it_is_unread() -> None:
 
 
 def test_room_is_made_by_those_with_the_most_unread() -> None:
-    holdings, clients = Holdings(100), holders(4)
+    holdings, clients = Holdings(100, TurnAgenda()), holders(4)
     holdings.count(clients[3], 40)
     for client, size in zip(clients, (9, 20, 16), strict=False):
         holdings.count_unread(client, size)
