@@ -2,7 +2,7 @@
 """Instructions a message, which no other work on the machine changes: to compare two versions path by path.
 
     python bench/instructions.py [PATH ...] [--messages N] [--functions]     bytecode below engine/ and protocols/
-    python bench/instructions.py [PATH ...] --machine                        of the processor, by valgrind; also compiled
+    python bench/instructions.py [PATH ...] --machine                        of the processor, by valgrind: compiled too
 
 Each path runs twice, with N messages and with 2 N; the difference is what N messages take, so that nothing else counts.
 The clock stands still: one tick more or less would show.  hot and amqp have 50 messages a turn, the others one.
@@ -23,16 +23,15 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.amqp_path import dispositions
 from bench.hot_path import acknowledgements
 from bench.in_process import open_broker, open_store, spent_us
 from bench.one_a_turn import PAIRS, acknowledge, send
 from engine.ports.clock import Clock
-from protocols.connection import ProtocolConnection
 
+ROOT: Final = Path(__file__).resolve().parent.parent
 A_TURN: Final = 50
 SIZE: Final = 1024
 CREDIT: Final = 30_000

@@ -31,8 +31,7 @@ from bench.in_process import QuietLink, close_after, open_broker, open_store
 from engine.broker import Broker
 from engine.store.file_store import FileStore
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.frame_encoder import TransferHead, encode_frame
-from protocols.amqp.v1_0.wire.performatives import Flow
+from protocols.amqp.v1_0.wire.frame_encoder import TransferHead
 from protocols.connection import ProtocolConnection
 from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.stomp_session import StompSession
@@ -88,7 +87,14 @@ class AmqpPair(Pair):
     def answer(self, delivered: bytes) -> bytes:
         self.count += 1
         number = int.from_bytes(DELIVERY_ID.findall(delivered)[0], "big")
-        return accepted(number) + encode_frame(0, Flow(self.count, WINDOW, 0, WINDOW, 0, self.count, 1))
+        return accepted(number) + asked(self.count)
+
+
+def asked(count: int) -> bytes:
+    """Return a flow that asks for one message more than ``count``."""
+    seen = b"\x70" + count.to_bytes(4, "big")
+    window = b"\x70" + WINDOW.to_bytes(4, "big")
+    return b"\0\0\0\x26\2\0\0\0\0\x53\x13\xc0\x19\x07" + seen + window + b"\x43" + window + b"\x43" + seen + b"\x52\1"
 
 
 PAIRS: Final[dict[str, type[StompPair] | type[AmqpPair]]] = {"stomp": StompPair, "amqp": AmqpPair}

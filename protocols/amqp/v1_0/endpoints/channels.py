@@ -59,13 +59,6 @@ class Channels:
         del self.mapped[session.peer_channel]
         self.discarding[session.peer_channel] = session
 
-    def end_turn(self, out: list[bytes]) -> bytes:
-        """Have the sessions say what they have to; return what must wait until this turn is durable."""
-        outcomes = b""
-        for session in self.mapped.values():
-            outcomes += session.end_turn(out)
-        return outcomes
-
     def output_changed(self) -> None:
         """The socket takes nothing more, or takes octets again."""
         for session in self.mapped.values():

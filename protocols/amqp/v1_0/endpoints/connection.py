@@ -70,7 +70,8 @@ class AmqpConnection(ConnectionEndpoint):
         outcomes = b""
         if self.is_due:
             self.is_due = False
-            outcomes = self.channels.end_turn(self.out)
+            for session in self.channels.mapped.values():
+                outcomes += session.end_turn(self.out)
         confirmations = self.confirmations
         if outcomes or confirmations.is_due:
             confirmations.end_turn(outcomes, offset, confirmed_offset)

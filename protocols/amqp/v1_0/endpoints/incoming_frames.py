@@ -32,47 +32,40 @@ class IncomingFrames:
         connection = self.connection
         connection.broker.sender = connection.client_number  # here, for frames also wait for a password or for room
         connection.is_due = True
-        while self._read_until_error():  # a loop, for each of many sessions may end by an error in one read
-            pass
-
-    def _read_until_error(self) -> bool:
-        """Take what frames there are; return whether a session has ended by an error, and others have more."""
-        is_session_over = False
-        connection = self.connection
         decoder = connection.decoder
         mapped = self.mapped
         blocked = self.blocked
-        session: AmqpSession | None = None
-        try:
-            while not blocked.is_reading_paused and (connection.state == OPENED or connection.state not in UNREAD):
-                frame = decoder.next_frame()
-                if frame is None:
-                    break
-                session = mapped.get(decoder.channel)
-                if session is None:
-                    self._take_rare(frame)
-                elif isinstance(frame, Transfer):
-                    session.transfer(frame, decoder.payload)
-                elif isinstance(frame, Disposition):
-                    session.disposition(frame)
-                elif isinstance(frame, Flow):
-                    session.flow(frame)
-                else:
-                    self._take_rare(frame)
-        except SessionError as error:
-            if session is None:
+        while True:
+            session: AmqpSession | None = None
+            try:
+                while not blocked.is_reading_paused and (connection.state == OPENED or connection.state not in UNREAD):
+                    frame = decoder.next_frame()
+                    if frame is None:
+                        break
+                    session = mapped.get(decoder.channel)
+                    if session is None:
+                        self._take_rare(frame)
+                    elif isinstance(frame, Transfer):
+                        session.transfer(frame, decoder.payload)
+                    elif isinstance(frame, Disposition):
+                        session.disposition(frame)
+                    elif isinstance(frame, Flow):
+                        session.flow(frame)
+                    else:
+                        self._take_rare(frame)
+            except SessionError as error:
+                if session is not None:
+                    self.channels.fail(session, error)
+                    continue  # each of many sessions may end by an error in one read, and others have more
                 connection.fail(error)
-            else:
-                self.channels.fail(session, error)
-                is_session_over = True
-        except PenstockError as error:
-            connection.fail(error)
+            except PenstockError as error:
+                connection.fail(error)
+            break
         number = decoder.partial_number()
         if number != connection.idle.partial_number:
             connection.idle.frame_seen(number, connection.now_ms)
         if not connection.outbox.is_touched:
             connection.outbox.touch()
-        return is_session_over
 
     def _take_rare(self, frame: Composite) -> None:
         """Take any other frame.  Raises: FramingError, IllegalState."""

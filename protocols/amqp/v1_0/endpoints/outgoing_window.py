@@ -87,7 +87,8 @@ class OutgoingWindow(Carrier):
         self.remote_window = 0 if frames > OUTGOING_WINDOW else frames
         if self.waiting:
             self._send_waiting()
-        self.changed()
+        if self.is_output_full or self.remote_window == 0:
+            self.changed()
 
     def deliver(self, link: OutgoingLink, delivery: Delivery) -> int:
         message = delivery.message
@@ -103,20 +104,18 @@ class OutgoingWindow(Carrier):
             self._say_at_end()
             return 0
         link.delivery_count = (link.delivery_count + 1) & MASK
-        if self.remote_window == 0 or self.waiting or size > link.payload_max:
+        window = self.remote_window
+        if window == 0 or self.waiting or size > link.payload_max:
             self.waiting.append(Outgoing(link, delivery, headers + body))
             self._send_waiting()
             self.changed()
             return size
         delivery_id = self.next_delivery_id
         self.next_delivery_id = (delivery_id + 1) & MASK
-        out = self.out
-        out.append(link.head.encode(size, delivery_id, link.is_settled, False))
-        out.append(headers)
-        out.append(body)
+        self.out += (link.head.encode(size, delivery_id, link.is_settled, False), headers, body)
         self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
-        self.remote_window -= 1
-        if self.remote_window == 0:
+        self.remote_window = window - 1
+        if window == 1:
             self.changed()
         if link.is_settled:
             self._settle_at_end(delivery)
