@@ -37,6 +37,7 @@ from engine.fate.dead_letters import DeadLetters
 from engine.fate.expiry import EXPIRE_MESSAGES_PERIOD_MS, Expiry
 from engine.fate.expiry_sweep import Sweep
 from engine.fate.redelivery import Redelivery
+from engine.fate.refusals import Refusals
 from engine.fate.relocation import Relocation
 from engine.fate.spill_expiry import SpillSweep
 from engine.features.advisories import Advisories
@@ -115,7 +116,7 @@ class Broker:
         "dispatcher",
         "settling",
         "settlements",
-        "redelivery",
+        "refusals",
         "expiry",
         "slow_consumers",
         "store_events",
@@ -295,7 +296,7 @@ class Broker:
         self.dispatcher = dispatcher
         self.settling = settling
         self.settlements = settlements
-        self.redelivery = redelivery
+        self.refusals = Refusals(redelivery, steps)
         self.scheduler = scheduler
         self.clients = clients
         self.readers = readers
@@ -450,21 +451,21 @@ class Broker:
 
     def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
         """Settle one delivery as not accepted: NACK, released, rejected, modified."""
-        self.redelivery.refuse(delivery, refusal)
+        self.refusals.take([delivery], refusal)
 
     def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
-        """Settle several deliveries as not accepted, all in the same way."""
-        self.redelivery.refuse_all(deliveries, refusal)
+        """Settle several deliveries of one client as not accepted, all in the same way: of many, some a turn."""
+        self.refusals.take(deliveries, refusal)
 
     # -- transactions
 
     def roll_back(self, delivery: Delivery) -> None:
         """Take back a delivery that an aborted transaction had acknowledged, for a client that has forgotten it."""
-        self.redelivery.roll_back([delivery])
+        self.refusals.roll_back([delivery])
 
     def roll_back_all(self, deliveries: list[Delivery]) -> None:
         """Take back all that an aborted transaction had acknowledged."""
-        self.redelivery.roll_back(deliveries)
+        self.refusals.roll_back(deliveries)
 
     def send_in(self, transaction: Transaction, destination: Destination, message: Message) -> None:
         """Let ``transaction`` send at its COMMIT.

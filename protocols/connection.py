@@ -30,6 +30,9 @@ class ProtocolConnection(Client):
     def unread_now(self) -> int:
         return self.socket.unread_bytes()
 
+    def refused(self) -> None:
+        self.outbox.touch()
+
     @abstractmethod
     def receive_data(self, octets: bytes, now_ms: int) -> None:
         """Take what one read brought; ``now_ms`` is monotonic.  Never raises for bad input."""

@@ -28,12 +28,14 @@ class Client(Outlet):
     held_bytes: what it holds that is not sent yet, as counted in ``Holdings``.  is_holding: that may be something else
     by now, so it is counted at the end of the turn; whoever begins to hold something says so.
     unread_bytes: output that its socket had not taken when the gateway last looked, counted there, too.
+    is_refusing: some of what it has refused is still being put back; until then nothing is confirmed to it.
     is_output_full: too much waits for the socket.
     """
 
     __slots__ = (
         "client_number",
         "consumers",
+        "is_refusing",
         "is_awaiting",
         "user",
         "groups",
@@ -47,6 +49,7 @@ class Client(Outlet):
         super().__init__()
         self.client_number = 0
         self.consumers: dict[int, Consumer] = {}
+        self.is_refusing = False
         self.is_awaiting = False
         self.user = ""
         self.groups: frozenset[str] = frozenset()
@@ -69,6 +72,10 @@ class Client(Outlet):
     @abstractmethod
     def release_confirmations(self, offset: int) -> bool:
         """Let go of the confirmations that waited for ``offset``; return True while others wait."""
+
+    def refused(self) -> None:
+        """All that it refused is back where it belongs, or given up: ``is_refusing`` is over."""
+        assert not self.is_refusing, "who is told of the end has come to it"
 
     @abstractmethod
     def admit(self) -> None:

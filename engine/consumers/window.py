@@ -29,7 +29,7 @@ class Window:
     limit: messages, at least 1.  resume_at: a full window opens again at this many in flight.
     full_at: what filled it, messages.
     persistent_limit, other_limit: the same for the two kinds of messages, where they differ.
-    gate: why it is full.
+    gate: why it is full.  is_refusing: ``hold_refused`` holds it; was_full: it is to open as a full one does.
     counted_above: a message with more octets is asked for by ``admits`` and counted; most windows ask for few.
     max_bytes: -1 for no limit.  credit: octets that may still go out; the last message may make it negative.
     returned: octets settled that have not come back as credit yet; they come once there are ``return_at``.
@@ -46,6 +46,8 @@ class Window:
         "persistent_limit",
         "other_limit",
         "gate",
+        "is_refusing",
+        "was_full",
         "counted_above",
         "max_bytes",
         "credit",
@@ -65,6 +67,8 @@ class Window:
         self.persistent_limit = self.limit
         self.other_limit = self.limit
         self.gate = gates.WINDOW_FULL
+        self.is_refusing = False
+        self.was_full = False
         self.counted_above = NOT_COUNTED
         self.max_bytes = -1
         self.credit = 0
@@ -160,6 +164,27 @@ class Window:
         if self.in_flight >= self.limit:
             self._fill(gates.WINDOW_FULL, self.limit)
 
+    def hold_refused(self) -> None:
+        """Let nothing follow while what was refused is put back, a part of it each turn."""
+        self.is_refusing = True
+        self.was_full = self.is_full and self.gate == gates.WINDOW_FULL
+        if self.gate != gates.CLOSED:
+            self.gate = gates.REFUSING
+        self.is_full = True
+
+    def refused(self) -> bool:
+        """All that was refused is back; return True if the window is open now."""
+        self.is_refusing = False
+        if self.gate == gates.CLOSED:
+            return False
+        self.is_full = False
+        if self.in_flight > (self.resume_at if self.was_full else self.limit - 1):
+            self.is_full = True
+            self.gate = gates.WINDOW_FULL
+        elif self.max_bytes >= 0 and self.credit <= 0:
+            self._fill(gates.BYTES_FULL, self.limit)
+        return not self.is_full
+
     def close(self) -> None:
         """Let nothing follow any more, whatever is given back."""
         self.is_full = True
@@ -187,6 +212,8 @@ class Window:
                 f"{self.bytes_in_flight()} of {self.max_bytes} octets in flight (consumer-window-size), resumes when "
                 f"{max(1, self.return_at)} more are settled"
             )
+        if self.gate == gates.REFUSING:
+            return f"what its client has refused is put back, some a turn, {self.in_flight} in flight"
         if self.gate == gates.RATE and self.bucket is not None:
             return f"{self.bucket.rate} messages a second (consumer-max-rate)"
         return f"{self.in_flight} of {self.full_at} in flight, resumes at {self.resume_at}"
@@ -209,9 +236,12 @@ class Window:
 
     def _fill(self, gate: int, limit: int) -> None:
         self.is_full = True
-        self.gate = gate
         self.full_at = limit
         self.resume_at = self._resume_at(limit)
+        if self.is_refusing:
+            self.was_full = self.was_full or gate == gates.WINDOW_FULL
+        else:
+            self.gate = gate
 
     def _opens(self) -> bool:
         """Open a window that something else than messages filled, if that is over."""
@@ -244,6 +274,8 @@ class CreditWindow(Window):
     def grant(self, credit: int) -> bool:
         """Let ``credit`` messages follow, whatever was granted before; return True if that opened a full window."""
         self.limit = self.in_flight + credit
+        if self.is_refusing:
+            return False
         if credit == 0:
             self._fill(gates.WINDOW_FULL, self.limit)
             return False
@@ -251,6 +283,10 @@ class CreditWindow(Window):
         if self.gate == gates.WINDOW_FULL:
             self.is_full = False
         return was_full and not self.is_full
+
+    def refused(self) -> bool:
+        self.was_full = False  # credit has no half
+        return super().refused()
 
     def take(self) -> bool:
         self.in_flight += 1

@@ -18,7 +18,7 @@ from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.dead_letters import DeadLetters
 from engine.fate.failure_history import added, history_with, policy_of
 from engine.sources.queue import Queue, queue_of
-from engine.values.delivery import EXHAUST, FAIL, IN_FLIGHT, RELEASE, ConsumerBase, Delivery, LaneBase, advance
+from engine.values.delivery import EXHAUST, FAIL, HELD, IN_FLIGHT, RELEASE, ConsumerBase, Delivery, LaneBase, advance
 from engine.values.failed_attempts import consumer_words
 from engine.values.outcomes import CAUSE_CONNECTION_LOST, CAUSE_EXHAUSTED, CAUSE_NAMES
 from engine.values.refusal import ROLLED_BACK, ROLLED_BACK_LATER, Refusal
@@ -58,19 +58,14 @@ class Redelivery:
         self.dead_letters = dead_letters
         self.seed = seed
 
-    def refuse(self, delivery: Delivery, refusal: Refusal) -> None:
-        """Take a negative answer: wait and try again, dead-letter, or go back to the queue."""
-        self._refuse_run([delivery], refusal)
-
     def refuse_all(self, deliveries: list[Delivery], refusal: Refusal) -> None:
-        """Take the same negative answer to several deliveries."""
+        """Take the same negative answer to each: wait and try again, dead-letter, or go back to the queue."""
         for run in runs_of(deliveries):
             self._refuse_run(run, refusal)
 
-    def roll_back(self, deliveries: list[Delivery]) -> None:
-        """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
-        for run in runs_of(deliveries):
-            self._refuse_run(run, ROLLED_BACK_LATER if policy_of(run[0]).delays_rollback else ROLLED_BACK)
+    def refusal_of_rollback(self, delivery: Delivery) -> Refusal:
+        """Return what a rollback means for the deliveries of one consumer and lane."""
+        return ROLLED_BACK_LATER if policy_of(delivery).delays_rollback else ROLLED_BACK
 
     def consumer_gone(self, consumer: Consumer, is_lost: bool) -> None:
         """Return what a closed consumer held to its place at once; a lost connection may count an attempt."""
@@ -210,7 +205,7 @@ class Redelivery:
             consumer.ledger.pop(tag, None)
             if tag > furthest_tag:
                 furthest_tag = tag
-            if delivery.state == IN_FLIGHT:
+            if delivery.state != HELD:
                 queue.in_flight_count -= 1
                 freed.append(delivery.message.size)
             elif not queue.settings.prefetch.use_prefetch_extension:

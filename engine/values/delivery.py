@@ -13,7 +13,8 @@ IN_FLIGHT: Final = 1
 HELD: Final = 2  # acknowledged or refused inside an open transaction
 DELAYED: Final = 3
 GONE: Final = 4
-STATE_COUNT: Final = 5
+REFUSED: Final = 5  # by its client; what becomes of it follows in this turn or a later one
+STATE_COUNT: Final = 6
 
 # Events.
 DISPATCH: Final = 0
@@ -26,7 +27,8 @@ EXPIRE: Final = 6
 HOLD: Final = 7
 UNHOLD: Final = 8
 DROP: Final = 9
-EVENT_COUNT: Final = 10
+REFUSE: Final = 10
+EVENT_COUNT: Final = 11
 
 TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (READY, DISPATCH): IN_FLIGHT,
@@ -37,6 +39,10 @@ TRANSITIONS: Final[dict[tuple[int, int], int]] = {
     (IN_FLIGHT, FAIL): DELAYED,  # NACK: waits for the policy's delay
     (IN_FLIGHT, EXHAUST): GONE,  # moved to the dead-letter address, or dropped where there is none
     (IN_FLIGHT, HOLD): HELD,  # ACK or NACK inside a transaction: its place in the window is free
+    (IN_FLIGHT, REFUSE): REFUSED,  # one of so many that they are more than a turn's work
+    (REFUSED, RELEASE): READY,
+    (REFUSED, FAIL): DELAYED,
+    (REFUSED, EXHAUST): GONE,
     (HELD, UNHOLD): IN_FLIGHT,  # ABORT: still delivered, may be acknowledged again
     (HELD, ACKNOWLEDGE): GONE,  # COMMIT
     (HELD, FAIL): DELAYED,  # COMMIT of a NACK

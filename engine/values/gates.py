@@ -26,6 +26,7 @@ RATE: Final = 32  # as many as may be in this second
 DISK: Final = 34  # the disk is nearly full
 CREDIT: Final = 35  # a producer gets no credit while its address is full
 SESSION_WINDOW: Final = 36  # the client's session takes no frames for now
+REFUSING: Final = 37  # what the consumer has refused is still being put back
 BYTES_FULL: Final = 33  # as many octets in flight as the consumer's window holds
 
 GATE_NAMES: Final = {
@@ -52,4 +53,5 @@ GATE_NAMES: Final = {
     DISK: "disk",
     CREDIT: "credit",
     SESSION_WINDOW: "session-window",
+    REFUSING: "refusing",
 }

@@ -13,12 +13,11 @@ TURN_LINES_MAX = 100_000  # some 5 ms
 OF_MESSAGES = {
     "a replay of a queue is read": 110,
     "one cumulative acknowledgement": 20,
-    "one cumulative NACK": 95,
     "a transaction of sends commits": 60,
     "a transaction of acknowledgements commits": 15,
     "a transaction of acknowledgements is aborted": 25,
     "one AMQP disposition accepts many": 85,
-    "one AMQP disposition releases many": 45,
+    "one AMQP disposition rejects many": 70,
 }
 
 

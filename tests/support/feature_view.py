@@ -49,14 +49,14 @@ class FeatureView:
 
     def delayed(self, queue: Queue) -> list[Delivery]:
         """Return what waits for its redelivery."""
-        return self.broker.redelivery.delays.delayed_of(queue)
+        return self.broker.refusals.redelivery.delays.delayed_of(queue)
 
     def delayed_count(self) -> int:
-        return len(self.broker.redelivery.delays.waiting)
+        return len(self.broker.refusals.redelivery.delays.waiting)
 
     def reloading_count(self) -> int:
         """Return how many messages are read again for their redelivery."""
-        return len(self.broker.redelivery.delays.reloading)
+        return len(self.broker.refusals.redelivery.delays.reloading)
 
     def handed_over_ms(self, delivery: Delivery) -> int:
         """Return when a delivery was handed over, about."""

@@ -18,7 +18,7 @@ from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, PERSISTENT, Messag
 from engine.values.options import FIRST, ReplayStart
 from engine.values.refusal import AS_THE_ADDRESS_SAYS, Refusal
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
-from protocols.amqp.v1_0.wire.delivery_states import Accepted, Released
+from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejected, Released, State
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, End, Flow
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
@@ -477,8 +477,22 @@ def _(count: int) -> Input:
     return acknowledge
 
 
-@scenario("one cumulative NACK")
+@scenario("one cumulative NACK: they wait for their redelivery")
 def _(count: int) -> Input:
+    return _nack(count, AS_THE_ADDRESS_SAYS)
+
+
+@scenario("one cumulative NACK: they go back")
+def _(count: int) -> Input:
+    return _nack(count, Refusal("requeue"))
+
+
+@scenario("one cumulative NACK: they are dead letters")
+def _(count: int) -> Input:
+    return _nack(count, Refusal("dead-letter"))
+
+
+def _nack(count: int, refusal: Refusal) -> Input:
     world = EngineWorld()
     client = world.client()
     world.consumer(client, "q", CLIENT, count)
@@ -486,10 +500,27 @@ def _(count: int) -> Input:
     last = client.take()[-1]
 
     def refuse() -> None:
-        world.broker.refuse_all(world.broker.covered(last), AS_THE_ADDRESS_SAYS)
-        world.turn()
+        world.broker.refuse_all(world.broker.covered(last), refusal)
+        client.is_output_full = True
+        world.advance(0)
 
     return refuse
+
+
+@scenario("a transaction of acknowledgements is rolled back for a client that has forgotten them")
+def _(count: int) -> Input:
+    world = EngineWorld()
+    client = world.client()
+    world.consumer(client, "q", INDIVIDUAL, count)
+    world.send(*[b"x"] * count)
+    deliveries = client.take()
+
+    def roll_back() -> None:
+        world.broker.roll_back_all(deliveries)
+        client.is_output_full = True
+        world.advance(0)
+
+    return roll_back
 
 
 @scenario("many messages are due for their redelivery")
@@ -499,7 +530,7 @@ def _(count: int) -> Input:
     world.consumer(client, "q", CLIENT, 5 * count)
     world.send(*[b"x"] * (5 * count))
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
-    world.turn()
+    world.advance(0)
     client.is_output_full = True
     return lambda: world.advance(10_000)
 
@@ -611,8 +642,27 @@ def _(count: int) -> Input:
 
 @scenario("one AMQP disposition releases many")
 def _(count: int) -> Input:
-    _, peer = _links(count // CREDIT, count)
-    return lambda: peer.dispose(0, Released(), count - 1)
+    return _disposition(count, Released(), is_settled=True)
+
+
+@scenario("one AMQP disposition modifies many")
+def _(count: int) -> Input:
+    return _disposition(count, Modified(delivery_failed=True), is_settled=False)
+
+
+@scenario("one AMQP disposition rejects many")
+def _(count: int) -> Input:
+    return _disposition(count, Rejected(), is_settled=False)
+
+
+def _disposition(count: int, outcome: State, is_settled: bool) -> Input:
+    gateway, peer = _links(count // CREDIT, count)
+
+    def dispose() -> None:
+        peer.dispose(0, outcome, count - 1, is_settled)
+        gateway.advance(0)
+
+    return dispose
 
 
 @scenario("the window of an AMQP session shuts and opens: links")

@@ -46,12 +46,12 @@ class StompSession(FrameInput):
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
         outbox = self.outbox
         receipts = self.receipts
-        if receipts.has_logged or receipts.receipts or receipts.earlier:
+        if not self.is_refusing and (receipts.has_logged or receipts.receipts or receipts.earlier):
             receipts.end_turn(offset, confirmed_offset)
         if receipts.owed:
             self.broker.store_events.await_confirmation(self)
         if self.state >= LEAVING:
-            words = self.ending.take_words(self.now_ms, bool(receipts.owed))
+            words = self.ending.take_words(self.now_ms, bool(receipts.owed) or self.is_refusing)
             if words:
                 outbox.parts.append(words)
         elif self.is_holding:
@@ -71,7 +71,8 @@ class StompSession(FrameInput):
     def is_finished(self) -> bool:
         if self.state < LEAVING:
             return False
-        return self.ending.is_over(self.now_ms, not self.receipts.is_idle() or bool(self.outbox.parts))
+        is_owed = not self.receipts.is_idle() or self.is_refusing or bool(self.outbox.parts)
+        return self.ending.is_over(self.now_ms, is_owed)
 
     def authenticated(self, is_allowed: bool) -> None:
         state = self.state

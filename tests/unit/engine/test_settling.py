@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import CLIENT
+from engine.sources.queue import queue_of
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE, TOPIC
@@ -87,7 +88,11 @@ def seen(world: EngineWorld, client: FakeClient) -> object:
         "accounts": [(one.uri, one.used_bytes, one.used_messages) for one in world.address_accounts().by_id.values()],
         "settled": told,
         "counted": counted,
-        "handed": [one.position for one in client.take()],
+        "handed": [
+            [one.position for one in handed if queue_of(one.lane) is queue]
+            for handed in [client.take()]
+            for queue in queues
+        ],
     }
 
 
@@ -119,10 +124,22 @@ def test_refusing(kind: str, seed: int, refusal: Refusal) -> None:
     at_once, other, many = world_of(kind, seed)
     at_once.broker.refuse_all(many, refusal)
     at_once.turn()
-    assert seen(at_once, other) == seen(one_by_one, client)
-    one_by_one.advance(1_000)
-    at_once.advance(1_000)
-    assert seen(at_once, other) == seen(one_by_one, client)
+    expected = seen(one_by_one, client)
+    assert seen(at_once, other) == expected
+    in_parts, third, parts = world_of(kind, seed)
+    in_parts.leave_steps(25)
+    in_parts.broker.refuse_all(parts, refusal)
+    assert third.is_refusing or len(parts) <= 2
+    while third.is_refusing:
+        in_parts.leave_steps(25)
+        in_parts.broker.end_turn()
+        in_parts.broker.begin_turn()
+    in_parts.advance(0)
+    assert seen(in_parts, third) == expected
+    for world in (one_by_one, at_once, in_parts):
+        world.advance(1_000)
+    expected = seen(one_by_one, client)
+    assert seen(at_once, other) == seen(in_parts, third) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -149,11 +166,11 @@ def test_committing(kind: str) -> None:
 def test_what_is_refused_at_once_costs_one_record() -> None:
     world = EngineWorld()
     client = world.client()
-    world.consumer(client, "q", CLIENT, 500)
-    world.send(*[b"x"] * 500)
+    world.consumer(client, "q", CLIENT, 200)
+    world.send(*[b"x"] * 200)
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
     world.turn()
-    assert [one.ranges for one in world.store.failed] == [[(4, 0, 500, 1)]]
+    assert [one.ranges for one in world.store.failed] == [[(4, 0, 200, 1)]]
 
 
 def test_what_is_due_at_once_comes_back_some_a_turn_and_in_order() -> None:
@@ -162,7 +179,7 @@ def test_what_is_due_at_once_comes_back_some_a_turn_and_in_order() -> None:
     world.consumer(client, "q", CLIENT, 5_000)
     world.send(*[b"x"] * 5_000)
     world.broker.refuse_all(client.take(), AS_THE_ADDRESS_SAYS)
-    world.turn()
+    world.advance(0)
     queue = world.queue("q")
     assert queue.delayed_count == 5_000
     world.clock.now_ms += 10_000

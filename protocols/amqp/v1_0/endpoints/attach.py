@@ -170,7 +170,7 @@ class LinkFactory:
         link.node = node
         if options.is_durable:
             link.durable = ("" if options.is_global else connection.container_id, options.subscription)
-            connection.confirmations.stand_for_all()
+            connection.stand_for_all()
         self.session.add_link(link)
         is_behind = connection.confirmations.hold(link)
         self._send(self._answer(frame, handle, applied, frame.target))

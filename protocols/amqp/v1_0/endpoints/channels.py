@@ -108,5 +108,5 @@ class Channels:
         """Send ``end`` behind all outcomes of a session that has let go of its links; it stands for all before it."""
         connection = self.connection
         outcomes = session.end_turn(connection.out)
-        connection.confirmations.stand_for_all()
+        connection.stand_for_all()
         connection.send(outcomes + fitted_frame(session.channel, end, connection.peer_frame_size))

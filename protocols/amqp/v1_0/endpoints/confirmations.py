@@ -42,9 +42,10 @@ class Confirmations(OwedConfirmations):
     behind: what of this turn waits; held: who may send once it has left.
     is_answering: an answer is in ``behind``.  answer_offset: what the last answer waits for.
     is_due: the end of this turn has something to stamp besides outcomes.
+    kept: outcomes of earlier turns, while something that the peer has refused is still being put back.
     """
 
-    __slots__ = ("broker", "behind", "held", "is_answering", "is_due", "answer_offset")
+    __slots__ = ("broker", "behind", "held", "is_answering", "is_due", "kept", "answer_offset")
 
     def __init__(self, broker: Broker, out: list[bytes]) -> None:
         super().__init__(out)
@@ -53,11 +54,17 @@ class Confirmations(OwedConfirmations):
         self.held: list[Held] = []
         self.is_answering = False
         self.is_due = False
+        self.kept = b""
         self.answer_offset = 0
 
-    def stand_for_all(self) -> None:
-        """Let what ``send`` is given from here on wait until everything before it is durable: it is an answer."""
-        if not self.is_answering and self.broker.flush_settlements() > self.broker.store.confirmed_offset():
+    def stand_for_all(self, is_refusing: bool) -> None:
+        """Let what ``send`` is given from here on wait until everything before it is durable: it is an answer.
+
+        is_refusing: something that the peer has refused is still being put back.
+        """
+        if self.is_answering:
+            return
+        if self.broker.flush_settlements() > self.broker.store.confirmed_offset() or is_refusing:
             self.is_answering = self.is_due = True
 
     def is_barred(self) -> bool:
@@ -85,6 +92,9 @@ class Confirmations(OwedConfirmations):
 
         outcomes: of the sessions that go on.
         """
+        if self.kept:
+            outcomes = self.kept + outcomes
+            self.kept = b""
         if outcomes:
             self.owe(offset, outcomes, None, confirmed_offset)
         if self.is_due:

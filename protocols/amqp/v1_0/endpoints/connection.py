@@ -73,12 +73,14 @@ class AmqpConnection(ConnectionEndpoint):
             for session in self.channels.mapped.values():
                 outcomes += session.end_turn(self.out)
         confirmations = self.confirmations
-        if outcomes or confirmations.is_due:
+        if self.is_refusing:
+            confirmations.kept += outcomes
+        elif outcomes or confirmations.is_due or confirmations.kept:
             confirmations.end_turn(outcomes, offset, confirmed_offset)
         if confirmations.owed and not self.is_awaiting:
             self.broker.store_events.await_confirmation(self)
         if self.is_ending:
-            words = self.ending.take_words(self.now_ms, bool(confirmations.owed))
+            words = self.ending.take_words(self.now_ms, bool(confirmations.owed) or self.is_refusing)
             if words:
                 self.out.append(words)
         elif self.is_holding:
@@ -103,7 +105,7 @@ class AmqpConnection(ConnectionEndpoint):
                 self.channels.output_changed()
 
     def is_finished(self) -> bool:
-        is_owed = bool(self.confirmations.owed or self.out)
+        is_owed = bool(self.confirmations.owed or self.is_refusing or self.out)
         return self.is_ending and self.ending.is_over(self.now_ms, is_owed)
 
     def authenticated(self, is_allowed: bool) -> None:

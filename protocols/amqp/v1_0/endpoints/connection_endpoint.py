@@ -83,6 +83,10 @@ class ConnectionEndpoint(ProtocolConnection):
         self.out.append(octets)
         self.outbox.touch()
 
+    def stand_for_all(self) -> None:
+        """Let what is sent from here on in this turn wait until everything before it is durable: it is an answer."""
+        self.confirmations.stand_for_all(self.is_refusing)
+
     def say_at_end(self) -> None:
         """Have the sessions say at the end of this turn what they have to."""
         self.is_due = True

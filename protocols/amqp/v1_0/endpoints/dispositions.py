@@ -11,7 +11,7 @@ from protocols.amqp.v1_0.endpoints.links.link import MASK, SessionEndpoint
 from protocols.amqp.v1_0.endpoints.links.outgoing_link import OutgoingLink
 from protocols.amqp.v1_0.endpoints.links.transactions import Transactions
 from protocols.amqp.v1_0.mapping.outcomes import is_terminal, refusal_of
-from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, Rejected, Released, TransactionalState
+from protocols.amqp.v1_0.wire.delivery_states import ACCEPTED, Accepted, Modified, Released, TransactionalState
 from protocols.amqp.v1_0.wire.performatives import Disposition
 
 
@@ -41,7 +41,7 @@ class Dispositions:
                 broker.acknowledge_unconfirmed(delivery)
             else:
                 broker.acknowledge(delivery)
-                self.session.settle_logged(number, ACCEPTED)
+                self.session.settle_logged([number], ACCEPTED)
             return
         if isinstance(state, TransactionalState):
             self.transactions.dispose(self.session, number, delivery, state, is_settled)
@@ -60,7 +60,7 @@ class Dispositions:
         else:
             broker.refuse(delivery, refusal)
         if not is_settled and state is not None:
-            self.session.settle_logged(number, state)
+            self.session.settle_logged([number], state)
 
     def take_range(self, first: int, last: int, disposition: Disposition) -> None:
         """Apply an outcome to what is unsettled from ``first`` to ``last``."""
@@ -72,30 +72,38 @@ class Dispositions:
             numbers = [(first + step) & MASK for step in range(count)]
         else:  # a range may be hostile: never walk what is not there
             numbers = [number for number in self.unsettled if ((number - first) & MASK) < count]
-        if disposition.settled and isinstance(state, Accepted | Released | Rejected):
-            self._take_all(numbers, state)
+        if is_terminal(state) and not (isinstance(state, Modified) and state.message_annotations):
+            self._take_all(numbers, disposition)
             return
         for number in numbers:
             delivery = self.unsettled.get(number)
             if delivery is not None:
                 self.take(number, delivery, disposition)
 
-    def _take_all(self, numbers: list[int], state: Accepted | Released | Rejected) -> None:
-        """Apply an outcome that is the same for all, and settled, to what is unsettled of ``numbers``."""
-        deliveries: list[Delivery] = []
-        for number in numbers:
-            delivery = self.unsettled.pop(number, None)
-            if delivery is not None and delivery.state == IN_FLIGHT:  # else part of a transaction
-                deliveries.append(delivery)
+    def _take_all(self, numbers: list[int], disposition: Disposition) -> None:
+        """Apply an outcome that is the same for all to what is unsettled of ``numbers``."""
+        state = disposition.state
+        is_settled = bool(disposition.settled)
+        unsettled = self.unsettled
+        known = [number for number in numbers if number in unsettled]
+        if not is_settled:  # what is part of a transaction stays until it is settled
+            known = [number for number in known if unsettled[number].state == IN_FLIGHT]
+        deliveries = [unsettled.pop(number) for number in known]
+        if is_settled:
+            deliveries = [delivery for delivery in deliveries if delivery.state == IN_FLIGHT]
         if not deliveries:
             return
-        if not isinstance(state, Rejected):  # dead letters come in the order of their deliveries
+        if isinstance(state, Accepted | Released):  # dead letters come in the order of their deliveries
             deliveries.sort(key=_consumer_of)
         refusal = refusal_of(state, deliveries[0])
-        if refusal is None:
+        if refusal is not None:
+            self.broker.refuse_all(deliveries, refusal)
+        elif is_settled:
             self.broker.acknowledge_all_unconfirmed(deliveries)
         else:
-            self.broker.refuse_all(deliveries, refusal)
+            self.broker.acknowledge_all(deliveries)
+        if not is_settled and state is not None:
+            self.session.settle_logged(known, state)
 
 
 def _consumer_of(delivery: Delivery) -> int:

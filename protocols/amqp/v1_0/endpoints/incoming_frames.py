@@ -91,6 +91,6 @@ class IncomingFrames:
             connection.socket.warn(
                 f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}"
             )
-        connection.confirmations.stand_for_all()
+        connection.stand_for_all()
         late = TimedOut(f"what came before close is not on the disk after {connection.settings.ending_time_ms} ms")
         connection.end(encode_frame(0, Close()), encode_frame(0, Close(error_of(late))))

@@ -38,6 +38,7 @@ from protocols.amqp.v1_0.wire.frame_encoder import (
     encode_disposition,
     encode_link_flow,
     encode_session_flow,
+    encode_settled_ranges,
 )
 from protocols.amqp.v1_0.wire.frame_size import fitted_frame
 from protocols.amqp.v1_0.wire.performatives import BEGIN, Attach, Begin, Detach, Disposition, Flow, Transfer
@@ -263,8 +264,8 @@ class AmqpSession(SessionEndpoint):
         (self.states_logged if is_logged else self.states_now).append(octets)
         self._say_at_end()
 
-    def settle_logged(self, delivery_id: int, state: State) -> None:
-        self.states_logged.append(encode_disposition(self.channel, False, delivery_id, delivery_id, True, state))
+    def settle_logged(self, delivery_ids: list[int], state: State) -> None:
+        self.states_logged.append(encode_settled_ranges(self.channel, delivery_ids, state))
         self._say_at_end()
 
     def list_draining(self, link: Link) -> None:

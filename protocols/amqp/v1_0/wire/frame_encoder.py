@@ -47,18 +47,26 @@ def encode_accepted(channel: int, is_receiver: bool, first: int, last: int) -> b
 
 def encode_accepted_ranges(channel: int, numbers: list[int]) -> bytes:
     """Return dispositions for ``numbers``, ranges joined."""
-    first = last = numbers[0]
     if len(numbers) == 1:
-        return encode_accepted(channel, True, first, first)
-    octets: list[bytes] = []
+        return encode_accepted(channel, True, numbers[0], numbers[0])
+    return b"".join([encode_accepted(channel, True, first, last) for first, last in _ranges(numbers)])
+
+
+def encode_settled_ranges(channel: int, numbers: list[int], state: State) -> bytes:
+    """Return the dispositions of a sender that settles ``numbers`` with their outcome, ranges joined."""
+    return b"".join([encode_disposition(channel, False, first, last, True, state) for first, last in _ranges(numbers)])
+
+
+def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    first = last = numbers[0]
     for number in numbers[1:]:
-        if number == ((last + 1) & 0xFFFFFFFF):
-            last = number
-            continue
-        octets.append(encode_accepted(channel, True, first, last))
-        first = last = number
-    octets.append(encode_accepted(channel, True, first, last))
-    return b"".join(octets)
+        if number != ((last + 1) & 0xFFFFFFFF):
+            ranges.append((first, last))
+            first = number
+        last = number
+    ranges.append((first, last))
+    return ranges
 
 
 def encode_disposition(

@@ -115,7 +115,7 @@ class SessionEndpoint(Endpoint):
         """Tell the outcome of a delivery of the peer's at the end of this turn, or once it is durable."""
 
     @abstractmethod
-    def settle_logged(self, delivery_id: int, state: State) -> None:
+    def settle_logged(self, delivery_ids: list[int], state: State) -> None:
         """Answer an outcome that the peer has not settled, once it is durable (receiver settles second)."""
 
     @abstractmethod

@@ -21,7 +21,9 @@ from protocols.amqp.v1_0.wire.performatives import Flow
 from protocols.amqp.v1_0.wire.values import Symbol
 
 # Gates that open by themselves soon: a drain waits for what is behind them.
-_MAY_STILL_COME: Final = frozenset((gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.RATE))
+_MAY_STILL_COME: Final = frozenset(
+    (gates.OPEN, gates.PAGING, gates.SOCKET_PAUSED, gates.SESSION_WINDOW, gates.REFUSING, gates.RATE)
+)
 
 
 NO_LIMIT: Final = 1 << 62
@@ -161,7 +163,7 @@ class OutgoingLink(Link):
         if is_closing and self.durable is not None:
             broker.delete_subscription(self.session.connection, *self.durable)
         if self.durable is not None:
-            self.session.connection.confirmations.stand_for_all()
+            self.session.connection.stand_for_all()
         if is_closing and self.node is not None:
             broker.close_temporary(self.node)
 
@@ -181,4 +183,4 @@ class SubscriptionLink(Link):
         if is_closing:
             connection = self.session.connection
             connection.broker.delete_subscription(connection, *self.subscription)
-            connection.confirmations.stand_for_all()
+            connection.stand_for_all()

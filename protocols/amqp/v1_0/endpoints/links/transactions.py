@@ -185,7 +185,7 @@ class Transactions:
         broker.commit(transaction)
         for session, number in waiting.one.unsettled:
             session.unsettled.pop(number, None)
-            session.settle_logged(number, ACCEPTED)
+            session.settle_logged([number], ACCEPTED)
         waiting.link.answer(waiting.delivery_id, False, ACCEPTED, is_logged=True)
 
     def _refuse(self, waiting: WaitingCommit, error: EngineError) -> None:

@@ -1,0 +1,117 @@
+"""Negative answers as clients give them: what one turn does not come to goes on in the next ones.
+
+One NACK, one AMQP disposition or one rollback may be about as many messages as a client may hold, and each is a
+message more in a dead-letter queue.  What has to wait is REFUSED: nobody but this file touches it any more.  Its
+places in the window stay taken, and the consumer is handed nothing, until all of it is back: so nothing overtakes what
+comes back.  No confirmation of the connection leaves before that (``Client.is_refusing``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from engine.consumers.client import Client
+from engine.consumers.consumer import Consumer, consumer_of
+from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.fate.redelivery import Redelivery, runs_of
+from engine.values.delivery import IN_FLIGHT, REFUSE, Delivery, advance
+from engine.values.refusal import Refusal
+
+REFUSAL_STEPS: Final = 10  # of one message: it may be a dead letter
+TAKEN: Final = advance(IN_FLIGHT, REFUSE)
+
+
+class Refusing(Chore):
+    """All that one client has refused and that still waits.
+
+    jobs: in the order in which they came; ``_place``: how much of the first is done.
+    held: the consumers that are handed nothing meanwhile.
+    """
+
+    __slots__ = ("jobs", "held", "_client", "_under_way", "_redelivery", "_place")
+
+    def __init__(self, client: Client, under_way: dict[int, Refusing], redelivery: Redelivery) -> None:
+        self._client = client
+        self._under_way = under_way
+        client.is_refusing = True
+        under_way[client.client_number] = self
+        self.jobs: deque[tuple[list[Delivery], Refusal]] = deque()
+        self.held: dict[int, Consumer] = {}
+        self._redelivery = redelivery
+        self._place = 0
+
+    def add(self, deliveries: list[Delivery], refusal: Refusal) -> None:
+        """Take what is refused behind what waits already."""
+        last: Consumer | None = None
+        for delivery in deliveries:
+            assert delivery.state == IN_FLIGHT, "a refused delivery was handed over"
+            delivery.state = TAKEN
+            consumer = delivery.consumer
+            assert isinstance(consumer, Consumer), "what was handed over is with a consumer"
+            if delivery.tag > consumer.furthest_tag:
+                consumer.furthest_tag = delivery.tag
+            if consumer is not last:
+                last = consumer
+                self._hold(consumer if consumer.siblings is None else consumer.siblings.lead)
+        self.jobs.append((deliveries, refusal))
+
+    def _hold(self, consumer: Consumer) -> None:
+        if consumer.consumer_id not in self.held:
+            self.held[consumer.consumer_id] = consumer
+            consumer.window.hold_refused()
+            consumer.queue.unlist_consumer(consumer)
+
+    def go_on(self, steps: Steps) -> bool:
+        least = max(0, steps.left - CHORE_STEPS)
+        while self.jobs:
+            count = (steps.left - least) // REFUSAL_STEPS
+            if count <= 0:
+                return False
+            deliveries, refusal = self.jobs[0]
+            some = deliveries[self._place : self._place + count]
+            self._place += len(some)
+            steps.left -= len(some) * REFUSAL_STEPS
+            self._redelivery.refuse_all(some, refusal)
+            if self._place == len(deliveries):
+                self.jobs.popleft()
+                self._place = 0
+        self._client.is_refusing = False
+        del self._under_way[self._client.client_number]
+        for consumer in self.held.values():
+            if consumer.window.refused():
+                consumer.queue.list_consumer(consumer)
+        self._client.refused()
+        return True
+
+
+class Refusals:
+    """Has them done at once where the turn has steps left for all of them.  _under_way: of others, by client."""
+
+    __slots__ = ("redelivery", "_steps", "_under_way")
+
+    def __init__(self, redelivery: Redelivery, steps: Steps) -> None:
+        self.redelivery = redelivery
+        self._steps = steps
+        self._under_way: dict[int, Refusing] = {}
+
+    def take(self, deliveries: list[Delivery], refusal: Refusal) -> None:
+        """Take the same negative answer of one client to several deliveries."""
+        if not deliveries:
+            return
+        client = consumer_of(deliveries[0]).client
+        steps = self._steps
+        if client.is_refusing:
+            self._under_way[client.client_number].add(deliveries, refusal)
+        elif len(deliveries) * REFUSAL_STEPS <= min(steps.left, CHORE_STEPS):
+            steps.left -= len(deliveries) * REFUSAL_STEPS
+            self.redelivery.refuse_all(deliveries, refusal)
+        else:
+            refusing = Refusing(client, self._under_way, self.redelivery)
+            refusing.add(deliveries, refusal)
+            steps.begin(refusing)
+
+    def roll_back(self, deliveries: list[Delivery]) -> None:
+        """Take back what a rolled-back transaction had acknowledged: an attempt, which waits where that is set."""
+        for run in runs_of(deliveries):
+            self.take(run, self.redelivery.refusal_of_rollback(run[0]))
