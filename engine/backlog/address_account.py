@@ -7,16 +7,14 @@ of, where one is set; how much of such an address is in memory is bounded by its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from typing import Final
 
 from config.policies import UNLIMITED, AddressFullPolicy
 from engine.backlog.memory import MemoryBudget
 from engine.ports.store import StoreCatalog
+from engine.ports.timers import TimerTarget
 from engine.values.message import SHOWN, Message
-
-if TYPE_CHECKING:
-    from engine.limits.producer_gate import Flow
-    from engine.sources.topic import Topic
 
 # What becomes of the next message of a full address.
 BLOCK: Final = 0
@@ -41,6 +39,29 @@ def limits_of(policy: AddressFullPolicy) -> tuple[int, int, int]:
 def resume_at(limit: int) -> int:
     """Return the most that an address with ``limit`` holds when it takes messages again."""
     return limit * RESUME_PERCENT // 100
+
+
+class SharedAddress(ABC):
+    """A topic, as its account knows it."""
+
+    __slots__ = ("destination_id",)
+
+    def __init__(self, destination_id: int) -> None:
+        self.destination_id = destination_id
+
+    @abstractmethod
+    def longest_durable(self) -> int:
+        """Return how many messages that durable subscription holds which holds the most."""
+
+
+class Gates(TimerTarget):
+    """The gates for producers, as accounts know them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def block(self) -> None:
+        """Some gate may be shut, or is to be opened: look at the end of this turn."""
 
 
 class Account:
@@ -87,7 +108,7 @@ class Account:
         self.used_messages = 0
         self.is_full = False
         self.is_shut = False
-        self.topic: Topic | None = None
+        self.topic: SharedAddress | None = None
         self.memory_bytes = 0
         self.memory_messages = 0
         self.durable_bytes = 0
@@ -132,10 +153,7 @@ class Account:
         topic = self.topic
         if topic is None:
             return
-        count = 0
-        for queue in topic.subscriptions.values():
-            if queue.is_logged and queue.depth > count:
-                count = queue.depth
+        count = topic.longest_durable()
         size_bytes = store.live_bytes(topic.destination_id) if count else 0
         # A depth counts what is not in the log, too; that has been counted where memory holds it.
         not_logged = self.used_messages - max(self.memory_messages, self.durable_messages)
@@ -206,11 +224,11 @@ class Accounts:
     full: those that are full now.
     """
 
-    __slots__ = ("memory", "flow", "by_id", "max_bytes", "max_messages", "used_bytes", "used_messages", "full")
+    __slots__ = ("memory", "gates", "by_id", "max_bytes", "max_messages", "used_bytes", "used_messages", "full")
 
-    def __init__(self, memory: MemoryBudget, flow: Flow, max_bytes: int, max_messages: int) -> None:
+    def __init__(self, memory: MemoryBudget, gates: Gates, max_bytes: int, max_messages: int) -> None:
         self.memory = memory
-        self.flow = flow
+        self.gates = gates
         self.max_bytes = max_bytes
         self.max_messages = max_messages
         self.by_id: dict[int, Account] = {}
@@ -238,7 +256,7 @@ class Accounts:
             if account in self.full:
                 self.full.remove(account)
             account.is_full = account.is_shut = False
-            self.flow.block()  # who waits there is let go on, to find it made anew or gone
+            self.gates.block()  # who waits there is let go on, to find it made anew or gone
 
     def enter(self, message: Message) -> None:
         """Count a message that memory alone holds from now on."""
@@ -274,7 +292,7 @@ class Accounts:
         """A limit of ``account`` is reached."""
         account.is_full = True
         self.full.append(account)
-        self.flow.block()
+        self.gates.block()
 
     def drain(self, store: StoreCatalog) -> None:
         """Open those that have come down far enough."""

@@ -17,8 +17,8 @@ from engine.values.offset_set import OffsetSet
 from engine.values.stored import NEVER_MS, Attempts
 
 if TYPE_CHECKING:
+    from engine.backlog.lane_owner import LaneOwner
     from engine.backlog.spilled_blocks import Spill
-    from engine.sources.queue import Queue
 
 LANE_BYTES: Final = 8 * 1024 * 1024  # ready messages of one lane kept in memory; beyond, they are paged
 LANE_MESSAGES: Final = 8_192
@@ -89,7 +89,7 @@ class Lane(LaneBase):
         "memory",
     )
 
-    def __init__(self, queue: Queue, priority: int) -> None:
+    def __init__(self, queue: LaneOwner, priority: int) -> None:
         super().__init__(priority)
         self.queue = queue
         self.memory = queue.memory
@@ -157,7 +157,7 @@ class Lane(LaneBase):
             paged_bytes = memory.paged_bytes + message.size + MESSAGE_OVERHEAD_BYTES
             if paged_bytes + memory.used_bytes > memory.keep_bytes:
                 return
-            if (ready_bytes >= self.idle_bytes or paged_bytes > memory.idle_bytes) and not self.queue.consumers:
+            if (ready_bytes >= self.idle_bytes or paged_bytes > memory.idle_bytes) and not self.queue.has_consumers():
                 return
             memory.paged_bytes = paged_bytes
             self.next_load = offset + 1
@@ -258,11 +258,7 @@ class Lane(LaneBase):
             self._put_back(without_place)
         if self.ready or self.returned:
             self.queue.mask |= self.bit
-        selection = self.queue.selection
-        if selection is not None:
-            selection.offer(deliveries)
-        if self.queue.keeper is not None:
-            self.queue.keeper.deliveries_came(deliveries)
+        self.queue.came_back(deliveries)
 
     def _put_back(self, deliveries: list[Delivery]) -> None:
         """Let deliveries, usually a row in their order, be among those that have returned."""
@@ -319,10 +315,7 @@ class Lane(LaneBase):
         """
         if self.ahead_bytes > AHEAD_BYTES:
             return True
-        selection = self.queue.selection
-        return (
-            self.ahead_bytes > 0 and self.memory.is_short() and selection is not None and bool(selection.groups.by_key)
-        )
+        return self.ahead_bytes > 0 and self.memory.is_short() and self.queue.has_groups_known()
 
     def in_memory_from(self, position: int) -> Iterable[Delivery]:
         """Return what is in memory from ``position`` on, in order, and with it the places of what was taken."""
@@ -587,7 +580,7 @@ def _memory_limits(full: AddressFullPolicy) -> tuple[int, int]:
     return size_bytes, count
 
 
-def _spill_above(queue: Queue) -> int:
+def _spill_above(queue: LaneOwner) -> int:
     """Return from how many octets on a lane asks by itself whether to spill: its address limits it."""
     full = queue.settings.full
     if queue.spiller is None:

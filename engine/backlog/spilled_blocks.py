@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from engine.ports.temp_store import SpilledBlock
+from mypy_extensions import mypyc_attr
+
+from engine.ports.temp_store import SpilledBlock, SpillListener
+from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.stored import NEVER_MS
 
@@ -149,6 +153,55 @@ class Spill:
             self.blocks.popleft()
             self.spent_count -= 1
         return block
+
+
+class SpillRoom(SpillListener):
+    """What lanes, and those who hand over, ask of the spiller."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def wants(self, lane: Lane) -> bool:
+        """Say whether what comes to a lane goes to the disk from now on."""
+
+    @abstractmethod
+    def take(self, lane: Lane, message: Message, position: int) -> None:
+        """Take a message that comes behind all that a lane has."""
+
+    @abstractmethod
+    def fill(self, lane: Lane) -> int:
+        """Bring back what comes next if the lane runs low; return how many entries of the log come before it, if so."""
+
+    @abstractmethod
+    def is_short(self) -> bool:
+        """Say whether memory is so short that nobody looks ahead for more than what goes out at once."""
+
+    @abstractmethod
+    def may_look(self, lane: Lane) -> bool:
+        """Say whether more may be brought in of a lane for those who look ahead."""
+
+    @abstractmethod
+    def look(self, lane: Lane, block: LaneBlock) -> None:
+        """Let the selection of a lane look at a block that is not on its way, at once or when it has been read."""
+
+    @abstractmethod
+    def bring_in(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
+        """Bring one message into memory before those before it: it waits among what has come back."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BlockSweep(ABC):
+    """Who has blocks read to take out what has expired."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def block_read(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        """Let expire what has been read."""
+
+    @abstractmethod
+    def answered(self, block: SpilledBlock) -> None:
+        """A block has been read, or could not be; ``block_read`` follows if that was for this."""
 
 
 def _last_position(block: LaneBlock) -> int:

@@ -11,20 +11,26 @@ would without all this.
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from engine.backlog.lane import AHEAD_BYTES, PAGE_MESSAGES, SERIAL_BITS, Lane, position_of
+from engine.backlog.lane_owner import LaneOwner
 from engine.backlog.memory import CROWDED_PERCENT, HOLDER_BYTES, SPILL_PERCENT, MemoryBudget
-from engine.backlog.spilled_blocks import BLOCK_OVERHEAD_BYTES, EXPIRING, FILLING, LOOKING, LaneBlock, Spill
+from engine.backlog.spilled_blocks import (
+    BLOCK_OVERHEAD_BYTES,
+    EXPIRING,
+    FILLING,
+    LOOKING,
+    BlockSweep,
+    LaneBlock,
+    Spill,
+    SpillRoom,
+)
 from engine.ports.clock import Clock
-from engine.ports.temp_store import SpilledBlock, SpillListener, SpillSpace
+from engine.ports.temp_store import SpilledBlock, SpillSpace
 from engine.ports.timers import Timers, TimerTarget
 from engine.values.delivery import Delivery
 from engine.values.message import Message
-
-if TYPE_CHECKING:
-    from engine.fate.spill_expiry import SpillSweep
-    from engine.sources.queue import Queue
 
 BLOCK_BYTES: Final = 64 * 1024  # of one block, unless a message is larger
 LOW_BYTES: Final = 256 * 1024  # ready in a lane below which it asks for the next block
@@ -40,7 +46,7 @@ _NO_MESSAGES: Final[list[Message]] = []  # one for all blocks on the disk: there
 _NO_POSITIONS: Final[list[int]] = []
 
 
-class Spiller(SpillListener):
+class Spiller(SpillRoom):
     """reason: why the disk refused the last block, "" if it did not.  spilled_bytes: in temporary files now.
 
     lost_count: messages whose block could not be read as it was written, since the start; ``notices`` tell of them in
@@ -76,7 +82,7 @@ class Spiller(SpillListener):
         self.block_bytes = BLOCK_BYTES
         self.small_block_bytes = SMALL_BLOCK_BYTES
         self.gathered_bytes = 0
-        self.sweep: SpillSweep | None = None
+        self.sweep: BlockSweep | None = None
         self._space = space
         self._memory = memory
         self._clock = clock
@@ -96,8 +102,7 @@ class Spiller(SpillListener):
             has_little = lane.ready_bytes < min(LITTLE_BYTES, lane.memory_bytes)
             if not self._memory.is_used(CROWDED_PERCENT if has_little else SPILL_PERCENT):
                 return False
-        # What drops or shows what it keeps needs it at hand; a pending-message limit bounds what waits by itself.
-        if queue.keeper is not None or queue.settings.queue.non_destructive or queue.pending is not None:
+        if queue.needs_all_at_hand():
             return False
         return not self._is_refused()
 
@@ -109,7 +114,7 @@ class Spiller(SpillListener):
         if not lane.returned:
             return True
         if self.is_short():
-            return lane.queue.selection is not None and not lane.queue.selection.groups.by_key
+            return lane.queue.has_selection() and not lane.queue.has_groups_known()
         return sum([delivery.message.size for delivery in lane.returned]) <= AHEAD_BYTES
 
     def is_short(self) -> bool:
@@ -160,7 +165,7 @@ class Spiller(SpillListener):
             block.messages = _NO_MESSAGES
             block.positions = _NO_POSITIONS
             block.is_on_disk = True
-        if block.lane.queue.selection is not None and not block.is_dropped:
+        if block.lane.queue.has_selection() and not block.is_dropped:
             block.lane.queue.mark_dirty()  # somebody may have waited to look at it
 
     # And back.
@@ -210,7 +215,7 @@ class Spiller(SpillListener):
         self.reason = ""
         lane = block.lane
         if spill.purpose == LOOKING:
-            self._show(lane, block, positions, messages)
+            lane.queue.show_spilled(lane, block, positions, messages)
             return
         if spill.purpose == EXPIRING:
             assert self.sweep is not None, "somebody has asked for the block"
@@ -286,8 +291,7 @@ class Spiller(SpillListener):
             queue.has_expiring = True
         lane.add_back(deliveries)
         queue.mark_dirty()
-        if queue.selection is not None:
-            queue.selection.offer(deliveries)
+        queue.read_back(deliveries)
 
     # For those who look ahead.
 
@@ -298,21 +302,9 @@ class Spiller(SpillListener):
         if block.is_on_disk:
             self.read(spill, block, LOOKING)
         else:
-            self._show(lane, block, block.positions, block.messages)
+            lane.queue.show_spilled(lane, block, block.positions, block.messages)
 
-    def _show(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
-        selection = lane.queue.selection
-        if selection is None:
-            return
-        index = selection.index
-        found = index.block_read(lane, block, positions, messages, self.is_short())
-        for delivery, views in found:
-            self._take_out(lane, block, delivery)
-            for view in views:
-                index.put(view, delivery)
-        lane.queue.mark_dirty()
-
-    def _take_out(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
+    def bring_in(self, lane: Lane, block: LaneBlock, delivery: Delivery) -> None:
         """Bring one message into memory before those before it: it waits among what has come back."""
         message = delivery.message
         self.take_out(lane, block, message, delivery.position)
@@ -390,6 +382,6 @@ def _memory_of(message: Message) -> int:
     return message.size if message.holders <= 1 else HOLDER_BYTES
 
 
-def may_spill(queue: Queue) -> bool:
+def may_spill(queue: LaneOwner) -> bool:
     """Say whether messages that only memory holds may leave it for temporary files."""
     return queue.settings.full.address_full_policy == "PAGE"

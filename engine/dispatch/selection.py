@@ -26,6 +26,8 @@ from engine.values.message import Message
 from engine.values.stored import NEVER_MS
 
 if TYPE_CHECKING:
+    from engine.backlog.lane import Lane
+    from engine.backlog.spilled_blocks import LaneBlock
     from engine.consumers.consumer import Consumer
     from engine.consumers.turn_steps import Steps
     from engine.sources.queue import Queue
@@ -320,6 +322,16 @@ class Selection:
             self.release(group)
 
     # -- messages come
+
+    def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        """Take what somebody wants of a block of temporary files."""
+        spiller = self.queue.spiller
+        assert spiller is not None, "who has spilled has a spiller"
+        for delivery, views in self.index.block_read(lane, block, positions, messages, spiller.is_short()):
+            spiller.bring_in(lane, block, delivery)
+            for view in views:
+                self.index.put(view, delivery)
+        self.queue.mark_dirty()
 
     def offer(self, deliveries: list[Delivery]) -> None:
         """Deliveries that are READY again may go to anybody, once all of them were looked at."""

@@ -281,7 +281,7 @@ class SelectiveDispatcher(TimerTarget):
     def page_read(self, lane: Lane, first: int, next_offset: int, messages: list[Message]) -> None:
         """Take a page that was read ahead."""
         lane.is_scanning = False
-        queue = lane.queue
+        queue = queue_of(lane)
         selection = queue.selection
         if selection is None:
             return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import Lane, position_of
 from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.sources.queue import queue_of
 from engine.values.delivery import READY, Delivery
 
 if TYPE_CHECKING:
@@ -120,4 +121,4 @@ class ExpiryScan(Chore):
 
     def _expire(self, lane: Lane, expired: list[Delivery]) -> None:
         for delivery in expired:
-            self._dispatcher.expire(delivery, lane.queue)
+            self._dispatcher.expire(delivery, queue_of(lane))

@@ -11,6 +11,7 @@ from engine.backlog.context import Context
 from engine.backlog.lane import SERIAL_BITS
 from engine.dispatch.dispatcher import Dispatcher
 from engine.sources.feed import Feeds
+from engine.sources.queue import queue_of
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE
 from engine.values.message import Message
@@ -107,7 +108,7 @@ class Sweep:
         self.next_entry = next_offset
         self.next_ms = min(self.next_ms, next_ms)
         found = [entry for entry in expired if _is_on_disk(lane, entry.offset)]
-        queue = lane.queue
+        queue = queue_of(lane)
         has_place = queue.settings.expiry_destination(queue.kind != QUEUE, queue.name, queue.subscriber) is not None
         if has_place or (queue.feed is not None and queue.feed.selector is not None):
             self.moving = found
@@ -128,7 +129,7 @@ class Sweep:
     def _asked_of(self, destination_id: int, priority: int) -> Lane | None:
         """Return the lane that an answer is about, None if it has ended meanwhile."""
         lane = self.lane
-        if lane is None or (_source_of(lane.queue), lane.priority) != (destination_id, priority):
+        if lane is None or (_source_of(lane), lane.priority) != (destination_id, priority):
             return None
         if lane.queue.is_closed:
             self._end(NEVER_MS)
@@ -143,7 +144,7 @@ class Sweep:
             return
         count = min(SWEPT_ENTRIES, lane.tail - self.next_entry)
         context = self.context
-        context.store.look_for_expired(_source_of(lane.queue), lane.priority, self.next_entry, count, context.wall_ms)
+        context.store.look_for_expired(_source_of(lane), lane.priority, self.next_entry, count, context.wall_ms)
 
     def _move(self) -> None:
         """Have some more read of what goes somewhere; then look further."""
@@ -156,7 +157,7 @@ class Sweep:
         store = self.context.store
         store.write()  # only what has been written can be read
         count = min(MOVED_MESSAGES, self.moving[-1].offset + 1 - first)
-        store.request(_source_of(lane.queue), lane.priority, first, count, MOVED_BYTES, EXPIRY_READER)
+        store.request(_source_of(lane), lane.priority, first, count, MOVED_BYTES, EXPIRY_READER)
 
     def _end(self, next_ms: int) -> None:
         lane = self.lane
@@ -166,7 +167,7 @@ class Sweep:
         self.moving = []
 
     def _expire(self, lane: Lane, message: Message) -> None:
-        queue = lane.queue
+        queue = queue_of(lane)
         offset = message.queue_offset
         known = lane.attempts.pop(offset, None)
         lane.settled.add(offset)
@@ -181,7 +182,7 @@ class Sweep:
 
     def _drop(self, lane: Lane, found: list[Entry]) -> None:
         """Settle what has expired and goes nowhere."""
-        queue = lane.queue
+        queue = queue_of(lane)
         ranges: list[Range] = []
         for entry in found:
             offset = entry.offset
@@ -204,8 +205,9 @@ class Sweep:
         self.context.store.settle(queue.destination_id, 0, EXPIRED, CAUSE_EXPIRED, ranges)
 
 
-def _source_of(queue: Queue) -> int:
+def _source_of(lane: Lane) -> int:
     """Return the destination whose entries a queue has."""
+    queue = queue_of(lane)
     return queue.destination_id if queue.feed is None else queue.feed.source_id
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.backlog.spilled_blocks import EXPIRING, LaneBlock
+from engine.backlog.spilled_blocks import EXPIRING, BlockSweep, LaneBlock
 from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
 from engine.ports.temp_store import SpilledBlock
+from engine.sources.queue import queue_of
 from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.stored import NEVER_MS
@@ -50,7 +51,7 @@ class SpillSweep(Chore):
         self.next_ms = NEVER_MS
         self.reading: LaneBlock | None = None
         self.is_under_way = False
-        spiller.sweep = self
+        spiller.sweep = _BlocksRead(self)
 
     def add(self, queue: Queue) -> None:
         """Look at what has expired of a queue, once it is its turn."""
@@ -125,7 +126,7 @@ class SpillSweep(Chore):
 
     def _expire(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
         lane = block.lane
-        queue = lane.queue
+        queue = queue_of(lane)
         wall_ms = self.dispatcher.context.wall_ms
         block.first_expiry_ms = NEVER_MS
         for position, message in zip(positions, messages, strict=True):
@@ -137,3 +138,18 @@ class SpillSweep(Chore):
             self.spiller.take_out(lane, block, message, position)
             self.dispatcher.expire(Delivery(message, lane, position), queue)
         self.next_ms = min(self.next_ms, block.first_expiry_ms)
+
+
+class _BlocksRead(BlockSweep):
+    """Hands the spiller's answers on."""
+
+    __slots__ = ("_sweep",)
+
+    def __init__(self, sweep: SpillSweep) -> None:
+        self._sweep = sweep
+
+    def block_read(self, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        self._sweep.block_read(block, positions, messages)
+
+    def answered(self, block: SpilledBlock) -> None:
+        self._sweep.answered(block)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from mypy_extensions import mypyc_attr
 
-from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts
+from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts, Gates
 from engine.backlog.context import Context
 from engine.consumers.client import Client
 from engine.consumers.rate_limit import TokenBucket
-from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
@@ -55,7 +54,7 @@ class OwnSender(ABC):
         """Send what a gate has let go on, in this turn; return whether there was any."""
 
 
-class Flow(TimerTarget):
+class Flow(Gates):
     """Gates for producers.
 
     is_blocked: some gate may be shut; only then is a message asked for its gate.

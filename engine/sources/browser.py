@@ -14,7 +14,7 @@ from engine.consumers.consumer import Consumer
 from engine.sources.feed import Feeds, feed_of
 from engine.sources.log_replay import Replays
 from engine.sources.non_destructive import Audience
-from engine.sources.queue import Queue
+from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.values.delivery import READY, Delivery
@@ -111,7 +111,7 @@ class Browsing:
                 seen.volatile.append(self._held(seen, delivery))
 
     def _is_wanted(self, seen: Lane, delivery: Delivery) -> bool:
-        return delivery.state == READY and self.feeds.select(seen.queue, delivery.message)
+        return delivery.state == READY and self.feeds.select(queue_of(seen), delivery.message)
 
     def _held(self, seen: Lane, delivery: Delivery) -> Delivery:
         self.context.memory.hold(delivery.message)

@@ -10,17 +10,17 @@ from config.policies import AddressSettings
 from engine.backlog.address_account import Account
 from engine.backlog.intake import intake_for
 from engine.backlog.lane import Lane
+from engine.backlog.lane_owner import LaneOwner
 from engine.backlog.memory import MemoryBudget
 from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
-from engine.values.delivery import LaneBase
-from engine.values.destination import uri
+from engine.values.delivery import Delivery, LaneBase
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 
 if TYPE_CHECKING:
     from engine.backlog.lane_shares import LaneShares
-    from engine.backlog.spiller import Spiller
+    from engine.backlog.spilled_blocks import LaneBlock
     from engine.dispatch.selection import Selection
     from engine.sources.feed import Feed
     from engine.sources.last_value_and_ring import Keeper
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 PRIORITY_COUNT: Final = 10
 
 
-class Queue:
+class Queue(LaneOwner):
     """Messages in order of priority, then position, and the consumers that take turns on them.
 
     is_logged: settlements go to the log; False for what only memory holds: temporary queues, the queue of a topic
     subscription that is not durable, a browser's.
-    is_closed: it has ended; what comes back to it is let go.
     is_indirect: a message that is sent does not simply go in: it has ended, others get copies, or it
     is told of (is_told: advisories of each message).
     owner: number of the client whose temporary queue this is, 0 for everybody's.
@@ -43,44 +42,33 @@ class Queue:
     subscriber: ``client id:subscription name`` of a durable subscription's queue, None for any other.
     account: what it holds against its limits, None where it has none.  intake: None for messages taken as they are.
     pending: how much may wait for a topic subscription, None for anything.
-    mask: bit p is set while lane p has deliveries in memory.  rotation: the consumers that can take one now, the
-    one whose turn it is first.  depth: waiting, in flight and delayed.  dirty_queues: the broker's list of queues to
-    dispatch at the end of this turn.
+    rotation: the consumers that can take one now, the one whose turn it is first.
+    dirty_queues: the broker's list of queues to dispatch at the end of this turn.
     audience: of a queue that keeps what is acknowledged (non_destructive), None for any other; such a queue is choosy,
     so that no other pays for it.
     keeper: drops what a last-value or ring queue is not to keep, None for any other.
     is_choosy: not every consumer takes the next message: such a queue with consumers has a ``selection``.  That is so
     by its settings (has_choosy_settings), as long as its messages have groups (has_groups), or for a consumer.
-    spiller: where messages that are not logged go past what memory holds, None where they stay.
     shares: what its lanes may keep in memory among many, None for a view that ends soon.
-    memory: the budget of messages in memory.
     has_siblings: consumers of it share, or once shared, their windows with those of other queues.
     is_watched: each hand-over or acknowledgement is told of; such a queue is choosy, so that no other pays for it.
     """
 
     __slots__ = (
-        "destination_id",
-        "kind",
-        "name",
-        "settings",
         "account",
         "intake",
         "pending",
         "is_logged",
-        "is_closed",
         "is_indirect",
         "is_told",
         "owner",
         "feed",
         "lanes",
         "used_lanes",
-        "mask",
         "consumers",
         "rotation",
         "is_dirty",
         "dirty_queues",
-        "has_expiring",
-        "depth",
         "delayed_count",
         "in_flight_count",
         "enqueued_count",
@@ -98,10 +86,7 @@ class Queue:
         "has_groups",
         "keeper",
         "audience",
-        "dropped_count",
-        "spiller",
         "shares",
-        "memory",
         "has_siblings",
     )
 
@@ -115,28 +100,21 @@ class Queue:
         dirty_queues: list[Queue],
         memory: MemoryBudget,
     ) -> None:
-        self.destination_id = destination_id
-        self.kind = kind
-        self.name = name
-        self.settings = settings
+        super().__init__(destination_id, kind, name, settings, memory)
         self.account: Account | None = None
         self.intake = intake_for(settings)
         self.pending: PendingLimit | None = None
         self.is_logged = is_logged
-        self.is_closed = False
         self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
         self.is_indirect = self.is_told
         self.owner = 0
         self.feed: Feed | None = None
         self.lanes: list[Lane | None] = [None] * PRIORITY_COUNT
         self.used_lanes: list[Lane] = []
-        self.mask = 0
         self.consumers: dict[int, Consumer] = {}
         self.rotation: deque[Consumer] = deque()
         self.is_dirty = False
         self.dirty_queues = dirty_queues
-        self.has_expiring = False
-        self.depth = 0
         self.delayed_count = 0
         self.in_flight_count = 0
         self.enqueued_count = 0
@@ -153,16 +131,9 @@ class Queue:
         self.has_groups = False
         self.keeper: Keeper | None = None
         self.audience: Audience | None = None
-        self.dropped_count = 0
-        self.spiller: Spiller | None = None
         self.shares: LaneShares | None = None
-        self.memory = memory
         self.has_siblings = False
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
-
-    def uri(self) -> str:
-        """Return ``queue://NAME``, or ``topic://NAME`` for a topic subscription's queue."""
-        return uri(self.kind, self.name)
 
     def lane(self, priority: int) -> Lane:
         """Return the lane of ``priority``, made at its first use."""
@@ -220,6 +191,37 @@ class Queue:
             if lane.next_load < lane.tail or lane.spill is not None:
                 return True
         return self.feed is not None and self.feed.replay is not None and self.feed.replay.has_more()
+
+    # -- for its lanes
+
+    def has_consumers(self) -> bool:
+        return bool(self.consumers)
+
+    def has_selection(self) -> bool:
+        return self.selection is not None
+
+    def has_groups_known(self) -> bool:
+        return self.selection is not None and bool(self.selection.groups.by_key)
+
+    def came_back(self, deliveries: list[Delivery]) -> None:
+        if self.selection is not None:
+            self.selection.offer(deliveries)
+        if self.keeper is not None:
+            self.keeper.deliveries_came(deliveries)
+
+    def read_back(self, deliveries: list[Delivery]) -> None:
+        if self.selection is not None:
+            self.selection.offer(deliveries)
+
+    def needs_all_at_hand(self) -> bool:
+        # What drops or shows what it keeps needs it at hand; a pending-message limit bounds what waits by itself.
+        return self.keeper is not None or self.settings.queue.non_destructive or self.pending is not None
+
+    def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
+        if self.selection is not None:
+            self.selection.show_spilled(lane, block, positions, messages)
+
+    # -- what it holds
 
     def consumer_count(self) -> int:
         """Return how many consumers there are, those with views of their own included."""
@@ -305,7 +307,9 @@ class Queue:
 def queue_of(lane: LaneBase) -> Queue:
     """Return the queue to which a lane belongs."""
     assert isinstance(lane, Lane), "a queue has lanes"
-    return lane.queue
+    queue = lane.queue
+    assert isinstance(queue, Queue), "every lane is of a queue"
+    return queue
 
 
 def is_watched(settings: AddressSettings) -> bool:

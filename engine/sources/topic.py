@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from config.policies import AddressSettings
-from engine.backlog.address_account import Account
+from engine.backlog.address_account import Account, SharedAddress
 from engine.backlog.intake import intake_for
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.consumer import AUTO
@@ -13,7 +13,7 @@ from engine.values.destination import uri
 from engine.values.message import Message
 
 
-class Topic:
+class Topic(SharedAddress):
     """Fan-out to subscriptions, each a queue of its own.
 
     account: what all subscriptions together hold against the limits of the address, None where it has none.
@@ -32,7 +32,6 @@ class Topic:
     """
 
     __slots__ = (
-        "destination_id",
         "kind",
         "name",
         "settings",
@@ -61,7 +60,7 @@ class Topic:
     )
 
     def __init__(self, destination_id: int, kind: int, name: str, settings: AddressSettings, is_logged: bool) -> None:
-        self.destination_id = destination_id
+        super().__init__(destination_id)
         self.kind = kind
         self.name = name
         self.settings = settings
@@ -135,6 +134,9 @@ class Topic:
             self.selected[number] = queue
             self.selectors.add(number, feed.selector)
         self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
+
+    def longest_durable(self) -> int:
+        return max([queue.depth for queue in self.subscriptions.values() if queue.is_logged], default=0)
 
     def feeds(self, number: int) -> bool:
         """Say whether the subscription of this number has what is published."""
