@@ -18,7 +18,7 @@ MYPY = "mypy>=1.19,<3"
 # and interpreted code costs more than either.  Of these rooms that is everything but what is named: what no message
 # passes, and what mypyc cannot take (docs/how-to/compiled.md).
 ROOMS_BUT = {
-    "engine": "inspection",
+    "engine": "assembly inspection",
     "engine/values": """
         annotations broker_stats destination errors failed_attempts hand_over_times options refusal wildcard
     """,

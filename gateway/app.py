@@ -70,15 +70,15 @@ log: Final = logging.getLogger("penstock")
 
 class LiveStats(StatsSource):
     def __init__(self, broker: Broker, engine_loop: EngineLoop, counters: GatewayCounters) -> None:
-        self._broker = broker
+        self._inspector = broker.inspector
         self._engine_loop = engine_loop
         self._counters = counters
 
     def inspection(self) -> Inspection:
-        return Inspection(self._broker.inspector)
+        return Inspection(self._inspector)
 
     def store_stats(self) -> StoreStats:
-        return self._broker.inspector.store_stats()
+        return self._inspector.store_stats()
 
     def counters(self) -> GatewayCounters:
         return self._counters
@@ -219,7 +219,7 @@ async def _listen(
 
     broker = engine_loop.broker
     why = LiveWhy(broker, config)
-    retries = LiveRetries(broker, engine_loop)
+    retries = LiveRetries(engine_loop)
     names = list(listener.endpoints)
     try:
         for name in names:

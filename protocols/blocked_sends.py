@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from engine.broker import Broker
 from engine.limits.blocked_producer import PAUSE, REFUSE, BlockLimit
 from engine.sources.composite import Destination, held_part, reached
 from engine.values import gates
@@ -27,10 +26,10 @@ Waiting = TypeVar("Waiting", bound=BlockedSend)
 class BlockedSends(Generic[Waiting]):
     """waiting: in the order they came.  addresses: what they wait for, so that nothing overtakes them."""
 
-    __slots__ = ("broker", "connection", "limit", "waiting", "size_bytes", "addresses")
+    __slots__ = ("flow", "connection", "limit", "waiting", "size_bytes", "addresses")
 
-    def __init__(self, broker: Broker, connection: ProtocolConnection, limit: BlockLimit) -> None:
-        self.broker = broker
+    def __init__(self, connection: ProtocolConnection, limit: BlockLimit) -> None:
+        self.flow = connection.door.flow
         self.connection = connection
         self.limit = limit
         self.waiting: list[Waiting] = []
@@ -51,7 +50,7 @@ class BlockedSends(Generic[Waiting]):
             return False
         self.add(one)
         if gate != gates.OPEN:
-            self.broker.flow.park(self.connection, gate, held_part(destination))
+            self.flow.park(self.connection, gate, held_part(destination))
         if verdict == PAUSE:
             self.connection.pause_reading()
         return True

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from mypy_extensions import mypyc_attr
 
 from engine.consumers.client import Client
+from engine.door import Door
 from protocols.outbox import Outbox
 from protocols.peer_socket import PeerSocket
 
@@ -16,16 +17,20 @@ class ProtocolConnection(Client):
     """One connection: octets in, operations on the engine, octets out.  No sockets, no clock but what is passed in.
 
     is_ending: nothing more is read; only then is there a sense in asking ``is_finished``.
-    outbox: what ``end_turn`` is to return.
+    outbox: what ``end_turn`` is to return.  door: of the engine; context, holdings, store_events: its parts.
     """
 
-    __slots__ = ("is_ending", "socket", "outbox")
+    __slots__ = ("is_ending", "socket", "outbox", "door", "context", "holdings", "store_events")
 
-    def __init__(self, socket: PeerSocket, output_limit_bytes: int) -> None:
+    def __init__(self, door: Door, socket: PeerSocket, output_limit_bytes: int) -> None:
         super().__init__()
         self.is_ending = False
         self.socket = socket
         self.outbox = Outbox(socket, output_limit_bytes)
+        self.door = door
+        self.context = door.context
+        self.holdings = door.holdings
+        self.store_events = door.store_events
 
     def unread_now(self) -> int:
         return self.socket.unread_bytes()

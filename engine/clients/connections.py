@@ -38,6 +38,11 @@ class Connections:
         self._next_number += 1
         self.by_number[client.client_number] = client
 
+    def introduce(self, client: Client, host: str, client_id: str, is_sole: bool) -> None:
+        """Take a client whose peer has said who it is.  Raises: LimitReached, ClientIdInUse."""
+        self._quotas.enter(client, client.user, host)
+        self.client_ids.take(client, client_id, is_sole)
+
     def disconnect(self, client: Client, is_lost: bool) -> None:
         """Close all consumers of ``client``, many of them in the turns to come; its transactions must have been aborted
         before.

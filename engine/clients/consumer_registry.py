@@ -148,13 +148,6 @@ class Subscribing(Observer):
             return self._add_siblings(client, source, [], feed.subscription, queues, options, window)
         return self._add(client, queues[0], options, window)
 
-    def start(self, consumer: Consumer) -> None:
-        """Let a new consumer take its first turn."""
-        if consumer.siblings is not None:
-            consumer.siblings.start()
-        else:
-            consumer.queue.start_consumer(consumer)
-
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
         siblings = consumer.siblings

@@ -93,6 +93,13 @@ class Consumer(ConsumerBase):
         self.remarks: tuple[str, ...] = ()
         self.seat: Seat | None = None
 
+    def start(self) -> None:
+        """Let a new consumer take its first turn."""
+        if self.siblings is not None:
+            self.siblings.start()
+        else:
+            self.queue.start_consumer(self)
+
     def take_held(self) -> list[Delivery]:
         """Return what it holds, and hold it no more; siblings have parted their ledger before."""
         held = list(self.ledger.values())

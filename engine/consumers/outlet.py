@@ -11,7 +11,7 @@ from engine.consumers.resting import Resting
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Outlet(ABC):
-    """is_output_full: it takes nothing more; the engine hands over nothing until ``Broker.output_drained``.
+    """is_output_full: it takes nothing more; the engine hands over nothing until ``Door.output_drained``.
 
     resting: consumers that would take their turns if it were not for that.
     """

@@ -51,7 +51,7 @@ class Purge(QueueRun):
         self.count = 0
         self.consumer.batch.outcome = DROPPED
         self.consumer.batch.cause = CAUSE_PURGED
-        upkeep.subscribing.start(self.consumer)
+        self.consumer.start()
         self.call_again(TICK_MS)
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:

@@ -72,7 +72,7 @@ class Retry(QueueRun):
         self.skipped_count = 0
         self.skipped_bytes = 0
         self.failure = ""
-        retries.subscribing.start(self.consumer)
+        self.consumer.start()
         self._wait()
 
     def stop(self, failure: str = "") -> None:

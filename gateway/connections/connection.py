@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         self.place = place
         self._write_limit_bytes = write_limit_bytes
         self._write_stall_ms = write_stall_ms
-        self._unread = UnreadOutput(engine_loop.broker.holdings, write_limit_bytes)
+        self._unread = UnreadOutput(engine_loop.holdings, write_limit_bytes)
         self._written_bytes = 0
         self._taken_bytes = 0  # of them, as far as the last tick saw
         self._taken_ms = 0  # when the peer last took something, or had nothing to take

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from engine.broker import Broker
+from config.matching import QUEUE
 from engine.features.retry import Retry
+from engine.sources.queue import Queue
 from engine.values.errors import LimitReached
+from gateway.live.named_destination import named_destination
 from gateway.loop.engine_loop import EngineLoop
 from gateway.web.retry import RetrySource
 
@@ -16,21 +18,21 @@ REMEMBERED_MAX: Final = 256
 
 
 class LiveRetries(RetrySource):
-    def __init__(self, broker: Broker, engine_loop: EngineLoop) -> None:
-        self._broker = broker
+    def __init__(self, engine_loop: EngineLoop) -> None:
+        self._retries = engine_loop.broker.retries
+        self._destinations = engine_loop.broker.destinations
         self._engine_loop = engine_loop
         self._runs: dict[int, Retry] = {}
         self._next_number = 1
 
     def start(self, queue: str, selector: str, rate: int, limit: int) -> int:
-        found = self._broker.destinations.queues.get(queue)
-        if found is None:
-            raise LookupError(f"no queue {queue[:200]!r}")
+        found = named_destination(self._destinations, (QUEUE, queue))
+        assert isinstance(found, Queue)
         if sum(not run.is_done for run in self._runs.values()) >= RUNNING_MAX:
             raise LimitReached(f"{RUNNING_MAX} retries are under way, which is the limit")
         self._engine_loop.open_turn()
         number = self._next_number
-        self._runs[number] = self._broker.retries.begin(found, selector, rate, limit)
+        self._runs[number] = self._retries.begin(found, selector, rate, limit)
         self._next_number = number + 1
         for old in [one for one, run in self._runs.items() if run.is_done][: len(self._runs) - REMEMBERED_MAX]:
             del self._runs[old]

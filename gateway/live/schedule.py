@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from config.matching import QUEUE
 from engine.features.scheduler.pending_schedules import Schedule
 from engine.store.plain_words import counted
+from gateway.live.named_destination import named_destination
 from gateway.loop.durability import check_disk, until_durable
 from gateway.loop.engine_loop import EngineLoop
 from gateway.web.schedule import Named, ScheduleSource
@@ -21,11 +21,11 @@ CANCEL_MS: Final = 2_000  # of one request for all that is for a destination; wh
 class LiveSchedule(ScheduleSource):
     def __init__(self, engine_loop: EngineLoop) -> None:
         self._engine_loop = engine_loop
-        self._broker = engine_loop.broker
+        self._destinations = engine_loop.broker.destinations
         self._scheduler = engine_loop.broker.scheduler
 
     async def listed(self, destination: Named | None, limit: int) -> dict[str, Any]:
-        number = None if destination is None else self._number(destination)
+        number = None if destination is None else named_destination(self._destinations, destination).destination_id
         found: list[Schedule] = []
         is_more = False
         async for _, schedules in self._walk(number):
@@ -42,7 +42,7 @@ class LiveSchedule(ScheduleSource):
         }
 
     async def cancel(self, ids: list[str]) -> dict[str, Any]:
-        check_disk(self._broker, "nothing was cancelled")
+        check_disk(self._engine_loop, "nothing was cancelled")
         pending = self._scheduler.pending
         cancelled = 0
         unknown: list[str] = []
@@ -61,9 +61,9 @@ class LiveSchedule(ScheduleSource):
         return {"cancelled": cancelled, "unknown": unknown}
 
     async def cancel_all(self, destination: Named, after: int) -> dict[str, Any]:
-        check_disk(self._broker, "nothing was cancelled")
-        number = self._number(destination)
-        until_ms = self._broker.context.clock.monotonic_ms() + CANCEL_MS
+        check_disk(self._engine_loop, "nothing was cancelled")
+        number = named_destination(self._destinations, destination).destination_id
+        until_ms = self._engine_loop.clock.monotonic_ms() + CANCEL_MS
         cancelled = 0
         key = after
         following = ""
@@ -72,7 +72,7 @@ class LiveSchedule(ScheduleSource):
                 self._engine_loop.open_turn()
                 self._scheduler.cancel(schedules)
                 cancelled += len(schedules)
-            if self._broker.context.clock.monotonic_ms() >= until_ms:
+            if self._engine_loop.clock.monotonic_ms() >= until_ms:
                 following = str(key)
                 break
         await self._durable(cancelled)
@@ -95,19 +95,11 @@ class LiveSchedule(ScheduleSource):
         otherwise = "what was cancelled is scheduled again if the gateway is killed before it does"
         await until_durable(self._engine_loop, f"cancelled {counted(cancelled, 'message')}", otherwise)
 
-    def _number(self, destination: Named) -> int:
-        kind, name = destination
-        destinations = self._broker.destinations
-        found = destinations.queues.get(name) if kind == QUEUE else destinations.topics.get(name)
-        if found is None:
-            raise LookupError(f"no {'queue' if kind == QUEUE else 'topic'} {name[:200]!r}")
-        return found.destination_id
-
     def _described(self, schedule: Schedule) -> dict[str, Any]:
         scheduler = self._scheduler
         return {
             "id": scheduler.job_id(schedule.place),
-            "destination": self._broker.destinations.uri_of(schedule.target) if schedule.target else "",
+            "destination": self._destinations.uri_of(schedule.target) if schedule.target else "",
             "due_ms": schedule.due_ms,
             "size_bytes": schedule.size,
             "repeats": scheduler.is_repeating(schedule),

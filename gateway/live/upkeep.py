@@ -9,8 +9,8 @@ from typing import Any, Final
 from config.matching import QUEUE
 from engine.features.purge import Purge
 from engine.sources.queue import Queue
-from engine.sources.topic import Topic
 from engine.values.errors import DestinationInUse, LimitReached
+from gateway.live.named_destination import named_destination
 from gateway.loop.durability import check_disk, until_durable
 from gateway.loop.engine_loop import EngineLoop
 from gateway.web.upkeep import Named, UpkeepSource
@@ -24,19 +24,20 @@ POLL_S: Final = 0.02
 class LiveUpkeep(UpkeepSource):
     def __init__(self, engine_loop: EngineLoop) -> None:
         self._engine_loop = engine_loop
-        self._broker = engine_loop.broker
+        self._upkeep = engine_loop.broker.upkeep
+        self._destinations = engine_loop.broker.destinations
         self._purges: dict[int, Purge] = {}
         self._next_number = 1
 
     def purge(self, queue: str, selector: str) -> int:
-        found = self._found((QUEUE, queue))
+        found = named_destination(self._destinations, (QUEUE, queue))
         assert isinstance(found, Queue)
-        check_disk(self._broker, "nothing was purged")
+        check_disk(self._engine_loop, "nothing was purged")
         if sum(not run.is_done for run in self._purges.values()) >= RUNNING_MAX:
             raise LimitReached(f"{RUNNING_MAX} purges are under way, which is the limit")
         self._engine_loop.open_turn()
         number = self._next_number
-        self._purges[number] = self._broker.upkeep.purge(found, selector)
+        self._purges[number] = self._upkeep.purge(found, selector)
         self._next_number = number + 1
         for old in [one for one, run in self._purges.items() if run.is_done][: len(self._purges) - REMEMBERED_MAX]:
             del self._purges[old]
@@ -57,14 +58,14 @@ class LiveUpkeep(UpkeepSource):
             run.end()
 
     async def delete(self, destination: Named, is_forced: bool) -> dict[str, Any]:
-        found = self._found(destination)
+        found = named_destination(self._destinations, destination)
         uri = found.uri()
-        check_disk(self._broker, f"{uri} was not deleted")
+        check_disk(self._engine_loop, f"{uri} was not deleted")
         if is_forced and isinstance(found, Queue) and not found.consumer_count():
             await self._emptied(found)
         self._engine_loop.open_turn()
         if not found.is_closed:  # nobody used it, so it may have gone by itself meanwhile
-            self._broker.upkeep.delete(found, is_forced)
+            self._upkeep.delete(found, is_forced)
         await until_durable(self._engine_loop, f"deleted {uri}", "it is there again if the gateway is killed before")
         return {"deleted": uri}
 
@@ -76,10 +77,10 @@ class LiveUpkeep(UpkeepSource):
         if not queue.depth:
             return
         self._engine_loop.open_turn()
-        run = self._broker.upkeep.purge(queue)
-        until_ms = self._broker.context.clock.monotonic_ms() + EMPTYING_MS
+        run = self._upkeep.purge(queue)
+        until_ms = self._engine_loop.clock.monotonic_ms() + EMPTYING_MS
         while not run.is_done and not queue.is_closed:
-            if self._broker.context.clock.monotonic_ms() >= until_ms:
+            if self._engine_loop.clock.monotonic_ms() >= until_ms:
                 self._engine_loop.open_turn()
                 run.end()
                 if not queue.depth:
@@ -88,12 +89,3 @@ class LiveUpkeep(UpkeepSource):
                     f"{queue.uri()} still holds {queue.depth} messages after {EMPTYING_MS} ms; purging it first helps"
                 )
             await asyncio.sleep(POLL_S)
-
-    def _found(self, destination: Named) -> Queue | Topic:
-        """Raises: LookupError."""
-        kind, name = destination
-        destinations = self._broker.destinations
-        found = destinations.queues.get(name) if kind == QUEUE else destinations.topics.get(name)
-        if found is None:
-            raise LookupError(f"no {'queue' if kind == QUEUE else 'topic'} {name[:200]!r}")
-        return found

@@ -27,32 +27,31 @@ from gateway.web.why import Answer, WhySource
 
 class LiveWhy(WhySource):
     def __init__(self, broker: Broker, config: ServerConfig) -> None:
-        self._broker = broker
+        self._why = broker.why
+        self._clients = broker.clients
+        self._scheduler = broker.scheduler
+        self._destinations = broker.destinations
+        self._clock = broker.context.clock
         self._config = config
-        self._addresses = broker.destinations.addresses
         self._directory = config.data_directory
 
     def consumer(self, consumer_id: int) -> Answer | None:
-        view = self._broker.why.consumer(consumer_id)
-        return (
-            None if view is None else Answer(consumer_lines(view, self._broker.context.clock.wall_ms()), asdict(view))
-        )
+        view = self._why.consumer(consumer_id)
+        return None if view is None else Answer(consumer_lines(view, self._clock.wall_ms()), asdict(view))
 
     def producer(self, connection_id: int) -> Answer | None:
-        view = self._broker.why.producer(connection_id)
+        view = self._why.producer(connection_id)
         return None if view is None else Answer(producer_lines(view), asdict(view))
 
     async def message(self, message_id: str) -> Answer:
         life = await asyncio.to_thread(_read, self._directory, message_id)
         where = self._locate(life)
-        policy, settings = policy_of(self._addresses, life)
-        lines = message_lines(life, where, policy, settings, self._broker.context.clock.wall_ms())
+        policy, settings = policy_of(self._destinations.addresses, life)
+        lines = message_lines(life, where, policy, settings, self._clock.wall_ms())
         return Answer(lines, {**asdict(life), "where": None if where is None else asdict(where)})
 
     def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
-        found = next(
-            (one for client in self._broker.clients.values() if (one := client.consumers.get(consumer_id))), None
-        )
+        found = next((one for client in self._clients.values() if (one := client.consumers.get(consumer_id))), None)
         if found is None:
             return None
         queue = found.queue
@@ -67,7 +66,7 @@ class LiveWhy(WhySource):
         connection: tuple[int, ConnectionDefaults] | None = None
         who = ""
         if connection_id is not None:
-            client = self._broker.clients.get(connection_id)
+            client = self._clients.get(connection_id)
             if client is None:
                 return None
             connection = (connection_id, client.connection_defaults())
@@ -82,10 +81,10 @@ class LiveWhy(WhySource):
 
     def _locate(self, life: Biography) -> Whereabouts | None:
         if life.is_scheduled:
-            return self._broker.why.locate_schedule(self._broker.scheduler.place_named(life.message_id))
+            return self._why.locate_schedule(self._scheduler.place_named(life.message_id))
         kind, name, priority, queue_offset = entry_of(life)
-        queue = self._broker.destinations.queues.get(name) if kind == "queue" else None
-        return None if queue is None else self._broker.why.locate(queue, priority, queue_offset)
+        queue = self._destinations.queues.get(name) if kind == "queue" else None
+        return None if queue is None else self._why.locate(queue, priority, queue_offset)
 
 
 def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:

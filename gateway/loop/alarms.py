@@ -49,8 +49,13 @@ class Alarms:
 
     __slots__ = (
         "is_raised",
-        "_broker",
         "_store",
+        "_store_events",
+        "_memory_budget",
+        "_flow",
+        "_slow_consumers",
+        "_spiller",
+        "_scheduler",
         "_clock",
         "_skips_told",
         "_looked_ms",
@@ -69,8 +74,13 @@ class Alarms:
 
     def __init__(self, broker: Broker, store: Store, clock: Clock) -> None:
         self.is_raised = False
-        self._broker = broker
         self._store = store
+        self._store_events = broker.store_events
+        self._memory_budget = broker.memory
+        self._flow = broker.flow
+        self._slow_consumers = broker.slow_consumers
+        self._spiller = broker.spiller
+        self._scheduler = broker.scheduler
         self._clock = clock
         self._skips_told = 0
         self._looked_ms = -LOOK_MS
@@ -98,36 +108,37 @@ class Alarms:
 
     def look(self) -> None:
         """Compare with what the log said last."""
-        broker = self._broker
+        events = self._store_events
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._looked_ms < LOOK_MS:
             return
         self._looked_ms = now_ms
-        reason = broker.store_events.failure
+        reason = events.failure
         is_accepting = self._store.is_accepting()
         self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
-        self._unread.see(broker.store_events.page_fault(), now_ms)
-        for text in broker.store_events.skipped_records[self._skips_told :]:
+        self._unread.see(events.page_fault(), now_ms)
+        for text in events.skipped_records[self._skips_told :]:
             log.error("store: a damaged record was left out as asked for, its message is lost: %s", text)
-        self._skips_told = len(broker.store_events.skipped_records)
-        memory = broker.memory
+        self._skips_told = len(events.skipped_records)
+        memory = self._memory_budget
         used = f"{memory.held_bytes()} of {memory.limit_bytes} octets are used"
-        self._memory.see(used if broker.flow.is_memory_shut else "", now_ms)
+        self._memory.see(used if self._flow.is_memory_shut else "", now_ms)
         self._blocked.see(self._who_waits(), now_ms)
-        for text in broker.slow_consumers.notices:
+        for text in self._slow_consumers.notices:
             log.warning("slow consumer: %s", text)
-        broker.slow_consumers.notices.clear()
-        if broker.spiller is not None:
-            for text in broker.spiller.notices:
+        self._slow_consumers.notices.clear()
+        spiller = self._spiller
+        if spiller is not None:
+            for text in spiller.notices:
                 log.error("memory: a block of a temporary file cannot be read: %s", text)
-            broker.spiller.notices.clear()
-        self._disk.see(broker.flow.disk_warning, now_ms)
-        self._late.see(broker.scheduler.firing.describe(), now_ms)
-        self._aside.see(broker.scheduler.aside_reason(), now_ms)
+            spiller.notices.clear()
+        self._disk.see(self._flow.disk_warning, now_ms)
+        self._late.see(self._scheduler.firing.describe(), now_ms)
+        self._aside.see(self._scheduler.aside_reason(), now_ms)
         self._lossy.see(self._who_refuses(), now_ms)
         self._retention.see(self._store.retention_reason(), now_ms)
         self._hold.see(self._store.retention_hold(), now_ms)
-        self._spill.see("" if broker.spiller is None else broker.spiller.reason, now_ms)
+        self._spill.see("" if spiller is None else spiller.reason, now_ms)
         alarms = (self._failed, self._unread, self._memory, self._blocked, self._retention, self._hold, self._lossy)
         self.is_raised = (
             self._disk.is_raised
@@ -139,14 +150,14 @@ class Alarms:
 
     def _who_refuses(self) -> str:
         """Return the full addresses that drop or refuse what comes."""
-        full = [account for account in self._broker.flow.accounts.full if account.action != BLOCK]
+        full = [account for account in self._flow.accounts.full if account.action != BLOCK]
         if not full:
             return ""
         others = f", and {len(full) - 1} more" if len(full) > 1 else ""
         return f"{ACTION_NAMES[full[0].action]} at {full[0].describe()}{others}"
 
     def _who_waits(self) -> str:
-        flow = self._broker.flow
+        flow = self._flow
         for waits in flow.parked.values():
             wait = next(iter(waits.values()))
             others = f", and {len(flow.parked) - 1} more" if len(flow.parked) > 1 else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from engine.broker import Broker
 from engine.values.errors import StoreError
 from gateway.loop.engine_loop import EngineLoop
 
@@ -13,10 +12,10 @@ DURABLE_MS: Final = 5_000
 DURABLE_POLL_S: Final = 0.005
 
 
-def check_disk(broker: Broker, undone: str) -> None:
+def check_disk(engine_loop: EngineLoop, undone: str) -> None:
     """Raises: StoreError while the disk takes nothing.  undone: what was not done, as in "nothing was cancelled"."""
-    if not broker.store.is_accepting():
-        raise StoreError(f"{undone}, for the disk takes nothing: {_reason(broker)}")
+    if not engine_loop.store.is_accepting():
+        raise StoreError(f"{undone}, for the disk takes nothing: {_reason(engine_loop)}")
 
 
 async def until_durable(engine_loop: EngineLoop, done: str, otherwise: str) -> None:
@@ -25,16 +24,15 @@ async def until_durable(engine_loop: EngineLoop, done: str, otherwise: str) -> N
     done: what it was, as in "cancelled 3 messages".  otherwise: what a crash before then leaves.
     Raises: StoreError when that takes longer than DURABLE_MS, or the disk fails.
     """
-    broker = engine_loop.broker
-    store = broker.store
+    store = engine_loop.store
     offset = store.append_offset()
-    until_ms = broker.context.clock.monotonic_ms() + DURABLE_MS
+    until_ms = engine_loop.clock.monotonic_ms() + DURABLE_MS
     while store.durable_offset() < offset and not engine_loop.is_shut:
-        if not store.is_accepting() or broker.context.clock.monotonic_ms() >= until_ms:
-            raise StoreError(f"{done}, but the disk has not taken that yet: {_reason(broker)}; {otherwise}")
-        broker.sync()
+        if not store.is_accepting() or engine_loop.clock.monotonic_ms() >= until_ms:
+            raise StoreError(f"{done}, but the disk has not taken that yet: {_reason(engine_loop)}; {otherwise}")
+        engine_loop.broker.sync()
         await asyncio.sleep(DURABLE_POLL_S)
 
 
-def _reason(broker: Broker) -> str:
-    return broker.store_events.failure or f"nothing was synced for {DURABLE_MS} ms"
+def _reason(engine_loop: EngineLoop) -> str:
+    return engine_loop.store_events.failure or f"nothing was synced for {DURABLE_MS} ms"

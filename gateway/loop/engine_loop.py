@@ -68,6 +68,9 @@ class EngineLoop(JobSink):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, broker: Broker, store: Store, clock: Clock) -> None:
         self.broker = broker
+        self.store_events = broker.store_events
+        self.holdings = broker.holdings
+        self._flow = broker.flow
         self.store = store
         self.clock = clock
         self.now_ms = clock.monotonic_ms()
@@ -148,12 +151,12 @@ class EngineLoop(JobSink):
             self.touched = []
             for connection in touched:
                 connection.flush(offset, confirmed_offset)
-        if broker.store_events.awaiting:
+        if self.store_events.awaiting:
             store.sync()
         elif not self._is_sync_armed and broker.has_unsynced():
             self._is_sync_armed = True
             self._loop.call_later(LAZY_SYNC_S, self._sync_lazily)
-        if broker.flow.is_blocked or broker.store_events.faulty_lanes or self._alarms.is_raised:
+        if self._flow.is_blocked or self.store_events.faulty_lanes or self._alarms.is_raised:
             self.look()
         if broker.has_more_to_do():
             self.open_turn()
@@ -190,7 +193,7 @@ class EngineLoop(JobSink):
         self.open_turn()
         has_moved = not self._held_back_before.issubset(held_back)
         self._held_back_before = set(held_back)
-        holdings = self.broker.holdings
+        holdings = self.holdings
         try:
             holdings.look_again()
             has_read = (self._unread_before - holdings.unread_bytes) * READ_PART >= holdings.limit_bytes

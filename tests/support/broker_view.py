@@ -7,6 +7,7 @@ from engine.backlog.lane_shares import LaneShares
 from engine.backlog.memory import MemoryBudget
 from engine.broker import Broker
 from engine.consumers.client import Client
+from engine.consumers.consumer import consumer_of
 from engine.consumers.turn_steps import Chore
 from engine.features.purge import Purge
 from engine.limits.producer_gate import Flow, Wait
@@ -15,9 +16,15 @@ from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.store_listener import StoreEvents
+from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.wildcard import Wildcard
 from tests.support.feature_view import FeatureView
+
+
+def covered_by(delivery: Delivery) -> list[Delivery]:
+    """Return what an answer to ``delivery`` covers, as its consumer says."""
+    return consumer_of(delivery).covered(delivery)
 
 
 class BrokerView(FeatureView):
@@ -178,6 +185,10 @@ class BrokerView(FeatureView):
         return len(self.broker.subscribing.places.waiting)
 
     # -- clients
+
+    def hear(self, client_number: int) -> None:
+        """Have what comes in this turn be of a client, 0 for the broker's own."""
+        self.broker.context.sender = client_number
 
     def connections(self) -> list[Client]:
         return list(self.broker.clients.values())

@@ -102,10 +102,8 @@ class CommitWorld(BrokerView):
                 selector=selector,
                 is_no_local=is_no_local,
             )
-            broker.start(broker.subscribe(self.client, BrokerView(broker).topic("news"), options))
-        broker.start(
-            broker.subscribe(self.client, BrokerView(broker).queue("orders"), SubscribeOptions(INDIVIDUAL, 50, "q"))
-        )
+            broker.subscribe(self.client, BrokerView(broker).topic("news"), options).start()
+        broker.subscribe(self.client, BrokerView(broker).queue("orders"), SubscribeOptions(INDIVIDUAL, 50, "q")).start()
         self._turn()
 
     def _message(self, name: str, is_topic: bool, body: bytes) -> tuple[Message, object]:
@@ -145,7 +143,7 @@ class CommitWorld(BrokerView):
                 transaction.add_accepted([delivery])
             if queue_of(delivery.lane).name == "orders":
                 one.settled.append(delivery.message.queue_offset)
-        broker.sender = self.client.client_number
+        broker.context.sender = self.client.client_number
         broker.commit(transaction)
         one.end = broker.flush_settlements()
         self.committed.append(one)

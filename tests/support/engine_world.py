@@ -107,7 +107,7 @@ class EngineWorld(BrokerView):
         if isinstance(destination, str):
             destination = self.queue(destination)
         consumer = self.broker.subscribe(client, destination, SubscribeOptions(ack_mode, prefetch, name, **asked))
-        self.broker.start(consumer)
+        consumer.start()
         return consumer
 
     def message(
@@ -141,7 +141,7 @@ class EngineWorld(BrokerView):
     ) -> None:
         """Send and let it show; every message must be accepted."""
         destination = self.queue(to) if isinstance(to, str) else to
-        self.broker.sender = 0 if sender is None else sender.client_number
+        self.hear(0 if sender is None else sender.client_number)
         for body in bodies:
             message = self.message(
                 destination,

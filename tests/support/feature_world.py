@@ -37,6 +37,7 @@ from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
 from engine.values.message import Message
 from engine.values.options import FIRST, ReplayStart
 from engine.values.refusal import Refusal
+from tests.support.broker_view import covered_by
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.restart_world import RestartWorld
@@ -330,7 +331,7 @@ class FeatureWorld(RestartWorld):
             refusal = self.chance.choice(REFUSALS)
             if self._must_requeue(delivery):
                 refusal = REQUEUE
-            for one in self.broker.covered(delivery):
+            for one in covered_by(delivery):
                 taker.held.remove(one)
                 if is_ack:
                     if not taker.is_reader:

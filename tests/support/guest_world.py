@@ -220,9 +220,9 @@ class GuestWorld(FeatureWorld):
         if guest.parked is None:
             return
         queue, message, sent = guest.parked
-        self.broker.sender = guest.client_number
+        self.hear(guest.client_number)
         gate = self.broker.send(queue, message)
-        self.broker.sender = 0
+        self.hear(0)
         if gate == gates.OPEN:
             guest.parked = None
             self._accepted([WAITING], sent)

@@ -300,7 +300,7 @@ class ScheduleWorld(BrokerView):
         client = FakeClient()
         self.broker.connect(client)
         queue = self.own_queue(NOISE)
-        self.broker.start(self.broker.subscribe(client, queue, SubscribeOptions(AUTO)))
+        self.broker.subscribe(client, queue, SubscribeOptions(AUTO)).start()
         self.clock.set_wall(self.chance.choice((0, 0, 1_000, -1_000)))
 
     def _check_found(self, store: Store) -> None:

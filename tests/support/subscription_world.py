@@ -23,6 +23,7 @@ from engine.values.destination import TOPIC
 from engine.values.errors import SubscriptionInUse
 from engine.values.refusal import Refusal
 from engine.values.wildcard import Wildcard
+from tests.support.broker_view import covered_by
 from tests.support.engine_world import address
 from tests.support.fakes import FakeClient
 from tests.support.memory_store import MemoryStore
@@ -226,7 +227,7 @@ class SubscriptionWorld(RestartWorld):
                 continue
             model = consumer.adapter
             assert isinstance(model, Model)
-            covered = self.broker.covered(delivery)
+            covered = covered_by(delivery)
             is_ack = chance.random() < 0.8
             for one in covered:
                 uid = _uid(one)

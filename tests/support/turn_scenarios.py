@@ -22,6 +22,7 @@ from protocols.amqp.v1_0.wire.delivery_states import Accepted, Modified, Rejecte
 from protocols.amqp.v1_0.wire.performatives import Attach, Detach, End, Flow
 from protocols.amqp.v1_0.wire.termini import Source, Target
 from tests.support.amqp_gateway import AmqpGateway, AmqpPeer, text
+from tests.support.broker_view import covered_by
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -471,7 +472,7 @@ def _(count: int) -> Input:
     last = client.take()[-1]
 
     def acknowledge() -> None:
-        world.broker.acknowledge_all(world.broker.covered(last))
+        world.broker.acknowledge_all(covered_by(last))
         world.turn()
 
     return acknowledge
@@ -500,7 +501,7 @@ def _nack(count: int, refusal: Refusal) -> Input:
     last = client.take()[-1]
 
     def refuse() -> None:
-        world.broker.refuse_all(world.broker.covered(last), refusal)
+        world.broker.refuse_all(covered_by(last), refusal)
         client.is_output_full = True
         world.advance(0)
 
@@ -516,7 +517,7 @@ def _(count: int) -> Input:
     deliveries = client.take()
 
     def roll_back() -> None:
-        world.broker.roll_back_all(deliveries)
+        world.broker.roll_back(deliveries)
         client.is_output_full = True
         world.advance(0)
 
@@ -547,7 +548,7 @@ def _(count: int) -> Input:
 
     def acknowledge() -> None:
         for one in deliveries[-5:]:
-            transaction.add_accepted(world.broker.covered(one))
+            transaction.add_accepted(covered_by(one))
 
     return acknowledge
 

@@ -18,6 +18,7 @@ from engine.values.errors import EngineError, ReplayGone
 from engine.values.message import PERSISTENT, PLAIN, STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.refusal import AS_THE_ADDRESS_SAYS
+from tests.support.broker_view import covered_by
 from tests.support.world_bodies import Violation, uid_of
 from tests.support.world_clients import (
     LIMITS,
@@ -127,7 +128,7 @@ class BrokerPeer(Peer):
             self.has_logged = True
         subscription.handle = consumer
         self.by_consumer[consumer.consumer_id] = subscription
-        self.world.broker.start(consumer)
+        consumer.start()
 
     def _settle(
         self,
@@ -141,7 +142,7 @@ class BrokerPeer(Peer):
         broker = self.world.broker
         delivery = held.handle
         assert isinstance(delivery, Delivery)
-        deliveries = broker.covered(delivery)
+        deliveries = covered_by(delivery)
         uids = [uid_of(one.message) for one in deliveries]
         if uids != [place.uid for place in covered]:
             raise Violation(f"an answer to {held.place.uid} covers {uids}, not {[place.uid for place in covered]}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.consumers.window import CreditWindow
 from engine.ports.store import Store
 from engine.sources.composite import Source
 from engine.values.delivery import Delivery
@@ -83,13 +85,25 @@ class WindowOffByOne(Bug):
     """A consumer gets one message more than it asked for."""
 
     class WideBroker(Broker):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.widened: set[int] = set()
+
         def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
             consumer = super().subscribe(client, source, options)
             consumer.window.limit += 1
             return consumer
 
-        def grant(self, consumer: Consumer, credit: int) -> None:
-            super().grant(consumer, credit + 1)
+        def end_turn(self) -> int:
+            for client in self.clients.values():
+                for consumer in client.consumers.values():
+                    window = consumer.window
+                    if not isinstance(window, CreditWindow) or consumer.consumer_id in self.widened:
+                        continue
+                    if window.room():
+                        self.widened.add(consumer.consumer_id)
+                        consumer.grant(window.room() + 1)
+            return super().end_turn()
 
     def broker_class(self) -> type[Broker]:
         return self.WideBroker

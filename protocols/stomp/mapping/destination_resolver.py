@@ -6,8 +6,8 @@ unique, in the reply-to of its messages (ActiveMQ's way).
 
 from __future__ import annotations
 
-from engine.broker import Broker
 from engine.consumers.client import Client
+from engine.door import Door
 from engine.sources.composite import Composite, CompositeSource, Destination, Source, Target
 from engine.values.annotations import annotation
 from engine.values.wildcard import Wildcard
@@ -21,10 +21,12 @@ class DestinationResolver:
     scheduled: what heads of SENDs stand for that schedule, by all that they say but the times (SendTarget).
     """
 
-    __slots__ = ("broker", "client", "temporaries", "aliases", "scheduled")
+    __slots__ = ("door", "context", "schedule_limits", "client", "temporaries", "aliases", "scheduled")
 
-    def __init__(self, broker: Broker, client: Client) -> None:
-        self.broker = broker
+    def __init__(self, door: Door, client: Client) -> None:
+        self.door = door
+        self.context = door.context
+        self.schedule_limits = door.scheduler.limits
         self.client = client
         self.aliases: dict[str, str] = {}
         self.temporaries: dict[Named, Target] = {}
@@ -37,7 +39,7 @@ class DestinationResolver:
             if part.is_alias:
                 found.append(self._temporary(part))
             else:
-                found.append(self.broker.target(self.client, part.kind, part.name))
+                found.append(self.door.target(self.client, part.kind, part.name))
         return found[0] if len(found) == 1 else Composite(found)
 
     def source(self, address: Address) -> Source:
@@ -59,12 +61,12 @@ class DestinationResolver:
     def _source(self, part: Named) -> Target | Wildcard:
         if part.is_alias:
             return self._temporary(part)
-        return self.broker.source(self.client, part.kind, part.name)
+        return self.door.source(self.client, part.kind, part.name)
 
     def _temporary(self, part: Named) -> Target:
         found = self.temporaries.get(part)
         if found is None:
-            found = self.broker.open_temporary(self.client, part.kind)
+            found = self.door.open_temporary(self.client, part.kind)
             self.temporaries[part] = found
             self.aliases[header_for(found.kind, found.name)] = alias_for(part)
         return found

@@ -96,7 +96,7 @@ def send_target(
     headers = head.headers
     if "destination" not in headers:
         raise InvalidHeader("SEND needs a header destination")
-    plan = plan_in(headers, resolver.broker.scheduler.limits, resolver.broker.wall_ms)
+    plan = plan_in(headers, resolver.schedule_limits, resolver.context.wall_ms)
     target = (
         _asked_for(head, resolver, default_persistent, dialect, body)
         if plan is None
@@ -165,7 +165,7 @@ def _asked_for(
     priority, expires_ms = _priority_and_expiration(headers, dialect)
     if "expiration" in headers and not expires_ms:
         lives_ms = number("expiration", headers["expiration"], 0, EXPIRATION_MOST_MS)
-        expires_ms = later_ms(resolver.broker.wall_ms, lives_ms)
+        expires_ms = later_ms(resolver.context.wall_ms, lives_ms)
     if JOB_ID in headers and not any(is_management(part.name) for part in address.parts):
         block = without_job_id(block)  # which schedule has delivered a message says only the gateway
     # Made last: nothing else can be wrong.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.broker import Broker
 from engine.consumers.consumer import CLIENT, INDIVIDUAL, Consumer
+from engine.door import Door
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.refusal import AS_THE_ADDRESS_SAYS
 from protocols.stomp.codec.frames import ACK, Frame
@@ -19,17 +19,17 @@ from protocols.stomp.session.unsettled import Unsettled
 class AckCommand:
     """version: of the connection, once it is open.  by_ack: deliveries by the ``ack`` header of 1.2."""
 
-    __slots__ = ("broker", "unsettled", "by_ack", "transactions", "receipts", "dialect", "version")
+    __slots__ = ("door", "unsettled", "by_ack", "transactions", "receipts", "dialect", "version")
 
     def __init__(
         self,
-        broker: Broker,
+        door: Door,
         unsettled: Unsettled,
         transactions: Transactions,
         receipts: Receipts,
         dialect: Dialect,
     ) -> None:
-        self.broker = broker
+        self.door = door
         self.unsettled = unsettled
         self.by_ack = unsettled.by_ack
         self.transactions = transactions
@@ -54,9 +54,9 @@ class AckCommand:
             if frame.receipt is None:
                 if consumer.queue.is_logged:
                     self.receipts.has_unlogged = True
-                self.broker.acknowledge_unconfirmed(delivery)
+                self.door.acknowledge_unconfirmed(delivery)
                 return
-            self.broker.acknowledge(delivery)
+            self.door.acknowledge(delivery)
         self._confirm(frame, consumer)
 
     def _take_other(self, frame: Frame) -> None:
@@ -77,7 +77,7 @@ class AckCommand:
             self.unsettled.forget([delivery])
             if consumer.queue.is_logged:
                 self.receipts.has_unlogged = True
-            self.broker.acknowledge_unconfirmed(delivery)
+            self.door.acknowledge_unconfirmed(delivery)
             return
         self._settle(frame, None, consumer, delivery)
         self._confirm(frame, consumer)
@@ -97,7 +97,7 @@ class AckCommand:
             if is_cumulative and name is not None and self.transactions.named(name).has_accepted(delivery):
                 return  # the ACK of a later message, in the same transaction, covers this one
             raise InvalidHeader("this message was acknowledged before, in a transaction that is still open")
-        covered = [delivery] if dialect.is_nack_single and not is_ack else self.broker.covered(delivery)
+        covered = [delivery] if dialect.is_nack_single and not is_ack else consumer.covered(delivery)
         if not is_ack:
             who = consumer.shown_by()
             if who:
@@ -112,6 +112,6 @@ class AckCommand:
         refusal = AS_THE_ADDRESS_SAYS if is_ack else refusal_in(frame.head.headers, dialect.nack)
         self.unsettled.forget(covered)
         if is_ack:
-            self.broker.acknowledge_all(covered)
+            self.door.acknowledge_all(covered)
         else:
-            self.broker.refuse_all(covered, refusal)
+            self.door.refuse_all(covered, refusal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
-from engine.broker import Broker
+from engine.door import Door
 from engine.limits.blocked_producer import BlockLimit
 from engine.values.errors import EngineError, PenstockError
 from protocols.blocked_sends import BlockedSends
@@ -70,30 +70,30 @@ class FrameInput(MessageOutput):
         "now_ms",
     )
 
-    def __init__(self, broker: Broker, socket: PeerSocket, settings: SessionSettings, now_ms: int) -> None:
-        super().__init__(broker, socket, settings.unread_output_bytes, settings.converter)
+    def __init__(self, door: Door, socket: PeerSocket, settings: SessionSettings, now_ms: int) -> None:
+        super().__init__(door, socket, settings.unread_output_bytes, settings.converter)
         dialect = settings.dialect
         self.settings = settings
         self.decoder = Decoder(settings.frame_limits.before_login(), dialect.is_lenient)
         self.state = CONNECTING
-        self.receipts = Receipts(broker, self.outbox.parts)
-        self.unsettled = Unsettled(self.by_ack, *broker.id_prefixes())
+        self.receipts = Receipts(door, self.outbox.parts)
+        self.unsettled = Unsettled(self.by_ack, self.context.readers)
         self.transactions = Transactions(self, settings.transaction_limits)
         limit = BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
-        self.blocked: BlockedSends[BlockedFrame] = BlockedSends(broker, self, limit)
+        self.blocked: BlockedSends[BlockedFrame] = BlockedSends(self, limit)
         self.handshake = Handshake(socket, settings)
         self.subscribe = SubscribeCommand(
-            broker, self, socket, settings, self.handshake.terms, self.resolver, self.unsettled, self.receipts
+            door, self, socket, settings, self.handshake.terms, self.resolver, self.unsettled, self.receipts
         )
         self.send = SendCommand(
-            broker, self, settings, self.resolver, self.blocked, self.transactions, self.unsettled, self.receipts
+            door, self, settings, self.resolver, self.blocked, self.transactions, self.unsettled, self.receipts
         )
-        self.ack = AckCommand(broker, self.unsettled, self.transactions, self.receipts, dialect)
+        self.ack = AckCommand(door, self.unsettled, self.transactions, self.receipts, dialect)
         self.heart_beat = HeartBeat(settings, self.handshake.terms, now_ms)
         self.ending = Ending()
         self.disconnect_by_ms = 0
         self.now_ms = now_ms
-        broker.connect(self)
+        door.connect(self)
 
     # -- frames
 
@@ -103,7 +103,7 @@ class FrameInput(MessageOutput):
             self.socket.pause_reading()
 
     def read_frames(self) -> None:
-        self.broker.sender = self.client_number  # here, for frames also wait for a password or for room
+        self.context.sender = self.client_number  # here, for frames also wait for a password or for room
         decoder = self.decoder
         frame: Frame | None = None
         while True:
@@ -145,7 +145,7 @@ class FrameInput(MessageOutput):
 
     def take_blocked(self, waiting: list[BlockedFrame]) -> None:
         """Try again what waited, in order; what must still wait is parked again."""
-        self.broker.sender = self.client_number  # a timer may have begun this turn
+        self.context.sender = self.client_number  # a timer may have begun this turn
         for one in waiting:
             if self.state >= LEAVING:
                 break
@@ -178,7 +178,7 @@ class FrameInput(MessageOutput):
         elif command == frames.COMMIT:
             self.send.commit(frame)
         elif command == frames.ABORT:
-            self.broker.abort(self.transactions.take(frame))
+            self.door.abort(self.transactions.take(frame))
             self.receipts.confirm(frame)
         elif command == frames.DISCONNECT:
             self._disconnect(frame)
@@ -205,7 +205,7 @@ class FrameInput(MessageOutput):
             self.groups = settings.groups.get(terms.login, self.groups)
             self.user = terms.login
         is_sole = settings.dialect.is_client_id_sole
-        self.broker.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
+        self.door.introduce(self, host_of(self.socket.peer()), terms.client_id, is_sole)
         self.outbox.parts.append(self.handshake.answer(str(self.client_number)))
         self.speak(terms.version)
         self.decoder.version = terms.version
@@ -264,10 +264,10 @@ class FrameInput(MessageOutput):
 
     def let_go(self, is_lost: bool) -> None:
         """Abort what is open and give back what is held."""
-        self.transactions.abort_all(self.broker)
+        self.transactions.abort_all(self.door)
         dropped = len(self.blocked.take_all())
         if dropped:
             self.socket.frames_dropped(dropped)
-        self.broker.disconnect(self, is_lost)
+        self.door.disconnect(self, is_lost)
         self.unsettled.clear()
         self.decoder.drop()

@@ -6,8 +6,8 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from engine.broker import Broker
 from engine.consumers.consumer import Consumer
+from engine.door import Door
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS
 from engine.values.message import STOMP as STOMP_ENCODING
@@ -35,7 +35,6 @@ class MessageOutput(ProtocolConnection):
     """
 
     __slots__ = (
-        "broker",
         "version",
         "by_ack",
         "next_ack",
@@ -45,23 +44,22 @@ class MessageOutput(ProtocolConnection):
         "converter",
     )
 
-    def __init__(self, broker: Broker, socket: PeerSocket, limit_bytes: int, converter: Converter | None) -> None:
-        super().__init__(socket, limit_bytes)
-        self.broker = broker
+    def __init__(self, door: Door, socket: PeerSocket, limit_bytes: int, converter: Converter | None) -> None:
+        super().__init__(door, socket, limit_bytes)
         self.version = VERSION_1_0
         self.by_ack: dict[bytes, Delivery] = {}
         self.next_ack = 1
         self.id_prefix = b""
         self.serial_prefix = b""
-        self.resolver = DestinationResolver(broker, self)
+        self.resolver = DestinationResolver(door, self)
         self.converter = converter
 
     def speak(self, version: int) -> None:
         """From now on frames are of ``version``."""
         self.version = version
-        id_prefix, serial_prefix = self.broker.id_prefixes()
-        self.id_prefix = escape(id_prefix, version)
-        self.serial_prefix = escape(serial_prefix, version)
+        readers = self.context.readers
+        self.id_prefix = escape(readers.id_prefix, version)
+        self.serial_prefix = escape(readers.serial_prefix, version)
 
     def deliver(self, consumer: Consumer, delivery: Delivery) -> None:
         try:
@@ -91,7 +89,7 @@ class MessageOutput(ProtocolConnection):
                 else:
                     self._append_message(message)
             else:
-                key = self.broker.message_id(message).encode()
+                key = self.context.message_id(message).encode()
                 subscription.unsettled[key] = delivery
                 if delivery.is_redelivered:
                     count = delivery.failed_attempts + 1
@@ -161,7 +159,7 @@ class MessageOutput(ProtocolConnection):
         """Return a message as a subscription gets it whose messages do not all leave as they are."""
         aliases = self.resolver.aliases
         if subscription.is_mixed:
-            subscription.turn_to(message.destination_id, self.broker.destinations, aliases)
+            subscription.turn_to(message.destination_id, self.door.destinations, aliases)
         if not aliases and not subscription.form:
             return message
         written = self._stomp_form(message)
@@ -185,5 +183,5 @@ class MessageOutput(ProtocolConnection):
             return converter.raw_form(message)
 
     def _tell_unconverted(self, message: Message, error: Exception) -> None:
-        name = self.broker.message_id(message)
+        name = self.context.message_id(message)
         self.socket.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.broker import Broker
 from engine.consumers.consumer import Consumer
+from engine.door import Door
 from protocols.owed_confirmations import Held, OwedConfirmations
 from protocols.stomp.codec.frames import Frame
 
@@ -17,14 +17,13 @@ _NEXT_RECEIPT: Final = _RECEIPT_END + _RECEIPT
 class HeldConsumer(Held):
     """A consumer whose SUBSCRIBE is confirmed before its first MESSAGE."""
 
-    __slots__ = ("broker", "consumer")
+    __slots__ = ("consumer",)
 
-    def __init__(self, broker: Broker, consumer: Consumer) -> None:
-        self.broker = broker
+    def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
 
     def release(self) -> None:
-        self.broker.start(self.consumer)
+        self.consumer.start()
 
 
 class Receipts(OwedConfirmations):
@@ -36,11 +35,21 @@ class Receipts(OwedConfirmations):
     has_unlogged: an ACK that asked for no receipt may have been put off; the next receipt stands for it too.
     """
 
-    __slots__ = ("broker", "receipts", "earlier", "turn_held", "last_offset", "has_logged", "has_unlogged")
+    __slots__ = (
+        "store",
+        "settlements",
+        "receipts",
+        "earlier",
+        "turn_held",
+        "last_offset",
+        "has_logged",
+        "has_unlogged",
+    )
 
-    def __init__(self, broker: Broker, out: list[bytes]) -> None:
+    def __init__(self, door: Door, out: list[bytes]) -> None:
         super().__init__(out)
-        self.broker = broker
+        self.store = door.store
+        self.settlements = door.settlements
         self.receipts: list[bytes] = []
         self.earlier = b""
         self.turn_held: list[Held] = []
@@ -60,12 +69,12 @@ class Receipts(OwedConfirmations):
 
     def start_after(self, receipt: bytes, consumer: Consumer) -> None:
         """Start ``consumer`` once the receipt of its SUBSCRIBE has left; that is now where nothing comes before it."""
-        if self.is_settled(self.broker.store.confirmed_offset()):
+        if self.is_settled(self.store.confirmed_offset()):
             self.out.append(receipt_frames([receipt]))
-            self.broker.start(consumer)
+            consumer.start()
         else:
             self.receipts.append(receipt)
-            self.turn_held.append(HeldConsumer(self.broker, consumer))
+            self.turn_held.append(HeldConsumer(consumer))
 
     def is_idle(self) -> bool:
         """Say whether nothing is left to be confirmed."""
@@ -86,7 +95,7 @@ class Receipts(OwedConfirmations):
             return
         if self.has_unlogged:
             self.has_unlogged = False
-            self.last_offset = self.broker.flush_settlements()
+            self.last_offset = self.settlements.flush()
         octets = self._turn_octets()
         self.receipts.clear()
         self.earlier = b""

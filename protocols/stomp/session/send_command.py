@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.broker import Broker
 from engine.consumers.client import Client
+from engine.door import Door
 from engine.sources.composite import Destination
 from engine.values import gates
 from engine.values.errors import EngineError
@@ -23,7 +23,8 @@ from protocols.stomp.session.unsettled import Unsettled
 
 class SendCommand:
     __slots__ = (
-        "broker",
+        "door",
+        "flow",
         "client",
         "settings",
         "resolver",
@@ -35,7 +36,7 @@ class SendCommand:
 
     def __init__(
         self,
-        broker: Broker,
+        door: Door,
         client: Client,
         settings: SessionSettings,
         resolver: DestinationResolver,
@@ -44,7 +45,8 @@ class SendCommand:
         unsettled: Unsettled,
         receipts: Receipts,
     ) -> None:
-        self.broker = broker
+        self.door = door
+        self.flow = door.flow
         self.client = client
         self.settings = settings
         self.resolver = resolver
@@ -76,16 +78,16 @@ class SendCommand:
         )
         destination = target.destination
         if target.transaction is not None:
-            self.broker.send_in(self.transactions.named(target.transaction), destination, message)
+            self.door.send_in(self.transactions.named(target.transaction), destination, message)
         elif self.blocked.addresses and self.blocked.holds(destination):
             self._park_send(frame, destination, gates.OPEN)
             return
         else:
             paced = target.paced
-            if paced is not None and self.broker.flow.rate_refusal(self.client, paced) != gates.OPEN:
+            if paced is not None and self.flow.rate_refusal(self.client, paced) != gates.OPEN:
                 self._park_send(frame, paced, gates.RATE)
                 return
-            gate = self.broker.send(destination, message)
+            gate = self.door.send(destination, message)
             if gate != gates.OPEN:
                 self._park_send(frame, destination, gate)
                 return
@@ -100,9 +102,9 @@ class SendCommand:
         transaction = self.transactions.take(frame)
         addresses = self.blocked.addresses
         try:
-            gate, destination = self.broker.commit_refusal(transaction)
+            gate, destination = self.door.commit_refusal(transaction)
         except EngineError:
-            self.broker.abort(transaction)
+            self.door.abort(transaction)
             raise
         if gate == gates.OPEN and addresses:
             for sent_to, _ in transaction.sends:
@@ -118,7 +120,7 @@ class SendCommand:
             )
             return
         self.unsettled.forget(transaction.held())
-        self.broker.commit(transaction)
+        self.door.commit(transaction)
         self.receipts.has_logged = True
         self.receipts.confirm(frame)
 

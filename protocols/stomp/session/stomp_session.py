@@ -49,7 +49,7 @@ class StompSession(FrameInput):
         if not self.is_refusing and (receipts.has_logged or receipts.receipts or receipts.earlier):
             receipts.end_turn(offset, confirmed_offset)
         if receipts.owed:
-            self.broker.store_events.await_confirmation(self)
+            self.store_events.await_confirmation(self)
         if self.state >= LEAVING:
             words = self.ending.take_words(self.now_ms, bool(receipts.owed) or self.is_refusing)
             if words:
@@ -66,7 +66,7 @@ class StompSession(FrameInput):
             self.is_output_full = True
         elif self.is_output_full:
             self.heart_beat.reading_resumed(self.now_ms)  # who takes nothing is not read either
-            self.broker.output_drained(self)
+            self.door.output_drained(self)
 
     def is_finished(self) -> bool:
         if self.state < LEAVING:
@@ -176,7 +176,7 @@ class StompSession(FrameInput):
                 return
             transaction = self.transactions.committing.pop(late.frame, None)
             if transaction is not None:
-                self.broker.abort(transaction)
+                self.door.abort(transaction)
             self.take_blocked([one for one in self.blocked.take_all() if one is not late])
         except DATA_FAULTS as fault:
             if not self.socket.take_fault(fault):
@@ -206,4 +206,4 @@ class StompSession(FrameInput):
         held_bytes = sum(self._held())
         is_partial = self.heart_beat.partial_number != NO_FRAME
         self.is_holding = held_bytes > 0 or is_partial or bool(self.transactions.open)
-        self.broker.holdings.count(self, held_bytes)
+        self.holdings.count(self, held_bytes)

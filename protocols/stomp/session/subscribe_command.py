@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from config.model import ConnectionDefaults
-from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import ACK_MODES
+from engine.door import Door
 from engine.sources.composite import is_several
 from engine.values.errors import InvalidSelector, LimitReached
 from protocols.peer_socket import PeerSocket
@@ -29,10 +29,11 @@ from protocols.stomp.session.unsettled import Unsettled
 
 
 class SubscribeCommand:
-    """terms, defaults: of the connection."""
+    """terms, defaults: of the connection.  named: subscriptions that have a name, of all clients."""
 
     __slots__ = (
-        "broker",
+        "door",
+        "named",
         "client",
         "socket",
         "settings",
@@ -46,7 +47,7 @@ class SubscribeCommand:
 
     def __init__(
         self,
-        broker: Broker,
+        door: Door,
         client: Client,
         socket: PeerSocket,
         settings: SessionSettings,
@@ -55,7 +56,8 @@ class SubscribeCommand:
         unsettled: Unsettled,
         receipts: Receipts,
     ) -> None:
-        self.broker = broker
+        self.door = door
+        self.named = door.subscriptions.named
         self.client = client
         self.socket = socket
         self.settings = settings
@@ -93,7 +95,7 @@ class SubscribeCommand:
         if len(self.resolver.aliases) > known:
             self.unsettled.look_at_each_message()
         is_mixed = is_several(source)
-        consumer = self.broker.subscribe(self.client, source, asked.options)
+        consumer = self.door.subscribe(self.client, source, asked.options)
         subscription = Subscription(
             consumer,
             headers.get("id"),
@@ -111,7 +113,7 @@ class SubscribeCommand:
         if asked.options.is_durable:
             self.receipts.has_logged = True
         if frame.receipt is None:
-            self.broker.start(consumer)
+            consumer.start()
         else:
             self.receipts.start_after(frame.receipt, consumer)
 
@@ -128,7 +130,7 @@ class SubscribeCommand:
         subscription = self._take(headers, durable)
         if subscription is not None:
             self.unsettled.forget(list(subscription.consumer.ledger.values()))
-            self.broker.unsubscribe(subscription.consumer, is_lost=False)
+            self.door.unsubscribe(subscription.consumer, is_lost=False)
             if is_by_id:
                 durable = subscription.options.subscription  # of a queue it has none, and asks for nothing
         if durable:
@@ -139,9 +141,9 @@ class SubscribeCommand:
     def _delete(self, name: str) -> None:
         """End a durable subscription.  In 1.0 its own name may stand for the client id, as with ActiveMQ."""
         client_id = self.terms.client_id
-        if self.terms.version == VERSION_1_0 and (client_id, name, True) not in self.broker.subscriptions.named:
+        if self.terms.version == VERSION_1_0 and (client_id, name, True) not in self.named:
             client_id = name
-        self.broker.delete_subscription(self.client, client_id, name)
+        self.door.delete_subscription(self.client, client_id, name)
         self.receipts.has_logged = True
 
     def _new_key(self, headers: dict[str, str], destination: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.broker import Broker
 from engine.consumers.client import Client
+from engine.door import Door
 from engine.transaction import Transaction, TransactionLimits
 from engine.values.errors import TransactionError
 from protocols.stomp.codec import frames
@@ -55,9 +55,9 @@ class Transactions:
         """Return what the messages of all of them take."""
         return sum(one.held_bytes() for one in [*self.open.values(), *self.committing.values()])
 
-    def abort_all(self, broker: Broker) -> None:
+    def abort_all(self, door: Door) -> None:
         for transaction in [*self.open.values(), *self.committing.values()]:
-            broker.abort(transaction)
+            door.abort(transaction)
         self.open.clear()
         self.committing.clear()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.selector.readers import PropertyReaders
 from engine.values.delivery import ConsumerBase, Delivery
 from engine.values.message import NOT_LOGGED
 from protocols.stomp.codec import frames
@@ -22,11 +23,11 @@ class Unsettled:
 
     __slots__ = ("subscriptions", "by_ack", "id_prefix", "serial_prefix")
 
-    def __init__(self, by_ack: dict[bytes, Delivery], id_prefix: str, serial_prefix: str) -> None:
+    def __init__(self, by_ack: dict[bytes, Delivery], readers: PropertyReaders) -> None:
         self.subscriptions: dict[str, Subscription] = {}
         self.by_ack = by_ack
-        self.id_prefix = id_prefix
-        self.serial_prefix = serial_prefix
+        self.id_prefix = readers.id_prefix
+        self.serial_prefix = readers.serial_prefix
 
     def look_at_each_message(self) -> None:
         """From now on a message may have to be written otherwise for this connection."""

@@ -61,7 +61,8 @@ def test_message_ids_name_the_store_and_the_log_offset_or_the_start_and_a_number
     ids = [world.broker.message_id(one.message) for one in client.handed]
     offset = world.store.messages[0].log_offset
     assert ids == [f"ID:c0ffee00-{offset}", "ID:c0ffee00-3-n1", "ID:c0ffee00-3-n2"]
-    assert world.broker.id_prefixes() == ("ID:c0ffee00-", "ID:c0ffee00-3-n")
+    readers = world.broker.readers
+    assert (readers.id_prefix, readers.serial_prefix) == ("ID:c0ffee00-", "ID:c0ffee00-3-n")
 
 
 def test_store_time_is_wall_time_from_the_first_moment_and_never_goes_back() -> None:

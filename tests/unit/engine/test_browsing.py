@@ -49,7 +49,7 @@ def test_an_empty_queue_ends_at_once_but_not_before_the_start() -> None:
     consumer = world.broker.subscribe(client, world.queue("q"), SubscribeOptions(AUTO, is_browser=True))
     world.turn()
     assert client.browses_ended == []
-    world.broker.start(consumer)
+    consumer.start()
     world.turn()
     world.turn()
     assert client.browses_ended == [consumer]

@@ -80,19 +80,19 @@ def test_a_queue_gives_what_was_granted() -> None:
     client = world.client()
     queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, is_credited=True))
-    world.broker.start(consumer)
+    consumer.start()
     for number in range(5):
         world.send(b"%d" % number)
     world.turn()
     assert consumer.ledger == {}
-    world.broker.grant(consumer, 2)
+    consumer.grant(2)
     world.turn()
     assert len(consumer.ledger) == 2
     for delivery in list(consumer.ledger.values()):
         world.broker.acknowledge(delivery)
     world.turn()
     assert consumer.ledger == {}
-    world.broker.grant(consumer, 5)
-    world.broker.grant(consumer, 0)
+    consumer.grant(5)
+    consumer.grant(0)
     world.turn()
     assert consumer.ledger == {}

@@ -220,7 +220,7 @@ def test_a_dead_letter_of_a_wildcard_s_subscription_names_the_topic_not_the_patt
         redelivery={"maximum_redeliveries": 0},
     )
     topic = world.topic("news.eu")
-    world.broker.start(world.broker.subscribe(client, Wildcard(TOPIC, "news.>"), options))
+    world.broker.subscribe(client, Wildcard(TOPIC, "news.>"), options).start()
     world.send(b"1", to=topic)
     world.refuse(*client.take())
     (name,) = world.queue_names()

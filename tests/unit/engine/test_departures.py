@@ -87,11 +87,11 @@ def test_a_durable_subscription_is_free_for_its_client_at_once() -> None:
         world.consumer(client, f"q.{number}", AUTO)
     topic = world.topic("t")
     options = SubscribeOptions(INDIVIDUAL, is_durable=True, subscription="d")
-    world.broker.start(world.broker.subscribe(client, topic, options))
+    world.broker.subscribe(client, topic, options).start()
     world.turn()
     world.broker.disconnect(client, is_lost=True)
     again = world.client("again", "mine")
-    world.broker.start(world.broker.subscribe(again, topic, options))
+    world.broker.subscribe(again, topic, options).start()
     world.send(b"x", to=topic)
     assert again.bodies() == [b"x"]
     world.advance(0)

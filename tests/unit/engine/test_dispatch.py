@@ -14,6 +14,7 @@ from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.options import SubscribeOptions
 from engine.values.outcomes import ACKNOWLEDGED, EXPIRED
+from tests.support.broker_view import covered_by
 from tests.support.engine_world import EngineWorld, address
 
 
@@ -218,9 +219,9 @@ def test_ack_mode_client_covers_what_was_handed_over_before() -> None:
     world.consumer(client, ack_mode=CLIENT)
     world.send(*numbered(1, 4))
     held = client.take()
-    assert world.broker.covered(held[2]) == held[:3]
+    assert covered_by(held[2]) == held[:3]
     world.acknowledge(held[1])
-    assert world.broker.covered(held[3]) == [held[0], held[2], held[3]]
+    assert covered_by(held[3]) == [held[0], held[2], held[3]]
 
 
 class _WalkedLedger(dict[int, Delivery]):
@@ -254,12 +255,12 @@ def test_what_a_transaction_holds_is_passed_over_once() -> None:
     consumer.ledger = ledger
     transaction = Transaction(client, "tx", TransactionLimits())
     for number in range(2, 300, 3):
-        covered = world.broker.covered(held[number])
+        covered = covered_by(held[number])
         assert covered == held[number - 2 : number + 1]
         transaction.add_accepted(covered)
     assert ledger.looks < 5 * 600
     transaction.undo()
-    assert world.broker.covered(held[4]) == held[:5]
+    assert covered_by(held[4]) == held[:5]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -275,7 +276,7 @@ def test_what_an_answer_covers_is_all_that_is_in_flight_before_it(seed: int) -> 
             continue
         asked = chance.choice(list(consumer.ledger.values()))
         in_flight = [one for tag, one in consumer.ledger.items() if tag <= asked.tag and one.state == IN_FLIGHT]
-        assert world.broker.covered(asked) == in_flight
+        assert covered_by(asked) == in_flight
         work = chance.random()
         if work < 0.4 and in_flight:
             open_ones.append(Transaction(client, "tx", TransactionLimits()))
@@ -294,7 +295,7 @@ def test_individual_mode_covers_one() -> None:
     world.consumer(client, ack_mode=INDIVIDUAL)
     world.send(*numbered(1, 3))
     held = client.take()
-    assert world.broker.covered(held[2]) == [held[2]]
+    assert covered_by(held[2]) == [held[2]]
 
 
 def test_a_consumer_gets_nothing_before_its_first_turn() -> None:

@@ -287,7 +287,7 @@ def test_no_local_leaves_out_what_its_own_connection_sends_also_when_it_is_behin
     consumer = world.broker.subscribe(again, world.topic(), _options(is_no_local=True))
     world.send(b"mine", to=world.topic(), sender=again)
     world.send(b"yours", to=world.topic())
-    world.broker.start(consumer)
+    consumer.start()
     world.turn()
     assert again.bodies() == [b"0", b"1", b"2", b"yours"]
     assert consumer.queue.depth == 0
@@ -399,7 +399,7 @@ def test_a_retroactive_consumer_gets_the_past_and_then_what_comes_none_twice(is_
     options = {"is_durable": True, "subscription": "s"} if is_durable else {}
     consumer = world.broker.subscribe(client, world.topic(), _retroactive(**options))
     world.send(b"live", to=world.topic())
-    world.broker.start(consumer)
+    consumer.start()
     world.turn()
     world.send(b"later", to=world.topic())
     world.send(b"unlogged", to=world.topic(), persistent=False)

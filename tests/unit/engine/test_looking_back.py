@@ -47,7 +47,7 @@ def test_it_waits_for_nothing_that_has_gone() -> None:
     broker.connect(client)
     options = SubscribeOptions(INDIVIDUAL, SENT, "sub", subscription="late", is_durable=True, is_retroactive=True)
     consumer = broker.subscribe(client, BrokerView(broker).topic("news"), options)
-    broker.start(consumer)
+    consumer.start()
     for _ in range(4):
         broker.end_turn()
         home.workers.run_all()

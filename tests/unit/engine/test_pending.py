@@ -21,7 +21,7 @@ def world_with(ack_mode: int = INDIVIDUAL, requested: int = 0, **values: Any) ->
     world = EngineWorld(address("t", **{f"pending__{name}": value for name, value in values.items()}))
     client = world.client()
     topic = world.topic("t")
-    world.broker.start(world.broker.subscribe(client, topic, SubscribeOptions(ack_mode, 2, pending_limit=requested)))
+    world.broker.subscribe(client, topic, SubscribeOptions(ack_mode, 2, pending_limit=requested)).start()
     world.turn()
     return world
 
@@ -229,10 +229,10 @@ def test_what_amqp_credit_has_room_for_is_not_pending() -> None:
     client = world.client()
     topic = world.topic("t")
     consumer = world.broker.subscribe(client, topic, SubscribeOptions(INDIVIDUAL, is_credited=True))
-    world.broker.start(consumer)
-    world.broker.grant(consumer, 3)
+    consumer.start()
+    consumer.grant(3)
     publish(world, *(b"%d" % number for number in range(9)))
     assert [one.message.body for one in client.take()] == [b"0", b"1", b"2"]
-    world.broker.grant(consumer, 9)
+    consumer.grant(9)
     world.turn()
     assert [one.message.body for one in client.take()] == [b"7", b"8"]

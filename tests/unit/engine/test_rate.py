@@ -16,7 +16,7 @@ from tests.support.fakes import FakeClient
 
 def subscribe(world: EngineWorld, client: FakeClient, to: Queue | Topic, options: SubscribeOptions) -> Consumer:
     consumer = world.broker.subscribe(client, to, options)
-    world.broker.start(consumer)
+    consumer.start()
     world.turn()
     return consumer
 

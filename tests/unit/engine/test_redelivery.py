@@ -337,7 +337,7 @@ def test_a_rollback_waits_where_a_delay_is_set(delays: bool, waited_ms: int) -> 
     client = world.client()
     world.consumer(client)
     world.send(b"1")
-    world.broker.roll_back(only(client))
+    world.broker.roll_back([only(client)])
     world.turn()
     (failed,) = world.store.failed
     assert failed.due_ms == world.clock.wall_ms() + waited_ms

@@ -91,7 +91,7 @@ def test_a_consumer_s_own_policy_stands_above_the_address() -> None:
     own = {"maximum_redeliveries": 1, "initial_redelivery_delay_ms": 10}
     queue = world.queue("q")
     consumer = world.broker.subscribe(client, queue, SubscribeOptions(INDIVIDUAL, redelivery=own))
-    world.broker.start(consumer)
+    consumer.start()
     world.send(b"1")
     world.refuse(only(client))
     world.advance(10)
@@ -109,7 +109,7 @@ def test_another_consumer_of_the_queue_keeps_the_address_s_policy() -> None:
     queue = world.queue("q")
     own = {"maximum_redeliveries": 0}
     consumer = world.broker.subscribe(strict, queue, SubscribeOptions(INDIVIDUAL, redelivery=own))
-    world.broker.start(consumer)
+    consumer.start()
     world.leave(strict)
     world.consumer(client)
     world.send(b"1")

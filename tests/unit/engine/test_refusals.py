@@ -14,6 +14,7 @@ from engine.values import gates
 from engine.values.delivery import IN_FLIGHT, REFUSED, Delivery
 from engine.values.destination import QUEUE
 from engine.values.refusal import Refusal
+from tests.support.broker_view import covered_by
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -85,9 +86,9 @@ def test_dead_letters_come_in_order_whatever_is_refused_meanwhile() -> None:
 
 def test_a_later_answer_covers_nothing_of_it() -> None:
     world, client, deliveries = held()
-    world.broker.refuse_all(world.broker.covered(deliveries[-2]), DEAD)
+    world.broker.refuse_all(covered_by(deliveries[-2]), DEAD)
     assert deliveries[1_000].state == REFUSED
-    assert world.broker.covered(deliveries[-1]) == [deliveries[-1]]
+    assert covered_by(deliveries[-1]) == [deliveries[-1]]
     world.broker.acknowledge(deliveries[-1])
     turns_until_done(world, client)
     assert len(world.dead_letters()) == COUNT - 1
@@ -160,7 +161,7 @@ def test_the_consumers_of_several_queues_share_what_holds_them() -> None:
 
 def test_a_rollback_of_many_comes_back_in_order() -> None:
     world, client, deliveries = held()
-    world.broker.roll_back_all(deliveries)
+    world.broker.roll_back(deliveries)
     assert client.is_refusing
     turns_until_done(world, client)
     assert client.bodies() == [b"%d" % number for number in range(COUNT)]
@@ -176,7 +177,7 @@ def test_a_window_opens_as_it_would_have(refused: tuple[int, ...], asked: dict[s
         client = world.client()
         consumer = world.consumer(client, "q", CLIENT, COUNT, **asked)
         if "is_credited" in asked:
-            world.broker.grant(consumer, 3 * COUNT)
+            consumer.grant(3 * COUNT)
         world.send(*[b"%d" % number for number in range(COUNT)])
         deliveries = client.take()
         transaction = Transaction(client, "t", TransactionLimits())

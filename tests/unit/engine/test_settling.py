@@ -49,7 +49,7 @@ def world_of(kind: str, seed: int) -> tuple[EngineWorld, FakeClient, list[Delive
     source = destinations.source(TOPIC if is_topic else QUEUE, name.removeprefix("topic:"))
     consumer = world.consumer(client, source, CLIENT, **asked)
     if asked.get("is_credited"):
-        world.broker.grant(consumer, 60)
+        consumer.grant(60)
     for number in range(60):
         to = draw.choice(["q", "p"]) if name == ">" else name.removeprefix("topic:")
         target = destinations.topic(to) if is_topic else destinations.queue(to)

@@ -13,6 +13,7 @@ from engine.values.destination import QUEUE, TOPIC
 from engine.values.errors import AddressFull, InvalidDestination, InvalidOption, LimitReached
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
+from tests.support.broker_view import covered_by
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -83,8 +84,8 @@ def test_a_cumulative_acknowledgement_covers_all_queues() -> None:
     world.send(b"2", to="a.2")
     world.send(b"3", to="a.1")
     first, second, third = client.take()
-    assert world.broker.covered(second) == [first, second]
-    world.acknowledge(*world.broker.covered(third))
+    assert covered_by(second) == [first, second]
+    world.acknowledge(*covered_by(third))
     assert sorted((one.destination_id, one.ranges[0][2]) for one in world.store.settled) == [(1, 2), (2, 1)]
 
 
@@ -141,7 +142,7 @@ def test_the_adapter_is_that_of_the_lead_also_for_queues_to_come() -> None:
     world.send(b"1", to="a.1")
     consumer = world.broker.subscribe(client, Wildcard(QUEUE, "a.*"), SubscribeOptions(AUTO))
     consumer.adapter = "mine"
-    world.broker.start(consumer)
+    consumer.start()
     world.send(b"2", to="a.2")
     assert [one.consumer.adapter for one in client.handed] == ["mine", "mine"]
 

@@ -12,6 +12,7 @@ from engine.values import gates
 from engine.values.errors import TransactionError
 from engine.values.outcomes import ACKNOWLEDGED
 from engine.values.refusal import AS_THE_ADDRESS_SAYS
+from tests.support.broker_view import covered_by
 from tests.support.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
@@ -266,7 +267,7 @@ def test_a_cumulative_acknowledgement_skips_what_another_transaction_holds() -> 
     held = client.take()
     transaction = begin(client)
     transaction.add_accepted([held[0]])
-    assert world.broker.covered(held[2]) == [held[1], held[2]]
+    assert covered_by(held[2]) == [held[1], held[2]]
 
 
 def test_too_many_actions_are_refused_and_change_nothing() -> None:

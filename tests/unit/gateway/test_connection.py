@@ -84,8 +84,8 @@ class Transport(asyncio.Transport):
 class Session(ProtocolConnection):
     """Answers each read with the same octets; ``finish`` ends it."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection, 1 << 20)
+    def __init__(self, broker: Broker, connection: Connection) -> None:
+        super().__init__(broker, connection, 1 << 20)
         self.connection = connection
         self.given_up: list[str] = []
         self.out = b""
@@ -179,14 +179,15 @@ class Session(ProtocolConnection):
 
 
 class Host(ConnectionHost):
-    def __init__(self) -> None:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
         self.has_room = True
         self.sessions: list[Session] = []
         self.closed = 0
         self.credentials: list[tuple[str, str]] = []
 
     def new_session(self, connection: Connection) -> ProtocolConnection:
-        self.sessions.append(Session(connection))
+        self.sessions.append(Session(self.broker, connection))
         return self.sessions[-1]
 
     def connection_opened(self, connection: Connection) -> bool:
@@ -216,7 +217,7 @@ class World:
         store = ScriptedStore()
         broker = Broker(store, clock, VirtualTimers(clock), AddressMatcher(()), 1024)
         self.engine_loop = EngineLoop(asyncio.get_running_loop(), broker, store, clock)
-        self.host = Host()
+        self.host = Host(broker)
         self.host.has_room = has_room
         self.transport = Transport(can_half_close, endpoint)
         self.clock = clock
@@ -548,7 +549,7 @@ class Crowd:
             store, clock, VirtualTimers(clock), AddressMatcher(()), 1024, connection_memory_bytes=limit_bytes
         )
         self.engine_loop = EngineLoop(asyncio.get_running_loop(), self.broker, store, clock)
-        self.host = Host()
+        self.host = Host(self.broker)
         self.transports = [Transport(True, None) for _ in range(count)]
         self.connections = []
         for transport in self.transports:

@@ -142,7 +142,7 @@ async def test_an_acknowledgement_that_nobody_waits_for_is_logged_and_synced_a_l
     client = FakeClient()
     world.broker.connect(client)
     consumer = world.broker.subscribe(client, world.queue("q"), SubscribeOptions(INDIVIDUAL, None, "s"))
-    world.broker.start(consumer)
+    consumer.start()
     world.loop.open_turn()
     world.send()
     await rounds()

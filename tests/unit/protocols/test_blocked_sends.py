@@ -14,7 +14,7 @@ from tests.support.stomp_gateway import Peer, StompGateway
 
 
 def blocked(peer: Peer, pause_bytes: int = 100, most_bytes: int = 1_000) -> BlockedSends[BlockedSend]:
-    return BlockedSends(peer.gateway.broker, peer.session, BlockLimit(pause_bytes, most_bytes))
+    return BlockedSends(peer.session, BlockLimit(pause_bytes, most_bytes))
 
 
 def test_what_waits_comes_back_in_order_and_leaves_nothing_behind() -> None:

@@ -119,11 +119,11 @@ def test_consumers_are_held_until_their_receipt_leaves() -> None:
     held, later = waiting_consumer(), waiting_consumer()
     confirmations.has_logged = True
     confirmations.receipts.append(b"a")
-    confirmations.turn_held.append(HeldConsumer(confirmations.broker, held))
+    confirmations.turn_held.append(HeldConsumer(held))
     ended(confirmations, 200, 100)
     confirmations.has_logged = True
     confirmations.receipts.append(b"b")
-    confirmations.turn_held.append(HeldConsumer(confirmations.broker, later))
+    confirmations.turn_held.append(HeldConsumer(later))
     ended(confirmations, 300, 100)
     released(confirmations, 200)
     assert (held.is_started, later.is_started) == (True, False)
@@ -135,7 +135,7 @@ def test_consumers_whose_receipt_leaves_with_the_turn_start_with_it() -> None:
     confirmations = Receipts(EngineWorld().broker, [])
     held = waiting_consumer()
     confirmations.receipts.append(b"a")
-    confirmations.turn_held.append(HeldConsumer(confirmations.broker, held))
+    confirmations.turn_held.append(HeldConsumer(held))
     assert ended(confirmations, 200, 200) == receipts(b"a")
     assert held.is_started
     assert confirmations.turn_held == []
@@ -149,7 +149,7 @@ def test_a_consumer_is_not_started_by_an_earlier_turn_s_confirmation() -> None:
     held = waiting_consumer()
     confirmations.has_logged = True
     confirmations.receipts.append(b"b")
-    confirmations.turn_held.append(HeldConsumer(confirmations.broker, held))
+    confirmations.turn_held.append(HeldConsumer(held))
     ended(confirmations, 300, 100)
     assert released(confirmations, 200) == [receipts(b"a")]
     assert not held.is_started

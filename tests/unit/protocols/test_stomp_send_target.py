@@ -15,7 +15,6 @@ from protocols.stomp.codec.versions import VERSION_1_2
 from protocols.stomp.errors import InvalidHeader
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.send_target import SCHEDULED_KEPT, SendTarget, send_target
-from tests.support.broker_view import BrokerView
 from tests.support.engine_world import EngineWorld
 
 
@@ -199,8 +198,9 @@ def test_messages_with_keys_are_flagged_for_the_index(line: str, is_keyed: bool)
 
 
 def test_heads_that_differ_in_their_times_share_the_rest_and_nothing_else() -> None:
-    shared = resolver()
-    due_ms = shared.broker.wall_ms + 1_000
+    world = EngineWorld()
+    shared = resolver(world)
+    due_ms = world.broker.wall_ms + 1_000
     rests = (
         "",
         "content-length:0\n",
@@ -221,7 +221,7 @@ def test_heads_that_differ_in_their_times_share_the_rest_and_nothing_else() -> N
             assert [getattr(found, name) for name in fields] == [getattr(alone, name) for name in fields], rest
             assert isinstance(found.destination, Delayed)
             assert found.destination.plan == Plan(time_ms=time_ms, renews_expiry=False)
-            assert found.destination.parts == [BrokerView(shared.broker).queue_there("a")]
+            assert found.destination.parts == [world.queue_there("a")]
             assert b"AMQ_SCHEDULED" not in found.block
             assert found.block == alone.block or "temp-queue" in rest
     assert len(shared.scheduled) == len(rests) - 1  # the time of an expiration is another one for each

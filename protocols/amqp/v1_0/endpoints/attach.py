@@ -52,11 +52,12 @@ LIFETIME: Final[dict[Value, Value]] = {Symbol("lifetime-policy"): Described(ULon
 class LinkFactory:
     """Attaches the links of one session."""
 
-    __slots__ = ("session", "connection", "producers", "outgoing")
+    __slots__ = ("session", "connection", "subscriptions", "producers", "outgoing")
 
     def __init__(self, session: SessionEndpoint, producers: Producers, outgoing: OutgoingWindow) -> None:
         self.session = session
         self.connection = session.connection
+        self.subscriptions = self.connection.door.subscriptions
         self.producers = producers
         self.outgoing = outgoing
 
@@ -122,10 +123,10 @@ class LinkFactory:
             destination = node = self._temporary(target.capabilities)
             target = replace(target, address=node.name, dynamic_node_properties=LIFETIME)
         elif target.address is not None:
-            destination = target_of(connection.broker, connection, target.address, target.capabilities)
+            destination = target_of(connection.door, connection, target.address, target.capabilities)
         link = IncomingLink(self.session, self.producers, frame, handle, destination, node)
         if destination is not None:
-            link.producer = connection.broker.advisories.producer_added(connection, destination)
+            link.producer = self.producers.advisories.producer_added(connection, destination)
         self.session.add_link(link)
         connection.confirmations.hold(link)
         answer = self._answer(frame, handle, frame.source, target)
@@ -145,7 +146,7 @@ class LinkFactory:
         elif source.address is None:
             raise InvalidField("a consumer's attach has no source address")
         else:
-            found, uri = source_of(connection.broker, connection, source.address, source.capabilities)
+            found, uri = source_of(connection.door, connection, source.address, source.capabilities)
         defaults = connection.settings.defaults
         options, applied = subscription(frame.name, source, uri, is_topic(found.kind), defaults)
         link = OutgoingLink(
@@ -159,11 +160,11 @@ class LinkFactory:
             frame.max_message_size or 0,
         )
         try:
-            consumer = connection.broker.subscribe(connection, found, options)
+            consumer = connection.door.subscribe(connection, found, options)
         except SubscriptionInUse:
             if not self._steal(frame.name, options):
                 raise
-            consumer = connection.broker.subscribe(connection, found, options)
+            consumer = connection.door.subscribe(connection, found, options)
         consumer.adapter = link
         consumer.outlet = self.outgoing
         link.consumer = consumer
@@ -175,7 +176,7 @@ class LinkFactory:
         is_behind = connection.confirmations.hold(link)
         self._send(self._answer(frame, handle, applied, frame.target))
         if not is_behind:
-            connection.broker.start(consumer)
+            consumer.start()
 
     def _steal(self, name: str, options: SubscribeOptions) -> bool:
         """Take a durable subscription from another connection of the same container; say whether that had it.
@@ -187,10 +188,7 @@ class LinkFactory:
         key = (connection.container_id, options.subscription)
         if options.is_shared or not options.is_durable:
             return False
-        known = connection.broker.subscriptions.named.get((*key, True))
-        if known is None:
-            return False
-        for queue in [*known.queues.values(), *([] if known.carrier is None else [known.carrier])]:
+        for queue in self.subscriptions.queues_of(*key, True):
             for consumer in queue.consumers.values():
                 link = consumer.adapter
                 if (
@@ -209,7 +207,7 @@ class LinkFactory:
         connection = self.connection
         client_id = "" if "global" in (frame.desired_capabilities or ()) else connection.container_id
         name = subscription_name(frame.name)
-        known = connection.broker.subscriptions.find(connection, client_id, name)
+        known = self.subscriptions.find(connection, client_id, name)
         if known is None:
             raise NotFound(f"there is no durable subscription {name[:200]!r} of client id {client_id[:200]!r}")
         link = SubscriptionLink(self.session, frame.name, handle, frame.handle, (client_id, name))
@@ -222,7 +220,7 @@ class LinkFactory:
         """Make a dynamic node: a temporary destination of this connection, deleted when its link is closed."""
         connection = self.connection
         kind = TEMP_TOPIC if "temporary-topic" in (capabilities or ()) else TEMP_QUEUE
-        return connection.broker.open_temporary(connection, kind)
+        return connection.door.open_temporary(connection, kind)
 
     def _answer(
         self,

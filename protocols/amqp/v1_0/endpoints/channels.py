@@ -53,7 +53,7 @@ class Channels:
 
     def fail(self, session: AmqpSession, error: PenstockError) -> None:
         """End a session because of an error."""
-        self.connection.broker.leave(session.close())
+        self.connection.door.leave(session.close())
         self._say_end(session, End(error_of(error)))
         session.state = advance(SESSION, session.state, FAIL)
         del self.mapped[session.peer_channel]
@@ -101,7 +101,7 @@ class Channels:
         (self.discarding if is_answered else self.mapped).pop(session.peer_channel)
         del self.own[session.channel]
         if not is_answered:
-            self.connection.broker.leave(session.close())
+            self.connection.door.leave(session.close())
             self._say_end(session, End())
 
     def _say_end(self, session: AmqpSession, end: End) -> None:

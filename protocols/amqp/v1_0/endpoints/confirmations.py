@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from engine.broker import Broker
+from engine.door import Door
 from protocols.owed_confirmations import Held, OwedConfirmations
 
 
@@ -45,11 +45,12 @@ class Confirmations(OwedConfirmations):
     kept: outcomes of earlier turns, while something that the peer has refused is still being put back.
     """
 
-    __slots__ = ("broker", "behind", "held", "is_answering", "is_due", "kept", "answer_offset")
+    __slots__ = ("store", "settlements", "behind", "held", "is_answering", "is_due", "kept", "answer_offset")
 
-    def __init__(self, broker: Broker, out: list[bytes]) -> None:
+    def __init__(self, door: Door, out: list[bytes]) -> None:
         super().__init__(out)
-        self.broker = broker
+        self.store = door.store
+        self.settlements = door.settlements
         self.behind: list[bytes] = []
         self.held: list[Held] = []
         self.is_answering = False
@@ -64,7 +65,7 @@ class Confirmations(OwedConfirmations):
         """
         if self.is_answering:
             return
-        if self.broker.flush_settlements() > self.broker.store.confirmed_offset() or is_refusing:
+        if self.settlements.flush() > self.store.confirmed_offset() or is_refusing:
             self.is_answering = self.is_due = True
 
     def is_barred(self) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from config.model import ConnectionDefaults
-from engine.broker import Broker
 from engine.consumers.consumer import Consumer
+from engine.door import Door
 from engine.values.delivery import Delivery
 from engine.values.errors import DATA_FAULTS, EngineError, PenstockError
 from engine.values.message import Message
@@ -47,15 +47,15 @@ class AmqpConnection(ConnectionEndpoint):
     __slots__ = ("handshake", "producers", "channels", "incoming", "is_socket_full")
 
     def __init__(
-        self, broker: Broker, socket: PeerSocket, settings: AmqpSettings, credentials: Credentials, now_ms: int
+        self, door: Door, socket: PeerSocket, settings: AmqpSettings, credentials: Credentials, now_ms: int
     ) -> None:
-        super().__init__(broker, socket, settings, now_ms)
+        super().__init__(door, socket, settings, now_ms)
         self.handshake = Handshake(self, credentials)
         self.producers = Producers(self)
         self.channels = Channels(self, self.producers)
         self.incoming = IncomingFrames(self, self.handshake, self.channels)
         self.is_socket_full = False
-        broker.connect(self)
+        door.connect(self)
 
     # -- the gateway's side
 
@@ -78,7 +78,7 @@ class AmqpConnection(ConnectionEndpoint):
         elif outcomes or confirmations.is_due or confirmations.kept:
             confirmations.end_turn(outcomes, offset, confirmed_offset)
         if confirmations.owed and not self.is_awaiting:
-            self.broker.store_events.await_confirmation(self)
+            self.store_events.await_confirmation(self)
         if self.is_ending:
             words = self.ending.take_words(self.now_ms, bool(confirmations.owed) or self.is_refusing)
             if words:
@@ -86,7 +86,7 @@ class AmqpConnection(ConnectionEndpoint):
         elif self.is_holding:
             held_bytes = sum(self.producers.held(self.name_bytes))
             self.is_holding = held_bytes > self.name_bytes or bool(self.producers.transactions.open)
-            self.broker.holdings.count(self, held_bytes)
+            self.holdings.count(self, held_bytes)
         octets = self.outbox.take()
         if octets:
             self.idle.sent_ms = self.now_ms
@@ -100,7 +100,7 @@ class AmqpConnection(ConnectionEndpoint):
         if is_paused or self.outbox.size_bytes > self.outbox.limit_bytes:
             self._output_full()
         elif self.is_output_full:
-            self.broker.output_drained(self)
+            self.door.output_drained(self)
             if not self.is_output_full:
                 self.channels.output_changed()
 
@@ -204,7 +204,7 @@ class AmqpConnection(ConnectionEndpoint):
 
     def admit(self) -> None:
         try:
-            self.broker.sender = self.client_number
+            self.context.sender = self.client_number
             blocked = self.producers.blocked
             blocked.admit()
             self.producers.transactions.admit()
@@ -271,4 +271,4 @@ class AmqpConnection(ConnectionEndpoint):
         if dropped:
             self.socket.frames_dropped(dropped)
         self.channels.close()
-        self.broker.disconnect(self, is_lost)
+        self.door.disconnect(self, is_lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from engine.broker import Broker
+from engine.door import Door
 from engine.values.errors import PenstockError
 from protocols.amqp.v1_0.endpoints.confirmations import Confirmations
 from protocols.amqp.v1_0.endpoints.idle_time_out import IdleTimes
@@ -32,7 +32,6 @@ class ConnectionEndpoint(ProtocolConnection):
     """
 
     __slots__ = (
-        "broker",
         "settings",
         "state",
         "decoder",
@@ -50,14 +49,13 @@ class ConnectionEndpoint(ProtocolConnection):
         "is_due",
     )
 
-    def __init__(self, broker: Broker, socket: PeerSocket, settings: AmqpSettings, now_ms: int) -> None:
-        super().__init__(socket, settings.unread_output_bytes)
-        self.broker = broker
+    def __init__(self, door: Door, socket: PeerSocket, settings: AmqpSettings, now_ms: int) -> None:
+        super().__init__(door, socket, settings.unread_output_bytes)
         self.settings = settings
         self.state = LOGIN_DUE if settings.needs_login else START
         self.decoder = Decoder(settings.max_frame_size)
         self.out = self.outbox.parts
-        self.confirmations = Confirmations(broker, self.out)
+        self.confirmations = Confirmations(door, self.out)
         self.ending = Ending()
         self.idle = IdleTimes(settings, now_ms)
         self.now_ms = now_ms

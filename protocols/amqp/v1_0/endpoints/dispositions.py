@@ -18,11 +18,12 @@ from protocols.amqp.v1_0.wire.performatives import Disposition
 class Dispositions:
     """Of one session."""
 
-    __slots__ = ("session", "broker", "unsettled", "transactions")
+    __slots__ = ("session", "door", "settling", "unsettled", "transactions")
 
     def __init__(self, session: SessionEndpoint, transactions: Transactions) -> None:
         self.session = session
-        self.broker = session.connection.broker
+        self.door = session.connection.door
+        self.settling = self.door.settling
         self.unsettled = session.unsettled
         self.transactions = transactions
 
@@ -30,7 +31,7 @@ class Dispositions:
         """Apply the peer's outcome to one delivery that it received."""
         state = disposition.state
         is_settled = bool(disposition.settled)
-        broker = self.broker
+        door = self.door
         if delivery.state != IN_FLIGHT:  # part of a transaction: settling it now says nothing new
             if is_settled:
                 del self.unsettled[number]
@@ -38,9 +39,9 @@ class Dispositions:
         if isinstance(state, Accepted):
             del self.unsettled[number]
             if is_settled:
-                broker.acknowledge_unconfirmed(delivery)
+                door.acknowledge_unconfirmed(delivery)
             else:
-                broker.acknowledge(delivery)
+                door.acknowledge(delivery)
                 self.session.settle_logged([number], ACCEPTED)
             return
         if isinstance(state, TransactionalState):
@@ -56,9 +57,9 @@ class Dispositions:
         outcome = state if is_terminal(state) else link.default_outcome
         refusal = refusal_of(outcome, delivery)
         if refusal is None:
-            broker.acknowledge(delivery)
+            door.acknowledge(delivery)
         else:
-            broker.refuse(delivery, refusal)
+            door.refuse(delivery, refusal)
         if not is_settled and state is not None:
             self.session.settle_logged([number], state)
 
@@ -97,11 +98,11 @@ class Dispositions:
             deliveries.sort(key=_consumer_of)
         refusal = refusal_of(state, deliveries[0])
         if refusal is not None:
-            self.broker.refuse_all(deliveries, refusal)
+            self.door.refuse_all(deliveries, refusal)
         elif is_settled:
-            self.broker.acknowledge_all_unconfirmed(deliveries)
+            self.settling.acknowledge(deliveries)
         else:
-            self.broker.acknowledge_all(deliveries)
+            self.door.acknowledge_all(deliveries)
         if not is_settled and state is not None:
             self.session.settle_logged(known, state)
 

@@ -113,7 +113,7 @@ class Handshake:
         connection.container_id = frame.container_id
         host = host_of(connection.socket.peer())
         try:
-            connection.broker.introduce(connection, host, frame.container_id, self.is_sole)
+            connection.door.introduce(connection, host, frame.container_id, self.is_sole)
         except LimitReached as error:
             self.refuse(error)
             return

@@ -30,7 +30,7 @@ class IncomingFrames:
     def read(self) -> None:
         """Take what frames there are, as far as the state and the gates allow."""
         connection = self.connection
-        connection.broker.sender = connection.client_number  # here, for frames also wait for a password or for room
+        connection.context.sender = connection.client_number  # here, for frames also wait for a password or for room
         connection.is_due = True
         decoder = connection.decoder
         mapped = self.mapped

@@ -80,7 +80,7 @@ class OutgoingWindow(Carrier):
         if connection.is_output_full or self.is_shut():
             self.is_output_full = True
         elif self.is_output_full:
-            connection.broker.output_drained(self)
+            connection.door.output_drained(self)
 
     def set_remote_window(self, frames: int) -> None:
         """Take what the peer's flow says; send what waited for that."""
@@ -164,18 +164,18 @@ class OutgoingWindow(Carrier):
         self.settling = []
         for delivery in settling:
             if delivery.state == IN_FLIGHT:
-                self.session.connection.broker.acknowledge_unconfirmed(delivery)
+                self.session.connection.door.acknowledge_unconfirmed(delivery)
 
     def _put_back(self) -> None:
         """Let go of what was too large for its link, with the credit that it took."""
-        broker = self.session.connection.broker
+        door = self.session.connection.door
         too_large = self.too_large
         self.too_large = []
         for delivery in too_large:
             consumer = delivery.consumer
             if delivery.state == IN_FLIGHT and isinstance(consumer, Consumer):
-                broker.refuse(delivery, RELEASED_TO_OTHERS)
-                broker.grant(consumer, consumer.window.room() + 1)
+                door.refuse(delivery, RELEASED_TO_OTHERS)
+                consumer.grant(consumer.window.room() + 1)
 
     def _send_waiting(self) -> None:
         """Send what waited, as far as the remote window goes."""

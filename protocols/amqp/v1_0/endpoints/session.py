@@ -132,7 +132,7 @@ class AmqpSession(SessionEndpoint):
                 return
             if disposition.state is ACCEPTED and disposition.settled and delivery.state == IN_FLIGHT:  # nearly all
                 del self.unsettled[first]
-                self.connection.broker.acknowledge_unconfirmed(delivery)
+                self.connection.door.acknowledge_unconfirmed(delivery)
             else:
                 self.dispositions.take(first, delivery, disposition)
         else:

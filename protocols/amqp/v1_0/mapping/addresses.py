@@ -7,8 +7,8 @@ from urllib.parse import unquote
 
 from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
-from engine.broker import Broker
 from engine.consumers.client import Client
+from engine.door import Door
 from engine.sources.composite import Composite, CompositeSource, Destination, Source
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from protocols.amqp.v1_0.wire.errors import InvalidField, NotFound
@@ -31,32 +31,30 @@ _KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temporary-queue": TEMP_QUEUE, 
 JMS_DESTINATION_KINDS: Final = {0: QUEUE, 1: TOPIC, 2: TEMP_QUEUE, 3: TEMP_TOPIC}
 
 
-def target_of(
-    broker: Broker, client: Client, address: str, capabilities: list[str] | None, kind: int = 0
-) -> Destination:
+def target_of(door: Door, client: Client, address: str, capabilities: list[str] | None, kind: int = 0) -> Destination:
     """Return what an address means to a producer, made at its first mention; several behind commas are one.
 
     kind: QUEUE or TOPIC where the message itself says so, 0 where it does not.  Raises: EngineError, InvalidField.
     """
-    named, _ = _resolve(broker, address, capabilities, kind)
-    found = [broker.target(client, one_kind, name) for one_kind, name in named]
+    named, _ = _resolve(door, address, capabilities, kind)
+    found = [door.target(client, one_kind, name) for one_kind, name in named]
     return found[0] if len(found) == 1 else Composite(found)
 
 
 def source_of(
-    broker: Broker, client: Client, address: str, capabilities: list[str] | None
+    door: Door, client: Client, address: str, capabilities: list[str] | None
 ) -> tuple[Source, ConsumerOptions]:
     """Return what an address means to a consumer, and the options behind its ``?``.
 
     Raises: EngineError, InvalidField.
     """
-    named, options = _resolve(broker, address, capabilities, 0)
-    found = [broker.source(client, kind, name) for kind, name in named]
+    named, options = _resolve(door, address, capabilities, 0)
+    found = [door.source(client, kind, name) for kind, name in named]
     return found[0] if len(found) == 1 else CompositeSource(found), options
 
 
 def _resolve(
-    broker: Broker, address: str, capabilities: list[str] | None, kind: int
+    door: Door, address: str, capabilities: list[str] | None, kind: int
 ) -> tuple[list[tuple[int, str]], ConsumerOptions]:
     """A capability decides, then a prefix, then a destination of that name that is there; else it is a queue.
 
@@ -71,14 +69,14 @@ def _resolve(
     written = uri.name.split(",")
     if len(written) == 1:
         meant, name = _without_prefix(uri.name)
-        return [(kind or meant or _known_kind(broker, name), name)], uri.consumer
+        return [(kind or meant or _known_kind(door, name), name)], uri.consumer
     if len(written) > PARTS_MOST:
         raise InvalidField(f"{len(written)} destinations are named at once, the limit is {PARTS_MOST}")
     named: list[tuple[int, str]] = []
     for one in written:
         meant, name = _without_prefix(one.strip())
         kind = kind or meant  # ``topic://a,b`` are two topics
-        named.append((meant or kind or _known_kind(broker, name), name))
+        named.append((meant or kind or _known_kind(door, name), name))
     return named, uri.consumer
 
 
@@ -94,9 +92,9 @@ def _without_prefix(text: str) -> tuple[int, str]:
     return 0, text
 
 
-def _known_kind(broker: Broker, name: str) -> int:
+def _known_kind(door: Door, name: str) -> int:
     """Return what a name is that nothing says of: a destination that is there, else a queue."""
-    destinations = broker.destinations
+    destinations = door.destinations
     temporary = destinations.temporaries.get(name)
     if temporary is not None:
         return temporary.kind

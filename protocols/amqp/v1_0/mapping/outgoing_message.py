@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.broker import Broker
+from engine.backlog.context import Context
 from engine.features.scheduler.plan_headers import PROPERTIES
 from engine.features.scheduler.ticket import JOB_ID
 from engine.sources.queue import Queue
@@ -28,7 +28,7 @@ from protocols.amqp.v1_0.wire.values import Symbol, UByte, UInt, Value
 from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
 
 
-def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple[bytes, bytes]:
+def outgoing_sections(delivery: Delivery, queue: Queue, context: Context) -> tuple[bytes, bytes]:
     """Return the octets of a message whose header changes on the way, in two parts; the bare message stays as it came,
     but for what the schedule says of those that it delivers.
 
@@ -42,10 +42,10 @@ def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple
         has_ttl = len(fields) > 2 and isinstance(fields[2], UInt)
         has_priority = len(fields) > 1 and isinstance(fields[1], UByte)
     else:
-        rest, body = amqp_sections(message, queue.kind, queue.name, broker.message_id(message))
+        rest, body = amqp_sections(message, queue.kind, queue.name, context.message_id(message))
         has_ttl = True
         has_priority = message.jms_priority() != DEFAULT_PRIORITY
-    ttl_ms = max(1, message.expires_ms - broker.wall_ms) if has_ttl and message.expires_ms else -1
+    ttl_ms = max(1, message.expires_ms - context.wall_ms) if has_ttl and message.expires_ms else -1
     header = _header_section(
         bool(message.flags & PERSISTENT),
         message.jms_priority() if has_priority else -1,
@@ -67,13 +67,13 @@ def outgoing_sections(delivery: Delivery, queue: Queue, broker: Broker) -> tuple
     return header + rest, body
 
 
-def last_resort(delivery: Delivery, broker: Broker) -> tuple[bytes, bytes]:
+def last_resort(delivery: Delivery, context: Context) -> tuple[bytes, bytes]:
     """Return a message as it came, behind a header that is sure: for one that ``outgoing_sections`` fails with."""
     message = delivery.message
     first_acquirer = False if delivery.is_redelivered else None
     header = _header_section(bool(message.flags & PERSISTENT), -1, -1, first_acquirer, delivery.failed_attempts)
     if message.encoding != AMQP_1_0:
-        headers, body = raw_sections(message, broker.message_id(message))
+        headers, body = raw_sections(message, context.message_id(message))
         return header + headers, body
     if message.headers[:3] != b"\x00\x53\x70":
         return header + message.headers, message.body

@@ -35,7 +35,7 @@ def question(**properties: str) -> Message:
 def ask(world: EngineWorld, client: FakeClient | None = None, name: str = MANAGEMENT, **properties: str) -> None:
     if "reply_to" in properties:
         properties["reply-to"] = properties.pop("reply_to")
-    world.broker.sender = 0 if client is None else client.client_number
+    world.hear(0 if client is None else client.client_number)
     assert world.broker.send(world.target(TOPIC, name), question(**properties)) == gates.OPEN
     world.turn()
 

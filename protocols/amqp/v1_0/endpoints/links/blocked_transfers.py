@@ -49,9 +49,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
 
     def __init__(self, connection: ConnectionEndpoint) -> None:
         settings = connection.settings
-        super().__init__(
-            connection.broker, connection, BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes)
-        )
+        super().__init__(connection, BlockLimit(settings.block_park_bytes, settings.block_park_max_bytes))
         self.is_reading_paused = False
         self.short_links: dict[TargetLink, None] = {}
 
@@ -121,7 +119,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             self.park_transfer(one, gates.OPEN)
             return
         try:
-            gate = self.broker.send(one.destination, one.message)
+            gate = self.connection.door.send(one.destination, one.message)
         except EngineError as error:  # the address fails what it has no room for
             one.refuse(error)
             return

@@ -67,7 +67,7 @@ class IncomingLink(TargetLink):
 
     __slots__ = (
         "producers",
-        "broker",
+        "door",
         "destination",
         "withdrawn",
         "credit_low",
@@ -97,7 +97,7 @@ class IncomingLink(TargetLink):
         super().__init__(session, frame.name, handle, frame.handle, frame.source, is_second)
         connection = session.connection
         self.producers = producers
-        self.broker = connection.broker
+        self.door = connection.door
         self.destination = destination
         self.node = node
         self.producer = 0
@@ -139,7 +139,7 @@ class IncomingLink(TargetLink):
                 _check_supported(transfer)
             scanned = producers.scanner.scan(payload)
             if scanned.user_id:
-                self.broker.access.require_own_name(session.connection, scanned.user_id.decode("utf-8", "replace"))
+                producers.access.require_own_name(session.connection, scanned.user_id.decode("utf-8", "replace"))
             destination = self.destination
             if destination is None:
                 destination = self._relay_destination(scanned)
@@ -160,7 +160,7 @@ class IncomingLink(TargetLink):
             blocked.park_transfer(BlockedTransfer(self, delivery_id, is_settled, destination, message), gates.OPEN)
             return
         try:
-            gate = self.broker.send(destination, message)
+            gate = self.door.send(destination, message)
         except EngineError as error:  # the address fails what it has no room for
             self._refuse(transfer, delivery_id, error)
             return
@@ -175,10 +175,10 @@ class IncomingLink(TargetLink):
         self.producers.blocked.forget(self)
         connection = self.session.connection
         if self.producer and self.destination is not None:
-            connection.broker.advisories.producer_removed(connection, self.destination, self.producer)
+            self.producers.advisories.producer_removed(connection, self.destination, self.producer)
             self.producer = 0
         if is_closing and self.node is not None:
-            self.broker.close_temporary(self.node)
+            self.door.close_temporary(self.node)
 
     def grant(self) -> None:
         """Fill up the credit, as far as the address has room."""
@@ -188,7 +188,7 @@ class IncomingLink(TargetLink):
         granted = self.session.connection.settings.link_credit
         if self.limited is not None:
             size_bytes = self.message_bytes or ASSUMED_MESSAGE_BYTES
-            granted = self.broker.flow.producer_credit(self.limited, granted, size_bytes)
+            granted = self.producers.flow.producer_credit(self.limited, granted, size_bytes)
             if granted <= 0:
                 self.withhold()
                 return
@@ -209,7 +209,7 @@ class IncomingLink(TargetLink):
         assert self.limited is not None, "only an address with a limit can be full"
         self.is_short = True
         self.producers.blocked.short_links[self] = None
-        self.broker.flow.withhold(self.session.connection, self.limited)
+        self.producers.flow.withhold(self.session.connection, self.limited)
         self.withdrawn = self.credit
         self.tell_credit()
 
@@ -252,11 +252,11 @@ class IncomingLink(TargetLink):
     ) -> bool:
         """Send what its gate has stopped, if that was granted; return False where it waits, or is refused."""
         if gate == gates.ADDRESS_FULL and destination is self.limited and destination.is_indirect is not True:
-            if self.broker.flow.must_reject(destination):
+            if self.producers.flow.must_reject(destination):
                 self._refuse(transfer, delivery_id, _past_threshold(destination))
                 return False
             self.withhold()
-            gate = self.broker.send_granted(destination, message)
+            gate = self.door.send_granted(destination, message)
         if gate == gates.OPEN:
             return True
         is_settled = self.is_presettled or transfer.settled is True
@@ -303,21 +303,21 @@ class IncomingLink(TargetLink):
             said = annotations.get(JMS_DESTINATION)
             kind = JMS_DESTINATION_KINDS.get(said, 0) if isinstance(said, int) else 0
         connection = self.session.connection
-        return target_of(self.broker, connection, scanned.to, None, kind)
+        return target_of(self.door, connection, scanned.to, None, kind)
 
     def _delayed(self, destination: Destination, scanned: Scanned) -> Destination:
         """Return where a message goes that may ask for a later delivery; what says so is taken out of it.
 
         Raises: InvalidOption, InvalidDestination.
         """
-        broker = self.broker
-        plan, scanned.headers = plan_in(scanned.headers, broker.scheduler.limits, broker.wall_ms)
+        wall_ms = self.session.connection.context.wall_ms
+        plan, scanned.headers = plan_in(scanned.headers, self.producers.schedule_limits, wall_ms)
         return destination if plan is None else delayed(destination, plan)
 
     def _message(self, destination: Destination, scanned: Scanned) -> Message:
         expires_ms = scanned.expires_ms
         if expires_ms == 0 and scanned.ttl_ms > 0:
-            expires_ms = later_ms(self.broker.wall_ms, scanned.ttl_ms)
+            expires_ms = later_ms(self.session.connection.context.wall_ms, scanned.ttl_ms)
         subject = scanned.subject
         group_id = scanned.group_id
         return Message(

@@ -91,20 +91,19 @@ class OutgoingLink(Link):
     def release(self) -> None:
         self.sent()
         if self.consumer is not None:
-            self.session.connection.broker.start(self.consumer)
+            self.consumer.start()
 
     def sections(self, delivery: Delivery) -> tuple[bytes, bytes]:
         """Return the octets of a message as it leaves, in two parts."""
         consumer = self.consumer
         assert consumer is not None, "messages come to links with a consumer"
         connection = self.session.connection
-        broker = connection.broker
         try:
-            return outgoing_sections(delivery, consumer.queue, broker)
+            return outgoing_sections(delivery, consumer.queue, connection.context)
         except DATA_FAULTS as error:
-            name = broker.message_id(delivery.message)
+            name = connection.context.message_id(delivery.message)
             connection.socket.conversion_failed(f"{name} leaves as it came: {type(error).__name__}: {error}")
-            return last_resort(delivery, broker)
+            return last_resort(delivery, connection.context)
 
     def flow(self, flow: Flow) -> None:
         session = self.session
@@ -119,7 +118,7 @@ class OutgoingLink(Link):
             credit = (seen + flow.link_credit - self.delivery_count) & MASK
             if credit > 0x7FFFFFFF:
                 credit = 0  # below zero: it has lowered its credit while messages were on their way
-            session.connection.broker.grant(consumer, credit)
+            consumer.grant(credit)
         self.is_draining = bool(flow.drain)
         if self.is_draining:
             session.list_draining(self)
@@ -144,7 +143,7 @@ class OutgoingLink(Link):
         if consumer.window.room() and any(one.gate() in _MAY_STILL_COME for one in members):
             return False
         self.delivery_count = (self.delivery_count + consumer.window.room()) & MASK
-        self.session.connection.broker.grant(consumer, 0)
+        consumer.grant(0)
         self.send_flow(True)
         self.is_draining = False
         return True
@@ -156,16 +155,16 @@ class OutgoingLink(Link):
         consumer = self.consumer
         if consumer is None:
             return
-        broker = self.session.connection.broker
+        door = self.session.connection.door
         self.carrier.forget(self, consumer)
         self.consumer = None
-        broker.unsubscribe(consumer, is_lost)
+        door.unsubscribe(consumer, is_lost)
         if is_closing and self.durable is not None:
-            broker.delete_subscription(self.session.connection, *self.durable)
+            door.delete_subscription(self.session.connection, *self.durable)
         if self.durable is not None:
             self.session.connection.stand_for_all()
         if is_closing and self.node is not None:
-            broker.close_temporary(self.node)
+            door.close_temporary(self.node)
 
 
 class SubscriptionLink(Link):
@@ -182,5 +181,5 @@ class SubscriptionLink(Link):
     def close(self, is_lost: bool, is_closing: bool) -> None:
         if is_closing:
             connection = self.session.connection
-            connection.broker.delete_subscription(connection, *self.subscription)
+            connection.door.delete_subscription(connection, *self.subscription)
             connection.stand_for_all()

@@ -10,15 +10,29 @@ from protocols.amqp.v1_0.wire.scanner import Scanner
 
 
 class Producers:
-    """scanner: of the messages that they send."""
+    """scanner: of the messages that they send.  The others are parts of the engine."""
 
-    __slots__ = ("transactions", "blocked", "multi_transfers", "scanner")
+    __slots__ = (
+        "transactions",
+        "blocked",
+        "multi_transfers",
+        "scanner",
+        "flow",
+        "access",
+        "advisories",
+        "schedule_limits",
+    )
 
     def __init__(self, connection: ConnectionEndpoint) -> None:
         self.transactions = Transactions(connection)
         self.blocked = BlockedTransfers(connection)
         self.multi_transfers = MultiTransfers(connection)
         self.scanner = Scanner()
+        door = connection.door
+        self.flow = door.flow
+        self.access = door.access
+        self.advisories = door.advisories
+        self.schedule_limits = door.scheduler.limits
 
     def held(self, name_bytes: int) -> tuple[int, int, int, int]:
         """Return the octets of messages under way, of transactions, of what waits at a gate, and of links' names."""

@@ -55,10 +55,11 @@ class WaitingCommit:
 class Transactions:
     """What one connection has open, by txn-id."""
 
-    __slots__ = ("connection", "open", "waiting", "_next")
+    __slots__ = ("connection", "flow", "open", "waiting", "_next")
 
     def __init__(self, connection: ConnectionEndpoint) -> None:
         self.connection = connection
+        self.flow = connection.door.flow
         self.open: dict[bytes, OpenTransaction] = {}
         self.waiting: list[WaitingCommit] = []
         self._next = 1
@@ -103,7 +104,7 @@ class Transactions:
         """Hold back one message of a producer.  Raises: UnknownTransaction."""
         one = self.find(state.txn_id)
         try:
-            self.connection.broker.send_in(one.transaction, destination, message)
+            self.connection.door.send_in(one.transaction, destination, message)
         except EngineError as error:
             one.spoiled = one.spoiled or str(error)
             link.reject(delivery_id, is_settled, error, state.txn_id)
@@ -168,21 +169,21 @@ class Transactions:
         self.waiting = kept
 
     def _commit(self, waiting: WaitingCommit) -> None:
-        broker = self.connection.broker
+        door = self.connection.door
         if waiting.link.is_gone():
             self._roll_back(waiting.one)
             return
         transaction = waiting.one.transaction
         try:
-            gate, destination = broker.commit_refusal(transaction)
+            gate, destination = door.commit_refusal(transaction)
         except EngineError as error:  # an address fails what it has no room for
             self._refuse(waiting, error)
             return
         if gate != gates.OPEN and destination is not None:
             self.waiting.append(waiting)
-            broker.flow.park(self.connection, gate, destination)
+            self.flow.park(self.connection, gate, destination)
             return
-        broker.commit(transaction)
+        door.commit(transaction)
         for session, number in waiting.one.unsettled:
             session.unsettled.pop(number, None)
             session.settle_logged([number], ACCEPTED)
@@ -193,12 +194,12 @@ class Transactions:
         waiting.link.reject(waiting.delivery_id, False, error)
 
     def _roll_back(self, one: OpenTransaction) -> None:
-        broker = self.connection.broker
+        door = self.connection.door
         held = one.transaction.held()
-        broker.abort(one.transaction)
+        door.abort(one.transaction)
         for session, number in one.unsettled:
             session.unsettled.pop(number, None)
-        broker.roll_back_all([delivery for delivery in held if _is_with_a_link(delivery)])
+        door.roll_back([delivery for delivery in held if _is_with_a_link(delivery)])
 
 
 def _is_with_a_link(delivery: Delivery) -> bool:

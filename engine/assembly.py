@@ -1,0 +1,207 @@
+"""Composition: every part of the engine is built here and given what it uses, the lower rooms first."""
+
+from __future__ import annotations
+
+from config.matching import AddressMatcher
+from config.model import VirtualTopic
+from config.permissions import PermissionMap
+from engine.backlog.context import Context
+from engine.backlog.memory import MemoryBudget
+from engine.backlog.spiller import Spiller
+from engine.clients.client_ids import ClientIds
+from engine.clients.connections import Connections
+from engine.clients.consumer_registry import Subscribing
+from engine.clients.naming import Naming
+from engine.consumers.client import Client
+from engine.consumers.rate_limit import Rates
+from engine.consumers.settlement_log import SettlementLog
+from engine.consumers.turn_steps import Steps
+from engine.dispatch.delays import Delays
+from engine.dispatch.dispatcher import Dispatcher
+from engine.dispatch.selective_dispatcher import SelectiveDispatcher
+from engine.dispatch.settling import Settling
+from engine.fate.acceptance import Acceptance
+from engine.fate.dead_letters import DeadLetters
+from engine.fate.expiry import Expiry
+from engine.fate.expiry_sweep import Sweep
+from engine.fate.redelivery import Redelivery
+from engine.fate.relocation import Relocation
+from engine.fate.spill_expiry import SpillSweep
+from engine.features.advisories import Advisories
+from engine.features.broker_questions import Questions, Replies
+from engine.features.message_copies import MessageCopies
+from engine.features.purge import Upkeep
+from engine.features.retry import Retries
+from engine.features.scheduler.management import Management
+from engine.features.scheduler.plan import ScheduleLimits
+from engine.features.scheduler.scheduler import Scheduler
+from engine.features.slow_consumers import SlowConsumers
+from engine.features.statistics_plugin import Statistics
+from engine.features.virtual_topics import VirtualTopics
+from engine.limits.connection_memory import Holdings
+from engine.limits.permissions import Access
+from engine.limits.producer_gate import Flow, GlobalLimits
+from engine.limits.user_quota import Quotas, UserLimits
+from engine.ports.clock import Clock
+from engine.ports.store import Store
+from engine.ports.temp_store import SpillSpace
+from engine.ports.timers import Timers
+from engine.selector.readers import PropertyReaders
+from engine.sources.browser import Browsing
+from engine.sources.feed import Feeds
+from engine.sources.log_replay import Replays
+from engine.sources.observer import Observers
+from engine.sources.queue import Queue
+from engine.sources.queue_ends import QueueEnds
+from engine.sources.registry import Destinations
+from engine.sources.topic_subscriptions import Subscriptions
+
+
+class GroundParts:
+    """What all parts stand on: the world outside, the turn's steps, destinations, and what limits them."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        timers: Timers,
+        addresses: AddressMatcher,
+        memory: MemoryBudget,
+        limits: GlobalLimits,
+        user_limits: UserLimits,
+        permissions: PermissionMap,
+        spill_space: SpillSpace | None,
+        destinations_max: int,
+        temporary_destinations_max: int,
+        connection_memory_bytes: int,
+    ) -> None:
+        readers = PropertyReaders(f"ID:{store.store_id()}-", f"ID:{store.store_id()}-{store.start_count()}-n")
+        self.context = context = Context(store, clock, timers, memory, readers)
+        self.observers = Observers()
+        self.starved: dict[Queue, None] = {}
+        self.steps = Steps(clock, timers, context.agenda)
+        self.access = Access(permissions)
+        self.quotas = Quotas(user_limits)
+        self.holdings = Holdings(connection_memory_bytes, context.agenda)
+        self.spiller = None if spill_space is None else Spiller(spill_space, memory, clock, timers)
+        self.flow = Flow(context, limits, self.observers)
+        self.destinations = Destinations(
+            context,
+            addresses,
+            self.flow.accounts,
+            self.observers,
+            destinations_max,
+            temporary_destinations_max,
+            self.spiller,
+        )
+        self.observers.join(self.quotas)
+
+
+class DispatchParts:
+    """What waits, who takes it, and when."""
+
+    def __init__(self, ground: GroundParts) -> None:
+        context, destinations, observers = ground.context, ground.destinations, ground.observers
+        self.settlements = SettlementLog(context.store)
+        self.feeds = Feeds(context.readers, self.settlements.waiting)
+        self.ends = QueueEnds(ground.steps, ground.spiller, observers, ground.starved)
+        self.subscriptions = Subscriptions(
+            context,
+            destinations,
+            self.feeds,
+            ground.access,
+            ground.quotas,
+            self.ends,
+            self.settlements,
+            observers,
+        )
+        self.replays = Replays(context, destinations, self.feeds, ground.starved)
+        self.browsing = Browsing(context, destinations, self.feeds, self.replays, self.ends)
+        self.dispatcher = Dispatcher(context, Rates(context.clock, context.timers), self.settlements, observers)
+        self.settling = Settling(self.dispatcher, context.memory)
+        self.delays = Delays(context, observers)
+        self.selective = SelectiveDispatcher(
+            context, ground.steps, self.dispatcher, self.delays, ground.starved, observers
+        )
+
+
+class FateParts:
+    """What becomes of messages."""
+
+    def __init__(self, ground: GroundParts, dispatch: DispatchParts, seed: int, expire_messages_period_ms: int) -> None:
+        context, destinations, observers = ground.context, ground.destinations, ground.observers
+        dispatcher, settlements = dispatch.dispatcher, dispatch.settlements
+        relocation = Relocation(context, settlements, dispatch.subscriptions)
+        self.dead_letters = DeadLetters(context, destinations, dispatcher, relocation, observers)
+        self.redelivery = Redelivery(context, settlements, dispatch.selective, dispatch.delays, self.dead_letters, seed)
+        self.acceptance = Acceptance(context, ground.flow, dispatch.subscriptions, self.dead_letters)
+        self.sweep = Sweep(context, dispatcher, dispatch.feeds)
+        spill_sweep = None if ground.spiller is None else SpillSweep(dispatcher, ground.spiller, ground.steps)
+        self.expiry = Expiry(
+            context, destinations, dispatcher, ground.steps, self.sweep, spill_sweep, expire_messages_period_ms
+        )
+
+
+class ClientParts:
+    """Who is there.  by_number: the connections."""
+
+    def __init__(self, ground: GroundParts, dispatch: DispatchParts, fates: FateParts) -> None:
+        self.by_number: dict[int, Client] = {}
+        self.subscribing = Subscribing(
+            ground.context,
+            ground.destinations,
+            ground.access,
+            ground.steps,
+            dispatch.ends,
+            dispatch.subscriptions,
+            dispatch.browsing,
+            dispatch.replays,
+            dispatch.selective,
+            fates.redelivery,
+            ground.observers,
+        )
+        self.client_ids = ClientIds()
+        self.connections = Connections(
+            self.by_number, self.client_ids, self.subscribing, ground.flow, ground.quotas, ground.holdings
+        )
+        self.naming = Naming(ground.destinations, ground.access, ground.quotas)
+
+
+class FeatureParts:
+    """What not every queue has and not every client asks for."""
+
+    def __init__(
+        self,
+        ground: GroundParts,
+        dispatch: DispatchParts,
+        fates: FateParts,
+        clients: ClientParts,
+        virtual_topics: tuple[VirtualTopic, ...],
+        has_advisories: bool,
+        name: str,
+        schedule_limits: ScheduleLimits,
+    ) -> None:
+        context, destinations, observers = ground.context, ground.destinations, ground.observers
+        flow, acceptance, subscribing = ground.flow, fates.acceptance, clients.subscribing
+        self.advisories = Advisories(context, destinations, dispatch.subscriptions, acceptance, has_advisories, name)
+        observers.join(self.advisories)
+        self.questions = Questions()
+        replies = Replies(context, clients.by_number, destinations, clients.naming, flow, acceptance)
+        topics = VirtualTopics(context, destinations, observers, virtual_topics)
+        self.copies = MessageCopies(destinations, self.questions, topics)
+        observers.join(dispatch.replays)
+        self.scheduler = Scheduler(context, destinations, flow, acceptance, self.copies, observers, schedule_limits)
+        self.management = Management(context, self.scheduler, destinations, ground.access, replies, self.questions)
+        self.statistics = Statistics(context, destinations, ground.access, replies, self.questions, name)
+        self.upkeep = Upkeep(
+            context,
+            destinations,
+            clients.connections,
+            subscribing,
+            dispatch.settlements,
+            dispatch.ends,
+            self.scheduler,
+        )
+        observers.join(self.upkeep)
+        self.slow_consumers = SlowConsumers(context, observers)
+        self.retries = Retries(context, destinations, clients.connections, subscribing, fates.redelivery)
