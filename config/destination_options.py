@@ -149,7 +149,7 @@ def parse_query(query: str) -> list[tuple[str, str]]:
     seen: set[str] = set()
     for option, _ in pairs:
         if option in seen:
-            raise OptionError(f"{option}: stands there twice")
+            raise OptionError(f"{option}: appears twice")
         seen.add(option)
     return pairs
 

@@ -68,9 +68,11 @@ class Pattern:
             if element == "":
                 raise InvalidPattern("has an empty element; elements are separated by one '.'")
             if element == REST and position != len(elements) - 1:
-                raise InvalidPattern("has '>' or '#' before its end; it stands for the rest, so it must come last")
+                raise InvalidPattern("has '>' or '#' before its end; it matches the rest, so it must come last")
             if len(element) > 1 and not {"*", ">", "#"}.isdisjoint(element):
-                raise InvalidPattern(f"has a wildcard within the element {element!r}; a wildcard stands alone")
+                raise InvalidPattern(
+                    f"has a wildcard within the element {element!r}; a wildcard is an element of its own"
+                )
         return cls(text, elements)
 
     @property

@@ -58,7 +58,7 @@ STOP_PATIENCE_S: Final = 5.0  # for peers to take what they are owed
 DISK_PATIENCE_S: Final = 10.0
 LOOK_INTERVAL_S: Final = 1.0
 UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
-KEPT_TEXT: Final = "what was confirmed is kept, the next start recovers from the log"
+KEPT_TEXT: Final = "everything confirmed is kept, the next start recovers from the log"
 SEGMENTS_KEPT_FREE: Final = 2
 TURN_BYTES_KEPT_FREE: Final = 16 * 1024 * 1024  # what busy producers may bring before a look at the disk stops them
 # A collection looks at all objects made since the last one, or the last few: thousands of queues or messages that stay.
@@ -332,7 +332,7 @@ def _log_recovery(store: FileStore) -> None:
     if report.cut is not None:
         log.warning("store: a torn tail was cut off: %s", _place(report.cut))
     for lost in report.skipped:
-        log.error("store: corruption skipped as asked for, what stood there is lost: %s", _place(lost))
+        log.error("store: corruption skipped as requested, the damaged part is lost: %s", _place(lost))
 
 
 def _place(lost: LogRange) -> str:

@@ -223,7 +223,7 @@ def _hint(request: Request) -> Iterator[None]:
     except StoreCorrupt as error:
         if request.skip_damaged:
             raise
-        raise StoreCorrupt(f"{error}; --skip-damaged exports the rest and counts what is damaged") from None
+        raise StoreCorrupt(f"{error}; --skip-damaged exports the rest and counts the damaged records") from None
 
 
 def _removed(
@@ -235,7 +235,7 @@ def _removed(
     except StoreCorrupt as error:
         if not request.skip_damaged:
             raise
-        notes.append(f"what retention has removed cannot be counted: {error}")
+        notes.append(f"messages that retention has removed cannot be counted: {error}")
         return ()
 
 
@@ -270,7 +270,7 @@ def _lease(request: Request, reader: StoreReader, start: int) -> Iterator[str]:
 def _check(request: Request, removed: tuple[Removed, ...]) -> None:
     if removed and not request.skip_gone:
         raise RangeGone(
-            f"retention has removed what was not exported yet: {tell(removed)}; --skip-gone exports what is left"
+            f"retention has removed messages before their export: {tell(removed)}; --skip-gone exports what is left"
         )
 
 

@@ -42,14 +42,14 @@ def salvage(reader: StoreReader, start: int, stop: int) -> Iterator[Record | Str
         if at < 0:
             at, expected = segment.base, 1 if segment.base == 0 else 0
         elif not expected and reader.missing(at, segment.base):
-            raise StoreCorrupt(f"log offsets {at} to {segment.base} are not there, and nobody can tell what they held")
+            raise StoreCorrupt(f"log offsets {at} to {segment.base} are missing, and their content is unknown")
         for record in _whole(segment, min(segment.limit, stop)):
             if record.is_followed:
                 lost = record.sequence - expected
                 if (expected and lost < 0) or (not expected and record.offset > max(at, start) and at >= segment.base):
                     raise StoreCorrupt(
                         f"{segment.path.name}: record at log offset {record.offset} has sequence number "
-                        f"{record.sequence}, and nobody can tell what is lost before it"
+                        f"{record.sequence}, and the records before it are unknown"
                     )
                 if expected and lost and record.offset > start:
                     yield _stretch(reader, at, record.offset, lost)

@@ -59,5 +59,5 @@ def parse(text: str) -> Selection:
     if "" in words:
         raise ValueError(f"destination {text!r} has an empty word")
     if ">" in words[:-1]:
-        raise ValueError(f"destination {text!r}: '>' stands for all further words and must be the last one")
+        raise ValueError(f"destination {text!r}: '>' matches all further words and must be the last one")
     return Selection(kind, words)

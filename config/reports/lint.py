@@ -301,8 +301,8 @@ def _policy_entry(element: Element, at: Callable[[str, str], Finding]) -> Iterat
         if attribute in given:
             yield at(
                 attribute,
-                f"ActiveMQ reads a client's own prefetch of {default} as unset and replaces it; here what a client "
-                "asks for stands",
+                f"ActiveMQ reads a client's own prefetch of {default} as unset and replaces it; here the client's "
+                "value applies",
             )
     if given.get("queuePrefetch") == "0":
         yield at("queuePrefetch", "0 is silence for an ActiveMQ STOMP client; here it gets one message at a time")

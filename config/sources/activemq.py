@@ -230,7 +230,7 @@ class _Reader:
             take_attributes(self.document, options.CONNECTOR, connector, ("uri",))
             for child in connector.children:
                 self.document.note(
-                    child.line, connector.name, f"{child.name} has no effect: a gateway stands by itself"
+                    child.line, connector.name, f"{child.name} has no effect: a gateway is not part of a network"
                 )
             self._read_connector(connector.attributes.get("uri", ""), connector.line_of("uri"))
 

@@ -31,7 +31,7 @@ _LONG_DELAY: Final = Integer(0, 100 * YEAR_MS)
 _CURSOR: Final = "the backlog is on disk, and pages come as consumers ask for them"
 _AUDIT: Final = "duplicates are not looked for"
 _EXPIRY: Final = "expire-messages-period is one for all destinations"
-_CLUSTER: Final = "a gateway stands by itself"
+_CLUSTER: Final = "a gateway is not part of a network"
 
 
 class GroupMap(Kind):
@@ -125,7 +125,7 @@ POLICY_ENTRY: Final = table(
     *all_listed(_EXPIRY, "expireMessagesPeriod"),
     *all_listed("dispatch is always so", "optimizedDispatch", "lazyDispatch"),
     *all_listed("delivery counts are always in the log", "persistJMSRedelivered"),
-    *all_listed("a blocked producer is told of at once, with the reason", "blockedProducerWarningInterval"),
+    *all_listed("a blocked producer is reported at once, with the reason", "blockedProducerWarningInterval"),
     *all_listed(_CLUSTER, "gcWithNetworkConsumers", "gcWithOnlyWildcardConsumers"),
     *all_listed("destinations-max limits all destinations together", "maxDestinations"),
     *all_listed("a name for people", "id"),
@@ -180,8 +180,8 @@ RECOVERY_TIME: Final = table(
     honoured("recoverDuration", Integer(1, 100 * YEAR_MS), "60000", "retroactive.recovery_time_ms")
 )
 RECOVERY_BYTES: Final = table(
-    *all_listed("what the log holds is not counted in bytes for it; recovery-message-count limits it", "maximumSize"),
-    *all_listed("what the log holds is the same for every subscription", "useSharedBuffer"),
+    *all_listed("messages in the log are not limited by size; recovery-message-count limits them", "maximumSize"),
+    *all_listed("every subscription recovers from the same log", "useSharedBuffer"),
 )
 
 # Of a strategy's element: its options, and what naming it sets.
@@ -272,7 +272,7 @@ BROKER: Final = table(
         "rejectDurableConsumers",
     ),
     *all_listed(
-        "who sent a message is not written into it",
+        "the sender is not written into a message",
         "populateJMSXUserID",
         "useAuthenticatedPrincipalForJMSXUserID",
         "populateUserNameInMBeans",
@@ -284,7 +284,7 @@ BROKER: Final = table(
         "keepDurableSubsActive",
     ),
     *all_listed(
-        "a queue is not mirrored; what went through it is in the log: replay, export",
+        "a queue is not mirrored; its messages are in the log: replay, export",
         "useMirroredQueues",
         "useTempMirroredQueues",
     ),
@@ -295,7 +295,7 @@ BROKER: Final = table(
         "timeBeforePurgeTempDestinations",
     ),
     *all_listed(
-        "what expires leaves a durable subscription, too",
+        "expired messages leave durable subscriptions, too",
         "enableMessageExpirationOnActiveDurableSubs",
     ),
     *all_listed(
@@ -369,7 +369,7 @@ BROKER_CHILDREN: Final = table(
     *all_listed("nothing runs at the end", "shutdownHooks", "services"),
     *all_listed("a disk that fails stops producers, with a reason", "ioExceptionHandler"),
     *all_listed("key stores are not read; set the keys under tls, and listen at tls://", "sslContext"),
-    refused("messageAuthorizationPolicy", "a class of yours decides who receives what, which cannot be done here"),
+    refused("messageAuthorizationPolicy", "a class of your own chooses the consumers; not supported"),
 )
 
 MEMORY_USAGE: Final = table(
@@ -381,7 +381,7 @@ STORE_USAGE: Final = table(
     honoured("percentLimit", Integer(1, 100), "80", "limits.max_disk_usage_percent"),
     *all_listed("of a store without a disk's size", "total"),
 )
-TEMP_USAGE: Final = table(*all_listed("what waits is in the store, whatever it is", "limit", "percentLimit", "total"))
+TEMP_USAGE: Final = table(*all_listed("waiting messages are in the store", "limit", "percentLimit", "total"))
 SYSTEM_USAGE: Final = table(
     POLICY_ENTRY["sendFailIfNoSpace"],
     POLICY_ENTRY["sendFailIfNoSpaceAfterTimeout"],
@@ -464,7 +464,7 @@ DISCARDING: Final = table(
         lambda value: {"dead_letters.strategy": "discard"} if value else NO_VALUES,
     ),
     *all_listed(
-        "what is dropped is set per destination: dead-letters.strategy",
+        "dropping is set per destination: dead-letters.strategy",
         "dropOnly",
         "dropTemporaryQueues",
         "dropTemporaryTopics",

@@ -128,7 +128,7 @@ class CoreReader:
                 continue
             match = child.attributes.get("match", "")
             if match in last:
-                text = f"{match!r} stands again on line {child.line}, which replaces this one"
+                text = f"{match!r} is repeated on line {child.line}, which replaces this one"
                 self.document.note(last[match].line, name, text)
             last[match] = child
         return list(last.values())

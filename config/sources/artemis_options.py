@@ -22,12 +22,12 @@ _LONG_DELAY: Final = Integer(0, 100 * YEAR_MS, unlimited=True)
 _COUNT: Final = Integer(0, JAVA_INT_MAX)
 _ANY_COUNT: Final = Integer(0, JAVA_INT_MAX, unlimited=True)
 
-_CLUSTER: Final = "a gateway stands by itself"
+_CLUSTER: Final = "a gateway is not part of a network"
 _PAGES: Final = "the backlog is in the log, and pages come as consumers ask for them"
 _CLIENT: Final = "of HornetQ's own client"
 _ROUTING: Final = "a client says whether it means a queue or a topic"
 _CONSOLE: Final = "there is no JMX; see /metrics and penstock stat"
-_FILES: Final = "a file is read at start; what it no longer names stays"
+_FILES: Final = "a file is read at start; destinations that it no longer names stay"
 _STORE: Final = "the store has a directory and a format of its own"
 
 
@@ -258,7 +258,7 @@ QUEUE: Final = table(
     *all_listed("a queue takes whatever is sent to it; a consumer's selector takes part of it", "filter", "selector"),
     *all_listed("permissions say who may do what", "user"),
     *all_listed("a queue is in use while it is there", "enabled"),
-    *all_listed("it stands in the file, so it stays", "auto-delete", "auto-delete-delay", "auto-delete-message-count"),
+    *all_listed("it is in the file, so it stays", "auto-delete", "auto-delete-delay", "auto-delete-message-count"),
     *all_listed("names in a directory are of JMS clients", "entry"),
     *all_listed("consumers bring their priority themselves", "consumer-priority"),
 )
@@ -293,11 +293,11 @@ ACCEPTOR: Final = table(
     honoured("stomp-consumer-credits", Integer(0, GIB, unlimited=True), "10240", "flow.consumer_window_size_bytes"),
     Option("protocols", "honoured", "which listener it is: STOMP, AMQP; none is both"),
     Option("protocol", "honoured", "the same, of HornetQ"),
-    *all_listed("a client has a while to say who it is: stomp.limits.connect-time-ms", "handshake-timeout"),
+    *all_listed("stomp.limits.connect-time-ms limits the time before CONNECT", "handshake-timeout"),
     *all_listed("two connections of one client id are told apart by their protocol's rules", "allowLinkStealing"),
     *all_listed("users are those of the configuration", "securityDomain"),
     *all_listed("a name for people", "name"),
-    *all_listed("a name says by its prefix /queue/ or /topic/ what it is", "anycastPrefix", "multicastPrefix"),
+    *all_listed("a name has the prefix /queue/ or /topic/", "anycastPrefix", "multicastPrefix"),
     *all_listed("a client's heart-beats decide; stomp.heart-beat-grace", "connectionTtl", "connection-ttl",
                 "connectionTtlMin", "connectionTtlMax", "connectionTTL", "heartBeatToConnectionTtlModifier",
                 "amqpIdleTimeout"),
@@ -403,8 +403,8 @@ PERMISSIONS: Final = table(
     Option("createAddress", "honoured", "`create` is for who has this and createDurableQueue"),
     Option("deleteAddress", "honoured", "`delete`, which no client can do, is for who has this and deleteDurableQueue"),
     Option("createTempQueue", "honoured", "`subscribe`, as createNonDurableQueue"),
-    listed("deleteNonDurableQueue", "whoever has a non-durable subscription may end it"),
-    listed("deleteTempQueue", "whoever has a non-durable subscription may end it"),
+    listed("deleteNonDurableQueue", "the consumer of a non-durable subscription may end it"),
+    listed("deleteTempQueue", "the consumer of a non-durable subscription may end it"),
     *all_listed("management is not done by messages", "manage", "view", "edit"),
 )
 

@@ -408,11 +408,11 @@ class Selection:
         if gate == gates.CONSUMERS_BEFORE_DISPATCH:
             return f"{len(queue.consumers)} of {queue.settings.queue.consumers_before_dispatch} consumers"
         if gate == gates.DELAYED and self.held_by() == gates.DELAYED:
-            return "what comes next waits for a redelivery, so that the order stays"
+            return "the next message waits for a redelivery, so that the order stays"
         if gate == gates.EXCLUDED:
-            return "what waits, it has said it cannot take (undeliverable-here); another consumer may"
+            return "it has refused the waiting messages (undeliverable-here); another consumer may take them"
         if gate == gates.GROUP_OWNER:
-            return f"what waits belongs to groups of other consumers{self._owners_words(consumer)}"
+            return f"the waiting messages belong to groups of other consumers{self._owners_words(consumer)}"
         if gate == gates.LOOK_AHEAD:
             return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
         if gate == gates.SELECTOR and consumer.seat is not None:

@@ -79,7 +79,7 @@ class Subscription:
         """Raises: AccessDenied for another user; a gateway that checks no logins knows none, and keeps nobody out."""
         if self.owner and user and user != self.owner:
             raise AccessDenied(
-                f"subscription {self.full_name()[:200]!r} belongs to another user, who alone may "
+                f"subscription {self.full_name()[:200]!r} belongs to another user; only that user may "
                 + ("change or delete it" if self.is_shared else "use or delete it")
             )
 

@@ -274,7 +274,7 @@ class Destinations:
     def _check_count(self, name: str) -> None:
         if len(self.by_id) - self.advisory_count >= self.count_max:
             raise LimitReached(
-                f"{self.count_max} destinations are there, which is the limit (destinations-max); "
+                f"{self.count_max} destinations exist, which is the limit (destinations-max); "
                 f"{name[:200]!r} would be one more"
             )
 

@@ -54,7 +54,7 @@ def producer_lines(view: ProducerView) -> list[str]:
     lines = [f"connection {view.connection_id}: {consumer_words(view.who) or 'nothing known of it'}"]
     lines.append(f"  gate         {view.reason or 'open: what it sends is taken'}")
     if view.reason and view.consumers:
-        lines.append(f"  it has {view.consumers} subscriptions, so it is read on: its ACKs stand behind its SENDs")
+        lines.append(f"  it has {view.consumers} subscriptions, so it is read on: its ACKs come behind its SENDs")
     if view.held_bytes:
         lines.append(f"  holds        {view.held_bytes} octets: {view.holding}")
     return lines
@@ -87,7 +87,7 @@ def message_lines(
         lines.append(f"  now: {_where_words(where, now_ms)}")
     elif not is_settled:
         lines.append(f"  until {clock_time(life.until_ms)}, where the log ends: not settled")
-        lines.append("  who holds it is known to the running gateway only: hand-overs are not logged")
+        lines.append("  only the running gateway knows who holds it: deliveries are not logged")
     return lines
 
 

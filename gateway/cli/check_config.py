@@ -38,7 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         nargs="*",
         default=[],
-        help="YAML, activemq.xml, HornetQ's or Artemis' XML; of several, later ones stand over earlier ones",
+        help="YAML, activemq.xml, HornetQ's or Artemis' XML; of several, later ones override earlier ones",
     )
     what.add_argument("--json-schema", action="store_true", help="print the JSON schema of penstock.yaml, for editors")
     what.add_argument(

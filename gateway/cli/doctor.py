@@ -37,8 +37,8 @@ class Finding:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "doctor",
-        help="say what this installation runs on, and what is wrong",
-        description="Say what this installation runs on, what is wrong with it, and what to do.",
+        help="describe this installation and its problems",
+        description="Describe this installation, its problems and their cures.",
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

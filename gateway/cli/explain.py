@@ -51,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--listener",
         choices=[field.name for field in dataclasses.fields(Listeners) if field.name != "http"],
-        help="as for a connection that came in there",
+        help="as for a connection to that listener",
     )
     parser.add_argument("--set", action="store_true", help="only values that something sets")
     parser.add_argument("--json", action="store_true", help="print one JSON document")

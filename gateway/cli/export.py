@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--skip-gone",
         action="store_true",
-        help="go on where retention has removed what was not exported yet, and say what that was",
+        help="continue where retention has removed messages before their export, and count them",
     )
     parser.add_argument(
         "--skip-damaged",
@@ -56,7 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--lease",
         metavar="TIME",
         default="1h",
-        help="retention of a running gateway keeps what is being exported for so long at most, 0 not at all "
+        help="a running gateway's retention keeps the exported range for at most this long, 0: not at all "
         "(default: %(default)s; store.retention.lease-max is the gateway's own limit)",
     )
     parser.add_argument("--no-verify", action="store_true", help="do not check the checksum of each message")

@@ -20,8 +20,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "lint",
         help="list the traps of configuration files",
-        description="List what is wrong with configuration files of any format, what in them has no effect, and what "
-        "does something else than its author may expect, here or in the broker that it comes from.",
+        description="List errors in configuration files of any format, settings without effect, and settings with "
+        "another effect than their author may expect, here or in the broker that they come from.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+")
     parser.add_argument("--strict", action="store_true", help="fail on warnings, too")

@@ -21,10 +21,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "migrate",
         help="write other brokers' files as a penstock.yaml",
         description="Write the penstock.yaml that does the same as activemq.xml, HornetQ's or Artemis' files, each "
-        "value with the line it comes from; what has no effect here stands at its top.  Passwords become verifiers.",
+        "value with the line it comes from; settings without effect are at its top.  Passwords become verifiers.",
     )
-    parser.add_argument("files", metavar="FILE", nargs="+", help="of several, later ones stand over earlier ones")
-    parser.add_argument("--output", metavar="FILE", help="write there, and not over a file that is there")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="of several, later ones override earlier ones")
+    parser.add_argument("--output", metavar="FILE", help="write to this file, which must not exist")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue")
-    parser.add_argument("--filter", metavar="SELECTOR", default="", help="only what this JMS selector matches")
+    parser.add_argument("--filter", metavar="SELECTOR", default="", help="only messages that this JMS selector matches")
     add_http_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
 

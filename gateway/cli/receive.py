@@ -47,7 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--timeout",
         type=float,
         metavar="SECONDS",
-        help=f"end when nothing has come for so long (default: {IDLE_TIME_S:g}; with --follow or --count none)",
+        help=f"end after this long without a message (default: {IDLE_TIME_S:g}; with --follow or --count none)",
     )
     start = parser.add_mutually_exclusive_group()
     start.add_argument(

@@ -27,21 +27,21 @@ Sending = tuple[dict[str, str], bytes]  # headers and body
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "replay",
-        help="send what went through a destination again, to another",
+        help="send the messages of a destination again, to another",
         description="Read messages from a store's log, settled ones too, and send them again in their order as new "
-        "messages.  Nothing that waits or is settled in the source changes.  What AMQP clients have sent goes out as a "
-        "STOMP client would get it.",
+        "messages.  Nothing changes in the source.  Messages from AMQP clients are sent as a STOMP client would get "
+        "them.",
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("source", metavar="SOURCE", help="whose messages: orders.eu or topic://prices")
+    parser.add_argument("source", metavar="SOURCE", help="the source: orders.eu or topic://prices")
     parser.add_argument("target", metavar="TARGET", help="where to: NAME or queue://NAME, topic://NAME, /queue/NAME")
     parser.add_argument("--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)")
     parser.add_argument("--from", metavar="TIME", help="store time: 2026-01-31T12:00:00Z, or milliseconds since 1970")
     parser.add_argument("--to", metavar="TIME")
     parser.add_argument("--from-offset", metavar="N", help="queue offset, in each priority's queue")
     parser.add_argument("--to-offset", metavar="N")
-    parser.add_argument("--selector", default="", help="only what this JMS selector matches")
+    parser.add_argument("--selector", default="", help="only messages that this JMS selector matches")
     parser.add_argument("--limit", metavar="N", type=int, default=0, help="messages in all (default: no limit)")
     parser.add_argument("--rate", metavar="N", type=float, default=0.0, help="messages a second at most")
     parser.add_argument("--dry-run", action="store_true", help="only count")

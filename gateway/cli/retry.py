@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="send dead letters back to their original destinations",
         description=(
             "Send the messages of a dead-letter queue back to where each came from: all, one, or those that a JMS "
-            "selector matches.  What arrives in the queue meanwhile is left."
+            "selector matches.  Messages that arrive in the queue meanwhile stay."
         ),
         epilog=exit_codes.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("queue", nargs="?", default=DEFAULT_QUEUE, help="the dead-letter queue (default: %(default)s)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--id", metavar="MESSAGE-ID", help="only this message")
-    which.add_argument("--filter", metavar="SELECTOR", default="", help="only what this JMS selector matches")
+    which.add_argument("--filter", metavar="SELECTOR", default="", help="only messages that this JMS selector matches")
     parser.add_argument("--rate", metavar="N", type=_count, default=0, help="messages a second at most")
     parser.add_argument("--limit", metavar="N", type=_count, default=0, help="messages in all")
     add_http_arguments(parser)
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(status))
     else:
-        print(f"{counted(status['moved'], 'message')} of {status['queue']} went back to where they came from")
+        print(f"{counted(status['moved'], 'message')} of {status['queue']} went back to their origin")
         if status["skipped"]:
             print(f"{status['skipped']} name no original destination and were left")
     if status["failure"]:

@@ -35,12 +35,12 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--data", metavar="DIR", help="directory of the store (default: data)")
     parser.add_argument("--stomp", metavar="URI", help="STOMP listener (default: tcp://127.0.0.1:61613); port 0: any")
-    parser.add_argument("--amqp", metavar="URI", help="AMQP listener of its own, as tcp://127.0.0.1:5672")
+    parser.add_argument("--amqp", metavar="URI", help="a listener for AMQP alone, as tcp://127.0.0.1:5672")
     parser.add_argument("--http", metavar="URI", help="HTTP listener (default: http://127.0.0.1:8161); port 0: any")
     parser.add_argument(
         "--skip-corruption",
         action="store_true",
-        help="start although the log is damaged in the middle; what stood there is lost, and the log says where",
+        help="start although the log is damaged in the middle; the damaged part is lost, and the log says where",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON once every listener accepts")
 

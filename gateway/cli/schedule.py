@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--destination",
         metavar="NAME",
         type=destination_argument,
-        help="only what is for it, as in orders.eu or topic://prices",
+        help="only messages for this destination, as in orders.eu or topic://prices",
     )
     listing.add_argument("--limit", metavar="N", type=_limit, default=LIMIT_DEFAULT, help="(default: %(default)s)")
     listing.add_argument("--data", metavar="DIR", help="read this store directory instead of asking a gateway")

@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--iterations",
         type=int,
         default=DEFAULT_ITERATIONS,
-        help="work that one check costs, for us and for who tries passwords (default: %(default)s)",
+        help="work per check, for the gateway and for anybody who tries passwords (default: %(default)s)",
     )
     hash_parser.add_argument("--json", action="store_true", help="print one JSON document")
 

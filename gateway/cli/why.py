@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="with --data: the configuration that the policy stands in",
+        help="with --data: the configuration that has the policy",
     )
     add_user_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")

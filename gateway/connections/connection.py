@@ -361,7 +361,7 @@ class Connection(asyncio.Protocol, PeerSocket, Flushable, Ticking):
         try:
             transport.write(session.fault_words("internal error of the gateway, which has logged it"))
         except Exception:
-            log.exception("%s: it cannot be told so", self._peer)
+            log.exception("%s: it cannot be told of its end", self._peer)
         self._close_in_order(transport)
 
     def _apply_reading(self) -> None:

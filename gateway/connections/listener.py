@@ -107,7 +107,7 @@ class Listener(ConnectionHost):
             await asyncio.sleep(0.01)
         if self._connections:
             log.warning(
-                "%d connections are cut off: after %g s they had not closed, or not got what they are owed",
+                "%d connections are cut off: they had not closed, or not read their last output, after %g s",
                 len(self._connections),
                 patience_s,
             )

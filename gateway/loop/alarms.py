@@ -95,14 +95,14 @@ class Alarms:
             "full addresses drop or refuse messages: %s", "no full address drops or refuses messages", logging.WARNING
         )
         self._late = Alarm(
-            "schedule: what is due is held back: %s", "schedule: nothing is held back any more", logging.WARNING
+            "schedule: due messages are held back: %s", "schedule: nothing is held back any more", logging.WARNING
         )
         self._aside = Alarm(
             "schedule: put aside, it cannot be fired: %s", "schedule: everything can be fired again", logging.ERROR
         )
         self._retention = Alarm("retention: space is not freed: %s", "retention: space is freed again", logging.ERROR)
         self._spill = Alarm(
-            "memory: no temporary file takes what is too much: %s", "memory: temporary files work again", logging.ERROR
+            "memory: no temporary file can be written: %s", "memory: temporary files work again", logging.ERROR
         )
         self._hold = Alarm("retention: %s", "retention: it waits for no export any more", logging.WARNING)
 
@@ -118,7 +118,7 @@ class Alarms:
         self._failed.see("" if is_accepting else reason or "no reason is known", now_ms)
         self._unread.see(events.page_fault(), now_ms)
         for text in events.skipped_records[self._skips_told :]:
-            log.error("store: a damaged record was left out as asked for, its message is lost: %s", text)
+            log.error("store: a damaged record was left out as requested, its message is lost: %s", text)
         self._skips_told = len(events.skipped_records)
         memory = self._memory_budget
         used = f"{memory.held_bytes()} of {memory.limit_bytes} octets are used"

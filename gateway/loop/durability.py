@@ -15,7 +15,7 @@ DURABLE_POLL_S: Final = 0.005
 def check_disk(engine_loop: EngineLoop, undone: str) -> None:
     """Raises: StoreError while the disk takes nothing.  undone: what was not done, as in "nothing was cancelled"."""
     if not engine_loop.store.is_accepting():
-        raise StoreError(f"{undone}, for the disk takes nothing: {_reason(engine_loop)}")
+        raise StoreError(f"{undone}, because the disk refuses writes: {_reason(engine_loop)}")
 
 
 async def until_durable(engine_loop: EngineLoop, done: str, otherwise: str) -> None:

@@ -136,7 +136,7 @@ class EngineLoop(JobSink):
         except Exception:  # who only looks changes nothing
             self.look_faults += 1
             if self.look_faults == 1:
-                log.exception("a defect of ours in what tells of alarms; it is told of once")
+                log.exception("a defect of ours in the alarms; it is logged once")
 
     def _end_turn(self) -> None:
         broker = self.broker
@@ -176,7 +176,7 @@ class EngineLoop(JobSink):
         try:
             raise error
         except Exception:
-            log.critical("a %s raised what it should have handed over", type(job).__name__)
+            log.critical("a %s raised an error that it should have returned", type(job).__name__)
             self.fail()
 
     def flush_later(self, connection: Flushable) -> None:

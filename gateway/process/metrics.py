@@ -68,14 +68,16 @@ class BrokerCollector(Collector):
         yield from _consumer_families(consumers)
         yield from _address_families(stats.addresses[:DESTINATIONS_MAX])
         blocked = GaugeMetricFamily(
-            "penstock_producer_blocked_seconds", "How long what a connection sent has waited", labels=["connection"]
+            "penstock_producer_blocked_seconds",
+            "How long the messages of a connection have waited",
+            labels=["connection"],
         )
         for connection_id, waited_ms in stats.blocked_ms.items():
             blocked.add_metric([str(connection_id)], waited_ms / 1000)
         yield blocked
         holders = GaugeMetricFamily(
             "penstock_connection_held_bytes",
-            "What a connection holds, of those who hold the most",
+            "Octets held by a connection, for the largest holders",
             labels=["connection"],
         )
         for connection_id, held_bytes in stats.holdings.largest.items():
@@ -104,7 +106,7 @@ class BrokerCollector(Collector):
         ):
             yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value))
         refusals = CounterMetricFamily(
-            "penstock_refused_by_user_limit", "Requests beyond what one user or address may have", labels=["limit"]
+            "penstock_refused_by_user_limit", "Requests beyond the limit of one user or address", labels=["limit"]
         )
         for limit, count in stats.refusals.items():
             refusals.add_metric([limit], float(count))

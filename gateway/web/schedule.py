@@ -92,7 +92,7 @@ def _after(asked: object) -> int:
     if asked == "":
         return -1
     if not isinstance(asked, str) or not (asked.isascii() and asked.isdigit() and len(asked) <= AFTER_DIGITS):
-        raise ValueError(f"'after' is {str(asked)[:80]!r}; allowed is what 'next' of an answer says")
+        raise ValueError(f"'after' is {str(asked)[:80]!r}; allowed is the 'next' of an answer")
     return int(asked)
 
 

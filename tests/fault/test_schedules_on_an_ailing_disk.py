@@ -65,7 +65,7 @@ def test_a_cancel_says_what_became_of_it(
     if fault == errno.EIO:
         code, said = cancel(gateway, "--destination", name)
         assert code == exit_codes.FAILED
-        assert "nothing was cancelled, for the disk takes nothing: " in said
+        assert "nothing was cancelled, because the disk refuses writes: " in said
         assert reason in said
         heal(gateway.data)
         wait_until(lambda: gateway.get("/healthz")[0] == 200, "/healthz says 200 again", limit_s=LIMIT_S)

@@ -129,9 +129,7 @@ class Management(Answerer):
             job_id = properties.get(JOB_ID)
             place = self.scheduler.place_named(job_id if isinstance(job_id, str) else "")
             if not place:
-                raise InvalidOption(
-                    f"{JOB_ID} is {str(job_id)[:80]!r}; allowed is what delivered messages carry under this name"
-                )
+                raise InvalidOption(f"{JOB_ID} is {str(job_id)[:80]!r}; allowed is the value of delivered messages")
         first_ms, last_ms = _time(START, properties.get(START)), _time(END, properties.get(END))
         if first_ms < 0 or last_ms < 0:  # one alone counts for nothing in ActiveMQ either
             first_ms, last_ms = 0, ALWAYS_MS

@@ -49,7 +49,7 @@ def plan_of(asked: Mapping[str, str], limits: ScheduleLimits, now_ms: int) -> Pl
     if "time" in given:
         if len(given) > 1:
             names = " and ".join(sorted(name for name, _ in given.values()))
-            raise InvalidOption(f"{names} stand together; allowed is a time of delivery, or the others")
+            raise InvalidOption(f"{names} are given together; allowed is a time of delivery, or the others")
         plan = Plan(time_ms=_number(given, "time", 0), renews_expiry=False)
     else:
         delay_ms = _number(given, "delay", 0)

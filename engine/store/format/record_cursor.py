@@ -146,7 +146,7 @@ class RecordCursor:
         if offset >= self._verify_from and crc32c(self._view[at + 8 : at + size]) != crc:
             return self._refuse("the checksum of a record does not match")
         if own != offset:
-            return self._refuse(f"a record that says it stands at log offset {own}", True)
+            return self._refuse(f"a record whose header says log offset {own}", True)
         expected = self.expected
         if expected != ANY_SEQUENCE:
             if sequence != expected and not (self.is_open and sequence > expected):

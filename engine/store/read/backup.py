@@ -71,11 +71,11 @@ def copy_store(source: Path, target: Path) -> Backup:
     Raises: BackupRefused, StoreError; OSError, and then nothing of the target is left.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BackupRefused(f"{target} is there and not empty; allowed is a directory that is empty or not there")
+        raise BackupRefused(f"{target} exists and is not empty; allowed is a directory that is empty or missing")
     # Under another name until it is whole, so that nobody takes a part of a backup for one.
     making = target.with_name(target.name + ".making")
     if making.exists():
-        raise BackupRefused(f"{making} is there: a backup is being made, or one was broken off; then remove it")
+        raise BackupRefused(f"{making} exists: a backup is running, or one was broken off; then remove it")
     for _ in range(TRIES):
         try:
             identities = _identities(source / "commitlog")

@@ -132,7 +132,7 @@ def _biography(reader: StoreReader, records: Records, message_id: str, offset: i
 def _segment_of(reader: StoreReader, offset: int) -> SegmentFile:
     found = [segment for segment in reader.segments if segment.base <= offset < segment.limit]
     if not found:
-        raise UnknownMessage(f"no message stands at log offset {offset}: the log has a hole there")
+        raise UnknownMessage(f"no message is at log offset {offset}: the log has a hole there")
     return found[-1]
 
 

@@ -71,7 +71,7 @@ class Records:
         if record is None and self._names_itself(offset):
             raise StoreCorrupt(f"the record at log offset {offset} is damaged: its checksum does not match")
         if record is None or record.type != layout.MESSAGE:
-            raise UnknownMessage(f"no message stands at log offset {offset}")
+            raise UnknownMessage(f"no message is at log offset {offset}")
         return record
 
     def at(self, offset: int) -> Record | None:

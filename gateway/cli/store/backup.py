@@ -24,7 +24,7 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
         description="Copy everything that is durable now.  On the same file system full segments are hard links.  To "
         "restore, copy the directory to where a gateway is to have its data, and start the gateway.",
     )
-    parser.add_argument("directory", metavar="DIR", help="where to; must be empty or not there")
+    parser.add_argument("directory", metavar="DIR", help="the target directory; must be empty or missing")
 
 
 def run(arguments: argparse.Namespace) -> int:

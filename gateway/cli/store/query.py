@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
     parser.add_argument("--from-offset", metavar="N", help="queue offset, in each priority's queue")
     parser.add_argument("--to-offset", metavar="N")
     parser.add_argument("--limit", metavar="N", help="messages of one page (default: 32)")
-    parser.add_argument("--before", metavar="LOG-OFFSET", help="the next page: what the last one ended with")
+    parser.add_argument("--before", metavar="LOG-OFFSET", help="the next page: the offset at the end of the last one")
     parser.add_argument("--body", action="store_true", help="print bodies, too")
 
 
@@ -94,7 +94,7 @@ def _footer(found: dict[str, Any]) -> str:
     if found["scanned_bytes"]:
         text += f"; {found['scanned_bytes']} octets of the log are in no index yet and were read through"
     if found["damaged"]:
-        text += f"; what stands at log offsets {', '.join(map(str, found['damaged'][:DAMAGED_SHOWN]))} is damaged"
+        text += f"; the messages at log offsets {', '.join(map(str, found['damaged'][:DAMAGED_SHOWN]))} is damaged"
     if found["next_before"]:
         text += f"; more with --before {found['next_before']}"
     return text

@@ -254,7 +254,7 @@ class FrameInput(MessageOutput):
 
     def leave(self, frame: Frame | None, is_lost: bool) -> None:
         """Finish once everything that came is confirmed; DISCONNECT is ``frame``, or the client has closed its side."""
-        late = error_frame(self.too_late("the store to take what came before it"), frame, self.version)
+        late = error_frame(self.too_late("the store to take the frames before it"), frame, self.version)
         self.ending.begin(b"", late, self.now_ms + self.settings.disconnect_time_ms)
         self.let_go(is_lost)
         self.outbox.touch()

@@ -154,7 +154,7 @@ class SubscribeCommand:
                 raise InvalidHeader("SUBSCRIBE needs a header id")
             key = destination
         if key in self.subscriptions:
-            raise InvalidHeader(f"subscription {key[:200]!r} is there already on this connection")
+            raise InvalidHeader(f"subscription {key[:200]!r} already exists on this connection")
         most = self.settings.subscription_count
         if len(self.subscriptions) >= most:
             raise LimitReached(f"{most} subscriptions are open on this connection, which is the limit")

@@ -80,7 +80,7 @@ def test_the_same_match_twice_is_the_later_one() -> None:
     )
     full = settings(document, "a").full
     assert (full.max_size_bytes, full.max_size_messages) == (-1, 2)
-    assert "broker.xml:2: address-setting: 'a' stands again on line 3, which replaces this one" in notes(document)
+    assert "broker.xml:2: address-setting: 'a' is repeated on line 3, which replaces this one" in notes(document)
 
 
 def test_values_know_their_lines() -> None:

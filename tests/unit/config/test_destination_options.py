@@ -103,7 +103,7 @@ def test_producer_options() -> None:
         ("a?consumer.prefetchSize=-1", r"consumer\.prefetchSize: '-1', allowed is an integer from 0"),
         ("a?consumer.priority=128", "allowed is an integer from -128 to 127"),
         ("a?consumer.exclusive", r"'consumer\.exclusive': allowed are at most 100 options as in"),
-        ("a?consumer.priority=1&consumer.priority=2", r"consumer\.priority: stands there twice"),
+        ("a?consumer.priority=1&consumer.priority=2", r"consumer\.priority: appears twice"),
         ("a?" + "&".join(f"consumer.x{at}=1" for at in range(OPTIONS_MAX + 1)), "allowed are at most 100 options"),
     ],
 )

@@ -439,7 +439,7 @@ def test_the_number_of_destinations_has_a_limit() -> None:
     world.allow_destinations(2)
     world.queue("a")
     world.topic("b")
-    with pytest.raises(LimitReached, match=r"2 destinations are there, .* \(destinations-max\); 'c' would be one more"):
+    with pytest.raises(LimitReached, match=r"2 destinations exist, .* \(destinations-max\); 'c' would be one more"):
         world.queue("c")
     with pytest.raises(LimitReached):
         world.topic("a")

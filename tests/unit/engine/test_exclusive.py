@@ -165,7 +165,7 @@ def test_where_order_is_asked_for_a_message_that_waits_keeps_the_others(
     world.refuse(*client.take())
     world.send(b"2")
     assert client.take() == []
-    assert consumer.describe_gate() == "delayed: what comes next waits for a redelivery, so that the order stays"
+    assert consumer.describe_gate() == "delayed: the next message waits for a redelivery, so that the order stays"
     world.advance(300)
     for number in (0, 1, 2):
         (held,) = client.take()

@@ -89,7 +89,7 @@ def test_the_gate_names_the_owner() -> None:
     idle = world.consumer(world.client("two"))
     world.turn()
     assert idle.gate() == gates.GROUP_OWNER
-    said = "group-owner: what waits belongs to groups of other consumers: 'a' of consumer 1"
+    said = "group-owner: the waiting messages belong to groups of other consumers: 'a' of consumer 1"
     assert idle.describe_gate() == said
 
 

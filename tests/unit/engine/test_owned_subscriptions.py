@@ -72,7 +72,7 @@ def test_a_shared_one_is_used_by_all_and_changed_and_deleted_by_its_own_user() -
     assert len(ann.bodies()) == len(bob.bodies()) == 1
     world.leave(ann)
     world.leave(bob)
-    with pytest.raises(AccessDenied, match="who alone may change or delete it"):
+    with pytest.raises(AccessDenied, match="only that user may change or delete it"):
         world.broker.delete_subscription(bob, "shop", "s")
     with pytest.raises(AccessDenied):
         subscribe(world, bob, is_shared=True, selector="a = 1")

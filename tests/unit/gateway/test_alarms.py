@@ -87,7 +87,7 @@ def test_a_page(world: World) -> None:
 
 def test_records_that_are_skipped_are_told_once_each(world: World) -> None:
     world.skipped_records().extend(["queue://q: one", "queue://q: two"])
-    text = "store: a damaged record was left out as asked for, its message is lost: queue://q: "
+    text = "store: a damaged record was left out as requested, its message is lost: queue://q: "
     assert world.look() == [text + "one", text + "two"]
     world.skipped_records().append("queue://q: three")
     assert world.look() == [text + "three"]
@@ -162,7 +162,7 @@ def test_what_is_scheduled_and_held_back(caplog: pytest.LogCaptureFixture) -> No
     world.clock.now_ms += 1_100
     broker.begin_turn()
     world.schedule.fire_due()
-    told = "schedule: what is due is held back: address-full: queue://q holds 1 of 1 messages (max-size-messages); "
+    told = "schedule: due messages are held back: address-full: queue://q holds 1 of 1 messages (max-size-messages); "
     [first] = world.look()
     assert first.startswith(told)
     assert world.alarms.is_raised

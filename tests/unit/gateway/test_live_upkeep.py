@@ -64,9 +64,9 @@ async def test_a_queue_that_does_not_get_empty_in_time_is_not_deleted() -> None:
 async def test_nothing_is_dropped_while_the_disk_takes_nothing() -> None:
     broker, store, live = world(VirtualClock())
     store.fail("full")
-    with pytest.raises(StoreError, match="nothing was purged, for the disk takes nothing: full"):
+    with pytest.raises(StoreError, match="nothing was purged, because the disk refuses writes: full"):
         live.purge("q", "")
-    with pytest.raises(StoreError, match="queue://q was not deleted, for the disk takes nothing: full"):
+    with pytest.raises(StoreError, match="queue://q was not deleted, because the disk refuses writes: full"):
         await live.delete((QUEUE, "q"), True)
     assert BrokerView(broker).queue("q").depth == 1
 

@@ -32,7 +32,7 @@ class Keeping(UpkeepSource):
 
     def purge(self, queue: str, selector: str) -> int:
         if queue == "full":
-            raise StoreError("nothing was purged, for the disk takes nothing: x")
+            raise StoreError("nothing was purged, because the disk refuses writes: x")
         if queue not in ("q", "orders.eu"):
             raise LookupError(f"no queue {queue!r}")
         if selector == "bad":

@@ -162,7 +162,7 @@ def test_without_a_gateway_nobody_knows_who_holds_it() -> None:
     lines = message_lines(life(SENT_THEN), None, None, {}, DAY_MS)
     assert lines[-2:] == [
         "  until 2023-11-14T22:14:20.000Z, where the log ends: not settled",
-        "  who holds it is known to the running gateway only: hand-overs are not logged",
+        "  only the running gateway knows who holds it: deliveries are not logged",
     ]
 
 

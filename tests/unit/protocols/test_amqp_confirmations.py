@@ -109,7 +109,7 @@ def test_a_close_that_cannot_be_confirmed_says_so() -> None:
     gateway.advance(1_500)
     kind, condition, description = peer.error()
     assert (kind, condition) == (Close, "amqp:resource-limit-exceeded")
-    assert description == "what came before close is not on the disk after 1000 ms"
+    assert description == "the frames before close are not on the disk after 1000 ms"
 
 
 def test_links_that_are_attached_already_go_on() -> None:

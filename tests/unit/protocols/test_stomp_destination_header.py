@@ -94,7 +94,7 @@ def test_destinations_that_are_refused(text: str, reason: str) -> None:
         ("nonsense=1", "nonsense: unknown option"),
         ("consumer.prefetchSize=abc", "consumer.prefetchSize: 'abc'"),
         ("consumer.prefetchSize=-1", "consumer.prefetchSize: '-1'"),
-        ("consumer.prefetchSize=1&consumer.prefetchSize=2", "stands there twice"),
+        ("consumer.prefetchSize=1&consumer.prefetchSize=2", "appears twice"),
     ],
 )
 def test_options_are_checked_wherever_a_destination_stands(query: str, reason: str) -> None:

@@ -54,7 +54,7 @@ def test_plans(headers: dict[str, str], expected: Plan | None) -> None:
         ({"cron": "0 * * *"}, "cron expression '0 . . .' has 4 fields"),
         (
             {"time": "5", "delay": "5"},
-            "AMQ_SCHEDULED_DELAY and AMQ_SCHEDULED_TIME stand together; allowed is",
+            "AMQ_SCHEDULED_DELAY and AMQ_SCHEDULED_TIME are given together; allowed is",
         ),
         (
             {"_AMQ_SCHED_DELIVERY": "5", "cron": "* * * * *"},

@@ -338,7 +338,7 @@ def test_the_same_id_twice() -> None:
     peer = StompGateway().connect()
     peer.subscribe("/queue/q")
     peer.subscribe("/queue/other")
-    assert b"subscription 's' is there already" in peer.error().body
+    assert b"subscription 's' already exists" in peer.error().body
 
 
 def test_an_unknown_ack_mode() -> None:

@@ -237,7 +237,7 @@ def test_a_connection_that_also_receives_is_read_on_and_then_refused() -> None:
         persistent(peer, b"x" * 100, str(number))
     assert peer.link.is_reading
     peer.send("ACK", id=message["ack"])
-    assert gateway.stats("in").depth == 0, "its ACKs stand behind its SENDs"
+    assert gateway.stats("in").depth == 0, "its ACKs come behind its SENDs"
     persistent(peer, b"x" * 100, "3")
     error = peer.error()
     assert error["condition"] == "parked-too-much"
@@ -458,7 +458,7 @@ def test_the_end_does_not_wait_for_ever_for_the_disk(is_disconnect: bool) -> Non
     gateway.advance(400)
     error = peer.error()
     assert (error["condition"], error.headers.get("receipt-id")) == ("timed-out", "bye" if is_disconnect else None)
-    assert b"waited 3000 ms for the store to take what came before it" in error.body
+    assert b"waited 3000 ms for the store to take the frames before it" in error.body
 
 
 def test_input_that_ends_waits_for_the_confirmations_before_it() -> None:

@@ -32,7 +32,7 @@ class IdleTimes(PeerTimes):
 
     def silence(self, silent_ms: int) -> str:
         if 0 < self.idle_time_ms < silent_ms:
-            return f"nothing came for {silent_ms} ms (local-idle-timeout expired)"
+            return f"no frame came for {silent_ms} ms (local-idle-timeout expired)"
         return ""
 
     def must_send(self, now_ms: int) -> bool:

@@ -92,5 +92,5 @@ class IncomingFrames:
                 f"closed by its peer: {frame.error.condition}: {(frame.error.description or '')[:200]}"
             )
         connection.stand_for_all()
-        late = TimedOut(f"what came before close is not on the disk after {connection.settings.ending_time_ms} ms")
+        late = TimedOut(f"the frames before close are not on the disk after {connection.settings.ending_time_ms} ms")
         connection.end(encode_frame(0, Close()), encode_frame(0, Close(error_of(late))))

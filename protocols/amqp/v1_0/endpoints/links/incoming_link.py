@@ -364,5 +364,5 @@ def _past_threshold(destination: Queue | Topic) -> AddressFull:
     assert account is not None, "what is full has a limit"
     return AddressFull(
         f"{account.describe()}, more than max-size-bytes-reject-threshold {account.reject_bytes}: "
-        "also what was granted before is rejected"
+        "messages within the granted credit are rejected, too"
     )

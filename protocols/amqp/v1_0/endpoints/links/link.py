@@ -52,7 +52,7 @@ class Link(Endpoint):
 
     def take(self, transfer: Transfer, payload: bytes) -> None:
         """Take one transfer frame."""
-        raise NotAllowed(f"link {self.name[:200]!r} goes the other way: the peer receives on it")
+        raise NotAllowed(f"link {self.name[:200]!r} has the other direction: the peer receives on it")
 
     def flow(self, flow: Flow) -> None:
         """Take the peer's view of the link."""

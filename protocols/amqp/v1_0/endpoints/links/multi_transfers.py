@@ -64,7 +64,7 @@ class MultiTransfers:
             raise MessageSizeExceeded(f"a message of more than {settings.body_bytes} octets (max-message-size)")
         if self.held_bytes > settings.partial_bytes:
             raise PartialTooMuch(
-                f"{self.held_bytes} octets of messages whose other frames are to come; "
+                f"{self.held_bytes} octets of incomplete messages; "
                 f"the limit of a connection is {settings.partial_bytes}"
             )
 

@@ -113,7 +113,7 @@ def test_a_target_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     home.stop()
     (tmp_path / "copy").mkdir()
     back_up(tmp_path / "data", tmp_path / "copy")
-    with pytest.raises(BackupRefused, match="not empty; allowed is a directory that is empty or not there"):
+    with pytest.raises(BackupRefused, match="not empty; allowed is a directory that is empty or missing"):
         back_up(tmp_path / "data", tmp_path / "copy")
 
 
@@ -133,7 +133,7 @@ def test_a_backup_that_is_being_made_is_left_alone(tmp_path: Path) -> None:
     home.send(1)
     home.stop()
     (tmp_path / "copy.making").mkdir()
-    with pytest.raises(BackupRefused, match="being made, or one was broken off"):
+    with pytest.raises(BackupRefused, match="a backup is running, or one was broken off"):
         back_up(tmp_path / "data", tmp_path / "copy")
     assert (tmp_path / "copy.making").exists()
 

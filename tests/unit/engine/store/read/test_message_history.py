@@ -144,7 +144,7 @@ def test_a_dead_letter_names_where_it_went(tmp_path: Path) -> None:
         ("ID:{store}-1-n7", "was not logged"),
         ("ID:{store}-99999999", "not in the store yet"),
         ("ID:{store}-" + "9" * 5_000, "was not logged"),
-        ("ID:{store}-41", "no message stands at log offset 41"),
+        ("ID:{store}-41", "no message is at log offset 41"),
     ],
 )
 def test_what_names_no_message_is_refused_in_plain_words(tmp_path: Path, text: str, expected: str) -> None:

@@ -104,8 +104,8 @@ def test_by_id_is_the_message_itself(shop: Shop, tmp_path: Path) -> None:
         ("ID:ffffffff-0", "is not of this store"),
         ("ID:{store}-3-n2", "was not logged"),
         ("ID:{store}-99999999", "not in the store yet"),
-        ("ID:{store}-0", "no message stands"),
-        ("ID:{store}-3", "no message stands"),
+        ("ID:{store}-0", "no message is"),
+        ("ID:{store}-3", "no message is"),
     ],
 )
 def test_ids_that_name_nothing_are_refused_with_what_is_there(tmp_path: Path, text: str, expected: str) -> None:
