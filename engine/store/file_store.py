@@ -21,7 +21,7 @@ from engine.store.log.store_directory import lock_directory, open_store_file
 from engine.store.queues.entry_search import SeekJob
 from engine.store.queues.entry_span import EntrySpan, entry_columns, written_end
 from engine.store.queues.expired_entries import ExpiredJob
-from engine.store.queues.page_read import PageJob
+from engine.store.queues.page_read import PageJob, Skipping
 from engine.store.queues.queue_flush import ConsumeQueues
 from engine.store.queues.subscription_release import Release
 from engine.store.recover.live_rebuild import LiveRebuild
@@ -38,11 +38,9 @@ from engine.values.destination import QUEUE, SCHEDULE_QUEUE
 from engine.values.errors import StoreError
 from engine.values.message import Message
 from engine.values.message_keys import Keys
-from engine.values.stored import DELIVERY_COUNT_MAX, DestinationState, EntryColumns, Range, RangeColumns, single_ranges
+from engine.values.stored import DestinationState, EntryColumns, Range, RangeColumns, single_ranges
 
 LANE_SHIFT: Final = layout.LANE_SHIFT
-
-
 NOT_OPENED: Final = "the store cannot be opened"
 
 
@@ -56,8 +54,7 @@ class FileStore(Store):
         "report",
         "_context",
         "_is_async",
-        "_is_skipping",
-        "_told_skipped",
+        "_skipping",
         "_lock",
         "_checkpoint",
         "_queues",
@@ -87,8 +84,6 @@ class FileStore(Store):
         policies: RetentionPolicies | None = None,
     ) -> None:
         self._is_async = settings.flush == ASYNC
-        self._is_skipping = skip_corruption
-        self._told_skipped: set[tuple[int, int, int]] = set()  # destination, priority, entry
         self._listener: StoreListener | None = None
         self._is_closed = False
         try:
@@ -98,7 +93,7 @@ class FileStore(Store):
         try:
             store_id = open_store_file(files, directory, clock.wall_ms())
             self._context = StoreContext(directory, store_id, files, workers, timers, clock, settings)
-            self._open(keys or Keys(), policies or NoPolicies())
+            self._open(skip_corruption, keys or Keys(), policies or NoPolicies())
         except OSError as error:
             self._lock.close()
             raise StoreError(f"{describe(error, str(error.filename or directory))}; {NOT_OPENED}") from error
@@ -106,11 +101,12 @@ class FileStore(Store):
             self._lock.close()
             raise
 
-    def _open(self, keys: Keys, policies: RetentionPolicies) -> None:
+    def _open(self, is_skipping: bool, keys: Keys, policies: RetentionPolicies) -> None:
         context = self._context
         files, settings = context.files, context.settings
-        opened = open_log(context, self._is_skipping)
+        opened = open_log(context, is_skipping)
         self.report: RecoveryReport = opened.report
+        self._skipping = Skipping(is_skipping, opened.report)
         self._recovered = opened.destinations
         log = self._log = opened.log
         checkpoint = self._checkpoint = opened.checkpoint
@@ -167,23 +163,15 @@ class FileStore(Store):
     ) -> int:
         state = self._log.state
         lanes = state.destinations[topic_id].lanes
-        wanted = {} if starts is None else starts
-        # What retention has dropped is nobody's to settle: a subscription that began there would hold space for ever.
-        kept: dict[int, int] = {}
-        if wanted:
+        places = [(lane.priority, lane.tail, lane.tail) for lane in lanes]
+        if starts:
+            # Nobody settles what retention has dropped: a subscription that began there would hold space for ever.
             kept = first_tails(self._context.files, self._log.files.segments)
             self._retention.start_over()
-        places = [
-            (
-                lane.priority,
-                min(
-                    max(wanted.get(lane.priority, lane.tail), kept.get((topic_id << LANE_SHIFT) | lane.priority, 0)),
-                    lane.tail,
-                ),
-                lane.tail,
-            )
-            for lane in lanes
-        ]
+            for place, lane in enumerate(lanes):
+                wanted = starts.get(lane.priority, lane.tail)
+                first = max(wanted, kept.get((topic_id << LANE_SHIFT) | lane.priority, 0))
+                places[place] = (lane.priority, min(first, lane.tail), lane.tail)
         number = state.next_destination
         described = {"id": number, "topic": topic_id, "name": name, "description": description, "starts": places}
         self._log.append_record(layout.SUBSCRIPTION, topic_id, compact_json(described).encode())
@@ -232,9 +220,8 @@ class FileStore(Store):
                 if type(settled) is not Range:
                     assert isinstance(settled, RangeColumns)
                     runs = layout.pack_runs(settled.priority, settled.firsts, settled.counts)
-                    fixed = layout.SETTLEMENT_FIXED.pack(
-                        0, consumer_id, outcome, cause, 0, len(settled.firsts), size_bytes
-                    )
+                    count = len(settled.firsts)
+                    fixed = layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, count, size_bytes)
                     log.append_record(layout.SETTLEMENT, destination_id, fixed + runs)
                     if not lane.is_touched:
                         log.state.touch(lane)
@@ -255,15 +242,13 @@ class FileStore(Store):
         state = log.state
         ranges = single_ranges(ranges)
         freed_bytes = state.freed_bytes(destination_id, ranges)
-        payload = _pack_ranges(consumer_id, outcome, cause, freed_bytes, ranges)
-        log.append_record(layout.SETTLEMENT, destination_id, payload)
+        log.append_ranges(layout.SETTLEMENT, destination_id, consumer_id, outcome, cause, freed_bytes, ranges)
         state.settle(destination_id, ranges, freed_bytes)
 
     def fail_attempts(
         self, destination_id: int, consumer_id: int, cause: int, due_ms: int, ranges: list[Range]
     ) -> None:
-        payload = _pack_ranges(consumer_id, 0, cause, due_ms, ranges)
-        self._log.append_record(layout.ATTEMPTS, destination_id, payload)
+        self._log.append_ranges(layout.ATTEMPTS, destination_id, consumer_id, 0, cause, due_ms, ranges)
         time_ms = self._log.store_time_ms
         self._log.state.fail_attempts(destination_id, consumer_id, cause, due_ms, time_ms, ranges)
 
@@ -312,21 +297,10 @@ class FileStore(Store):
         end = min(first + count, lane.tail)
         if self._log.end != self._commit.written:
             end = written_end(lane, end, self._commit.written)
-        self._context.workers.submit(
-            PageJob(
-                self._listener,
-                self._open_files,
-                self._commit.map(),
-                EntrySpan(self._queues.files.root, lane, start, max(end, start)),
-                first,
-                limit_bytes,
-                self._is_skipping,
-                self.report,
-                reader,
-                self._told_skipped,
-            ),
-            READ_LANE,
-        )
+        span = EntrySpan(self._queues.files.root, lane, start, max(end, start))
+        log_map = self._commit.map()
+        job = PageJob(self._listener, self._open_files, log_map, span, first, limit_bytes, self._skipping, reader)
+        self._context.workers.submit(job, READ_LANE)
 
     def look_for_expired(self, destination_id: int, priority: int, first: int, count: int, wall_ms: int) -> None:
         assert self._listener is not None, "the answer needs a listener"
@@ -339,10 +313,9 @@ class FileStore(Store):
         assert self._listener is not None, "the answer needs a listener"
         lanes = self._log.state.destinations[destination_id].lanes
         log_start = self._commit.map().bases[0]
-        self._context.workers.submit(
-            SeekJob(self._listener, self._open_files, self._queues.files.root, lanes, log_start, what, value, reader),
-            READ_LANE,
-        )
+        root = self._queues.files.root
+        job = SeekJob(self._listener, self._open_files, root, lanes, log_start, what, value, reader)
+        self._context.workers.submit(job, READ_LANE)
 
     def entries(self, destination_id: int, priority: int, first: int, count: int) -> EntryColumns:
         lane = self._log.state.open_lane(destination_id, priority)
@@ -354,15 +327,9 @@ class FileStore(Store):
 
     def rebuild_derived(self) -> LiveRebuild:
         """Begin to make consume queues and key index again; workers do it beside all else."""
-        return LiveRebuild(
-            self._context.directory,
-            self._queues.files,
-            self._open_files,
-            self._index,
-            self._context.workers,
-            self._checkpoint.consume_queue_offset,
-            self._commit.durable,
-        )
+        stop = self._checkpoint.consume_queue_offset
+        files = self._queues.files
+        return LiveRebuild(self._context, files, self._open_files, self._index, stop, self._commit.durable)
 
     def wind_down(self) -> None:
         """Give workers no more of what can be left to the next start, so that waiting for them does not take long."""
@@ -401,12 +368,3 @@ class FileStore(Store):
             self._log.files.close()
             self._checkpoint.close()
             self._lock.close()
-
-
-def _pack_ranges(consumer_id: int, outcome: int, cause: int, due_or_freed: int, ranges: list[Range]) -> bytes:
-    """Return the payload of a settlement or of failed attempts."""
-    parts = [layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(ranges), due_or_freed)]
-    for entries in ranges:
-        delivery_count = min(entries.delivery_count, DELIVERY_COUNT_MAX)
-        parts.append(layout.RANGE.pack(entries.first, entries.count, entries.priority, 0, delivery_count))
-    return b"".join(parts)

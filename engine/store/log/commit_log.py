@@ -20,6 +20,7 @@ from engine.store.state.lane import Lane
 from engine.store.state.log_state import StoreState
 from engine.store.state.snapshot_draft import DRAFT_PART, SnapshotDraft
 from engine.values.message import IN_TRANSACTION, Message
+from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
@@ -165,6 +166,23 @@ class CommitLog:
         self.state.system.add(offset, size, flags, record_type, destination_id, 0, 0, self.store_time_ms)
         self.sequence += 1
         self.end = offset + room
+
+    def append_ranges(
+        self,
+        record_type: int,
+        destination_id: int,
+        consumer_id: int,
+        outcome: int,
+        cause: int,
+        due_or_freed: int,
+        ranges: list[Range],
+    ) -> None:
+        """Add a settlement, or failed attempts."""
+        parts = [layout.SETTLEMENT_FIXED.pack(0, consumer_id, outcome, cause, 0, len(ranges), due_or_freed)]
+        for entries in ranges:
+            delivery_count = min(entries.delivery_count, DELIVERY_COUNT_MAX)
+            parts.append(layout.RANGE.pack(entries.first, entries.count, entries.priority, 0, delivery_count))
+        self.append_record(record_type, destination_id, b"".join(parts))
 
     def append_settlement(
         self,

@@ -41,12 +41,32 @@ class DamagedRecord(StoreCorrupt):
         self.lost = LogRange(offset, offset + size, path, position, f"entry {entry}: {what}")
 
 
+class Skipping:
+    """Damaged records are left out of pages, if that ``is_wanted``; ``report`` lists them."""
+
+    __slots__ = ("is_wanted", "_report", "_told")
+
+    def __init__(self, is_wanted: bool, report: RecoveryReport) -> None:
+        self.is_wanted = is_wanted
+        self._report = report
+        self._told: set[tuple[int, int, int]] = set()  # of reader 0: destination, priority, entry
+
+    def is_news(self, damaged: DamagedRecord, entry: tuple[int, int, int], reader: int) -> bool:
+        """Note a record that a page lacks; return whether ``reader`` is to hear of it: reader 0 does once."""
+        if damaged.lost not in self._report.skipped:
+            self._report.skipped.append(damaged.lost)
+        if reader:
+            return True
+        is_first = entry not in self._told
+        self._told.add(entry)
+        return is_first
+
+
 class PageJob(Job):
     """One ``Store.request``: the messages of ``span``.
 
     What is sound before a damaged record is handed over; the damage is the answer to the next request, which begins
-    there.  is_skipping: damaged records are left out instead, and noted in ``report``; ``told``: those that reader 0
-    has been told of.
+    there, unless damaged records are to be skipped.
     """
 
     __slots__ = (
@@ -59,10 +79,8 @@ class PageJob(Job):
         "_asked_first",
         "_first",
         "_limit_bytes",
-        "_is_skipping",
-        "_report",
+        "_skipping",
         "_reader",
-        "_told",
         "_messages",
         "_next",
         "_skipped",
@@ -77,10 +95,8 @@ class PageJob(Job):
         span: EntrySpan,
         asked_first: int,
         limit_bytes: int,
-        is_skipping: bool,
-        report: RecoveryReport,
+        skipping: Skipping,
         reader: int,
-        told: set[tuple[int, int, int]],
     ) -> None:
         self._listener = listener
         self._open_files = open_files
@@ -91,10 +107,8 @@ class PageJob(Job):
         self._asked_first = asked_first
         self._first = span.first
         self._limit_bytes = limit_bytes
-        self._is_skipping = is_skipping
-        self._report = report
+        self._skipping = skipping
         self._reader = reader
-        self._told = told
         self._messages: list[Message] = []
         self._next = span.first
         self._skipped: list[DamagedRecord] = []
@@ -111,12 +125,7 @@ class PageJob(Job):
     def finish(self) -> None:
         reader = self._reader
         for damaged in self._skipped:
-            if damaged.lost not in self._report.skipped:
-                self._report.skipped.append(damaged.lost)
-            key = (self._destination_id, self._priority, damaged.entry)
-            if reader or key not in self._told:
-                if not reader:
-                    self._told.add(key)
+            if self._skipping.is_news(damaged, (self._destination_id, self._priority, damaged.entry), reader):
                 self._listener.record_skipped(
                     self._destination_id, self._priority, damaged.entry, damaged.size_bytes, str(damaged), reader
                 )
@@ -156,7 +165,7 @@ class PageJob(Job):
             try:
                 left -= self._read_records(place, offset, last_offset + last_size, entries, at, until, left)
             except DamagedRecord as damaged:
-                if not self._is_skipping:
+                if not self._skipping.is_wanted:
                     raise
                 self._skipped.append(damaged)
                 self._next = damaged.entry + 1

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.ports.workers import FILE_LANE, READ_LANE, Job, Workers
+from engine.ports.workers import FILE_LANE, READ_LANE, Job
+from engine.store.context import StoreContext
 from engine.store.disk.files import describe
 from engine.store.format import layout
 from engine.store.format.record import Record
@@ -34,22 +35,20 @@ class LiveRebuild:
 
     def __init__(
         self,
-        directory: str,
+        context: StoreContext,
         queues: ConsumeQueueFiles,
         open_files: OpenFiles,
         index: KeyIndex | None,
-        workers: Workers,
         stop: int,
         durable: int,
     ) -> None:
         self.record_count = 0
         self.reason = ""
         self.is_over = False
-        self._directory = directory
+        self._context = context
         self._queues = queues
         self._open_files = open_files
         self._index = index
-        self._workers = workers
         self._stop = stop
         self.durable = durable
         self._segments: list[SegmentFile] | None = None  # those below ``stop``, once they were looked up
@@ -65,9 +64,9 @@ class LiveRebuild:
 
     def _go_on(self) -> None:
         job = SegmentJob(
-            self, self._directory, self._queues, self._segments, self._place, self._stop, self._system_entry
+            self, self._context.directory, self._queues, self._segments, self._place, self._stop, self._system_entry
         )
-        self._workers.submit(job, FILE_LANE)
+        self._context.workers.submit(job, FILE_LANE)
 
     def stepped(
         self, segments: list[SegmentFile] | None, system_entry: int, record_count: int, paths: list[str], reason: str
@@ -76,7 +75,7 @@ class LiveRebuild:
         self.record_count += record_count
         self.reason = reason
         # A file that was missing and is there again is another one than that which may still be open.
-        self._workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
+        self._context.workers.submit(ForgetJob(self._open_files, paths), READ_LANE)
         self._segments = segments
         self._place += 1
         self._system_entry = system_entry

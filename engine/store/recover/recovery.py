@@ -29,7 +29,8 @@ from engine.store.log.segment import (
 )
 from engine.store.log.segment_octets import snapshot_record
 from engine.store.queues.consume_queue import ConsumeQueueFiles
-from engine.store.recover.roll_forward import Replay
+from engine.store.recover.rebuilt_state import RebuiltState
+from engine.store.recover.roll_forward import RollForward
 from engine.store.state.closed_segment import Closing
 from engine.store.state.lane import Lane
 from engine.store.state.log_state import StoreState
@@ -109,20 +110,15 @@ class Recovery:
             return self._new()
         self._report.is_clean = self._is_clean()
         start = self._choose_start()
-        replay = Replay(
-            self._files,
-            self._queues,
-            self._segments,
-            self._checkpoint,
-            self._is_skipping,
-            self._report,
-            self._state,
-            self._sequence,
-            self._consume_queue_offset,
+        # A segment may be missing already.
+        rebuilt = RebuiltState(self._queues, self._state, self._consume_queue_offset, bool(self._report.skipped))
+        replay = RollForward(
+            self._files, self._segments, self._checkpoint, self._is_skipping, self._report, rebuilt, self._sequence
         )
         replay.run(start)
-        replay.state.consumers.close_all()
-        replay.state.forget_consumers()
+        state = rebuilt.state
+        state.consumers.close_all()
+        state.forget_consumers()
         self._report.replayed_to = replay.end
         if self._report.is_clean and replay.end == self._durable:
             self._remove_prepared()
@@ -139,13 +135,13 @@ class Recovery:
             ).close(replay.last_place)
         return RecoveredLog(
             self._report,
-            replay.state,
+            state,
             self._segments,
             replay.end,
             replay.sequence,
             replay.time_ms,
-            replay.consume_queue_offset,
-            replay.closings,
+            rebuilt.consume_queue_offset,
+            rebuilt.closings,
         )
 
     def _new(self) -> RecoveredLog:
