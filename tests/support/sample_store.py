@@ -117,24 +117,11 @@ class SampleStore:
         queue_offset = self._tails.get(lane, 0)
         self._tails[lane] = queue_offset + 1
         flags |= self._transaction_flag()
-        rest = layout.MESSAGE_HEAD.pack(
-            layout.MESSAGE,
-            encoding,
-            flags,
-            destination_id,
-            self.offset,
-            self.sequence,
-            self.now_ms,
-            len(annotations),
-            len(headers),
-            len(body),
-            priority,
-            0,
-            0,
-            0,
-            0,
-            expires_ms,
-            queue_offset,
+        rest = layout.RECORD_REST.pack(
+            layout.MESSAGE, encoding, flags, destination_id, self.offset, self.sequence, self.now_ms
+        )
+        rest += layout.MESSAGE_FIXED.pack(
+            len(annotations), len(headers), len(body), priority, 0, 0, 0, 0, expires_ms, queue_offset
         )
         payload = annotations + headers + body
         self._entry(lane, size, flags & 255, priority, layout.MESSAGE, 0, expires_ms)
