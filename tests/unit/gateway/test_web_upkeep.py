@@ -93,7 +93,7 @@ async def test_a_destination_is_deleted() -> None:
         ("purge", '{"destination": "a.>"}', 400, "destination is 'a.>', allowed is queue://NAME"),
         ("purge", '{"destination": "topic://t"}', 400, "destination is a topic, which holds nothing"),
         ("purge", '{"destination": "other"}', 404, "no queue 'other'"),
-        ("purge", '{"destination": "full"}', 507, "the disk takes nothing"),
+        ("purge", '{"destination": "full"}', 507, "the disk refuses writes"),
         ("delete", '{"destination": "q", "filter": ""}', 400, "'filter' is not known; allowed are destination, force"),
         ("delete", '{"destination": "q", "force": 1}', 400, "'force' is 1; allowed is true or false"),
         ("delete", '{"destination": "q"}', 409, "queue://q has 1 consumers"),
