@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -33,9 +33,10 @@ def methods() -> Iterator[tuple[str, set[str]]]:
                 yield node.name, attributes(node)
 
 
+@cache
 def read_names() -> set[str]:
     found: set[str] = set()
-    for room in READERS:
+    for room in read_names()ERS:
         for file in (ROOT / room).rglob("*.py"):
             found |= attributes(ast.parse(file.read_text()))
     while True:
@@ -53,12 +54,9 @@ def paths(tree: Tree) -> Iterator[str]:
             yield from paths(below)
 
 
-READ: Final = read_names()
-
-
 @pytest.mark.parametrize("path", sorted({*paths(ADDRESS), *paths(SERVER)}))
 def test_what_can_be_set_is_read(path: str) -> None:
-    assert path.rsplit(".", 1)[-1] in READ, f"{path} can be set and no code reads it"
+    assert path.rsplit(".", 1)[-1] in read_names(), f"{path} can be set and no code reads it"
 
 
 def test_all_that_an_address_has_can_be_set() -> None:
@@ -67,5 +65,5 @@ def test_all_that_an_address_has_can_be_set() -> None:
 
 
 def test_a_name_that_nobody_reads_is_found() -> None:
-    assert "maximum_redelivery_delay_factor" in READ  # by way of drawn_ms, delay_ms and maximum_ms
-    assert "no_such_setting" not in READ
+    assert "maximum_redelivery_delay_factor" in read_names()  # by way of drawn_ms, delay_ms and maximum_ms
+    assert "no_such_setting" not in read_names()
