@@ -149,6 +149,14 @@ class BrokerView(FeatureView):
         """Take a destination away, whoever uses it and whatever is scheduled for it."""
         self._destinations.remove(destination)
 
+    def let_go(self, queue: Queue) -> None:
+        """Have a queue let go of all that waits in it, as one that ends does."""
+        self.broker.upkeep.ends.let_go(queue)
+
+    def accept(self, destination: Queue | Topic, message: Message) -> None:
+        """Have a message taken that a gate has let through before."""
+        self.broker.acceptance.accept(destination, message)
+
     def purge(self, queue: Queue, selector: str = "") -> Purge:
         return self.broker.upkeep.purge(queue, selector)
 
@@ -165,12 +173,6 @@ class BrokerView(FeatureView):
     def subscriptions(self) -> dict[tuple[str, str, bool], Subscription]:
         """Return those that have a name, by client id, name and whether they are durable."""
         return self.broker.subscriptions.named
-
-    def delete_subscription(self, client_id: str, name: str) -> None:
-        """Delete a durable subscription.  Raises: UnknownSubscription, SubscriptionInUse."""
-        for queue in self.broker.subscriptions.queues_of(client_id, name, True):
-            self.broker.subscribing.departures.make_way(queue)
-        self.broker.subscriptions.delete(client_id, name)
 
     def find_subscription(self, client: Client, client_id: str, name: str) -> Subscription | None:
         """Return a durable subscription.  Raises: AccessDenied if it is another user's."""

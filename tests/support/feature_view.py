@@ -6,8 +6,10 @@ from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.features.advisories import Advisories
+from engine.features.retry import Retry
 from engine.features.slow_consumers import Watch
 from engine.features.statistics_plugin import Statistics
+from engine.features.why import Why
 from engine.limits.user_quota import Quotas
 from engine.selector.readers import PropertyReader
 from engine.sources.composite import Destination, Target
@@ -35,6 +37,14 @@ class FeatureView:
     @property
     def schedule(self) -> ScheduleView:
         return ScheduleView(self.broker)
+
+    @property
+    def why(self) -> Why:
+        return self.broker.why
+
+    def retry(self, queue: Queue, selector: str = "", rate: int = 0, limit: int = 0) -> Retry:
+        """Send dead letters back.  Raises: InvalidSelector."""
+        return self.broker.retries.begin(queue, selector, rate, limit)
 
     def copies(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
         """Return what a message to a composite or virtual destination becomes."""

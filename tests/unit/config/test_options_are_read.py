@@ -36,7 +36,7 @@ def methods() -> Iterator[tuple[str, set[str]]]:
 @cache
 def read_names() -> set[str]:
     found: set[str] = set()
-    for room in read_names()ERS:
+    for room in READERS:
         for file in (ROOT / room).rglob("*.py"):
             found |= attributes(ast.parse(file.read_text()))
     while True:

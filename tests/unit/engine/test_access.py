@@ -106,7 +106,7 @@ def test_subscriptions_of_topics_have_permissions_of_their_own() -> None:
 
 def test_a_retry_needs_no_permission() -> None:
     world, _ = world_with(read="admins")
-    world.broker.retries.begin(world.queue("ActiveMQ.DLQ"), "", 0, 0)
+    world.retry(world.queue("ActiveMQ.DLQ"))
 
 
 def test_an_answer_goes_only_where_who_asks_might_send() -> None:

@@ -170,7 +170,7 @@ def test_a_retry_to_where_still_nobody_takes_it_moves_it_back_in_one_batch() -> 
     world = no_route()
     world.send(b"1", to=world.topic("t"))
     world.store.batches.clear()
-    one = world.broker.retries.begin(world.queue("dead"), "", 0, 1)
+    one = world.retry(world.queue("dead"), limit=1)
     world.turn()
     world.advance(1_000)
     assert one.moved_count == 1

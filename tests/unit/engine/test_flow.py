@@ -414,7 +414,7 @@ def test_the_reject_threshold_refuses_even_what_was_granted() -> None:
     queue = world.queue("q")
     world.send(b"x" * 15)
     assert not world.must_reject(queue)
-    world.broker.acceptance.accept(queue, world.message(queue, b"x"))
+    world.accept(queue, world.message(queue, b"x"))
     assert world.must_reject(queue)
 
 

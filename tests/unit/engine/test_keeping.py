@@ -191,7 +191,7 @@ def test_the_broker_s_own_work_takes_from_it() -> None:
     world.send(b"1")
     world.refuse(*client.take())
     world.leave(client)
-    one = world.broker.retries.begin(world.queue("ActiveMQ.DLQ"), "", 0, 0)
+    one = world.retry(world.queue("ActiveMQ.DLQ"))
     world.turn()
     world.advance(1_000)
     assert (one.moved_count, world.stats("ActiveMQ.DLQ").depth, world.stats().depth) == (1, 0, 1)

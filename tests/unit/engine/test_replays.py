@@ -340,11 +340,11 @@ def test_why_tells_how_far_it_is() -> None:
     _settled_queue(world)
     client = world.client()
     consumer = world.consumer(client, "q", INDIVIDUAL, prefetch=1, replay=ReplayStart(entry=1))
-    view = world.broker.why.consumer(consumer.consumer_id)
+    view = world.why.consumer(consumer.consumer_id)
     assert view is not None and view.replay == "looks for where it begins"
     assert consumer.describe_gate() == "paging"
     world.turn()
-    view = world.broker.why.consumer(consumer.consumer_id)
+    view = world.why.consumer(consumer.consumer_id)
     assert view is not None and view.replay == "from queue offset 1; at entry 4 of 4 (priority 4)"
     assert consumer.describe_gate().startswith("window-full")
     assert [one.consumers for one in world.broker.inspect().destinations if one.name == "q"] == [0]
@@ -357,7 +357,7 @@ def test_a_disk_that_refuses_is_asked_again() -> None:
     consumer = world.consumer(client, "q", AUTO, replay=ALL)
     world.broker.end_turn()
     world.store.refuse_pages("the disk says no")
-    view = world.broker.why.consumer(consumer.consumer_id)
+    view = world.why.consumer(consumer.consumer_id)
     assert view is not None and view.replay == "waits for the disk: the disk says no"
     world.advance(1_000)
     assert client.bodies() == [b"0", b"1", b"2", b"3"]

@@ -31,7 +31,7 @@ def world_with_dead(count: int, to: str = "q", **values: object) -> EngineWorld:
 
 
 def retry(world: EngineWorld, selector: str = "", rate: int = 0, limit: int = 0) -> Retry:
-    return world.broker.retries.begin(world.queue(DLQ), selector, rate, limit)
+    return world.retry(world.queue(DLQ), selector, rate, limit)
 
 
 def run(world: EngineWorld, one: Retry, ms: int = 1_000) -> Retry:

@@ -137,7 +137,7 @@ def test_a_queue_that_is_deleted_takes_it_along() -> None:
     queue = world.queue("q")
     assert queue.account is not None
     assert queue.account.used_messages == 1000
-    world.broker.upkeep.ends.let_go(queue)
+    world.let_go(queue)
     world.turn()
     assert queue.depth == 0
     assert_nothing_is_left(world)
@@ -154,7 +154,7 @@ def test_a_queue_that_is_deleted_while_a_block_is_on_its_way(holds: bool) -> Non
     for delivery in client.take():
         world.broker.acknowledge(delivery)
     world.broker.disconnect(client, is_lost=False)
-    world.broker.upkeep.ends.let_go(world.queue("q"))
+    world.let_go(world.queue("q"))
     world.holds_workers = False
     world.turn()
     assert_nothing_is_left(world)

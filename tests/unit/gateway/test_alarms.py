@@ -35,7 +35,8 @@ class World(BrokerView):
         self.caplog = caplog
         self.clock = VirtualClock()
         self.store = RetainingStore()
-        self.broker = Broker(self.store, self.clock, VirtualTimers(self.clock), AddressMatcher(addresses), 1024 * 1024)
+        self.timers = VirtualTimers(self.clock)
+        self.broker = Broker(self.store, self.clock, self.timers, AddressMatcher(addresses), 1024 * 1024)
         self.alarms = Alarms(self.broker, self.store, self.clock)
 
     def look(self) -> list[str]:
@@ -184,9 +185,7 @@ def test_a_producer_whose_wait_ran_out_waits_no_more(caplog: pytest.LogCaptureFi
         gate = broker.send(queue, message)
     world.park(client, gate, queue)
     world.clock.now_ms += 1_000
-    timers = broker.context.timers
-    assert isinstance(timers, VirtualTimers)
-    timers.fire_due()
+    world.timers.fire_due()
     assert len(client.waited) == 1
     assert world.look() == []
     assert world.waits() == {}

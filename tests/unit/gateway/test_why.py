@@ -36,7 +36,7 @@ def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
     world.advance(5_000)
     consumer = world.consumer(idle, prefetch=10)
     world.turn()
-    view = world.broker.why.consumer(consumer.consumer_id)
+    view = world.why.consumer(consumer.consumer_id)
     assert view is not None
     text = "\n".join(consumer_lines(view, world.clock.wall_ms()))
     assert "queue://q: 45 there, 45 in flight, 0 delayed" in text
@@ -49,7 +49,7 @@ def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
 def test_what_a_consumer_asked_for_in_vain_is_told() -> None:
     world = EngineWorld()
     consumer = world.consumer(world.client(), remarks=("SUBSCRIBE has a header x that has no effect here",))
-    view = world.broker.why.consumer(consumer.consumer_id)
+    view = world.why.consumer(consumer.consumer_id)
     assert view is not None
     assert "  remark       SUBSCRIBE has a header x that has no effect here" in consumer_lines(view, 0)
 
@@ -61,13 +61,13 @@ def test_who_owns_a_group_is_told_to_consumers_and_of_messages() -> None:
     world.send(b"1", b"2", group="a")
     world.consumer(world.client("idle"))
     world.turn()
-    view = world.broker.why.consumer(owner.consumer_id)
+    view = world.why.consumer(owner.consumer_id)
     assert view is not None
     assert "  groups       owns 'a'" in consumer_lines(view, 0)
     queue = world.queue("q")
-    assert world.broker.why.locate(queue, 4, 1).group == f"its group 'a' belongs to consumer {owner.consumer_id}"
+    assert world.why.locate(queue, 4, 1).group == f"its group 'a' belongs to consumer {owner.consumer_id}"
     world.broker.unsubscribe(owner, is_lost=False)
-    assert world.broker.why.locate(queue, 4, 1).group == ""
+    assert world.why.locate(queue, 4, 1).group == ""
 
 
 def test_a_full_consumer_is_told_its_window() -> None:
@@ -75,22 +75,22 @@ def test_a_full_consumer_is_told_its_window() -> None:
     client = world.client()
     consumer = world.consumer(client, prefetch=10)
     world.send(*[b"x"] * 20)
-    view = world.broker.why.consumer(consumer.consumer_id)
+    view = world.why.consumer(consumer.consumer_id)
     assert view is not None
     assert "window-full: 10 of 10 in flight, resumes at 5" in "\n".join(consumer_lines(view, world.clock.wall_ms()))
 
 
 def test_what_is_not_there_has_no_view() -> None:
     world = EngineWorld()
-    assert world.broker.why.consumer(1) is None
-    assert world.broker.why.producer(1) is None
+    assert world.why.consumer(1) is None
+    assert world.why.producer(1) is None
 
 
 def test_a_producer_that_waits_is_told_at_which_gate() -> None:
     world = EngineWorld()
     client = world.client("sender")
     world.park(client, 6, world.queue("q"))
-    view = world.broker.why.producer(client.client_number)
+    view = world.why.producer(client.client_number)
     assert view is not None
     assert producer_lines(view) == ["connection 1: sender", "  gate         store: queue://q; for 0.0 s"]
 
@@ -98,7 +98,7 @@ def test_a_producer_that_waits_is_told_at_which_gate() -> None:
 def test_a_producer_that_does_not_wait() -> None:
     world = EngineWorld()
     client = world.client("sender")
-    view = world.broker.why.producer(client.client_number)
+    view = world.why.producer(client.client_number)
     assert view is not None
     assert producer_lines(view)[1] == "  gate         open: what it sends is taken"
 
@@ -172,16 +172,16 @@ def test_where_a_message_is_now() -> None:
     consumer = world.consumer(client, prefetch=2)
     world.send(b"held", b"fails", b"waits")
     queue = world.queue("q")
-    assert world.broker.why.locate(queue, 4, 0).state == "in-flight"
-    assert world.broker.why.locate(queue, 4, 2).state == "waiting"
-    assert world.broker.why.locate(queue, 4, 9).state == "gone"
-    assert world.broker.why.locate(queue, 7, 0).state == "gone"
+    assert world.why.locate(queue, 4, 0).state == "in-flight"
+    assert world.why.locate(queue, 4, 2).state == "waiting"
+    assert world.why.locate(queue, 4, 9).state == "gone"
+    assert world.why.locate(queue, 7, 0).state == "gone"
     held, fails = client.take()
     world.refuse(fails)
-    delayed = world.broker.why.locate(queue, 4, 1)
+    delayed = world.why.locate(queue, 4, 1)
     assert (delayed.state, delayed.wait_ms) == ("delayed", 1_000)
     now_ms = world.clock.wall_ms()
-    where = world.broker.why.locate(queue, 4, 0)
+    where = world.why.locate(queue, 4, 0)
     (line,) = message_lines(life(SENT_THEN), where, None, {}, now_ms)[2:]
     assert line.startswith("  now: with consumer 1 (worker, subscription sub): 2 of 2, the oldest for 0 s")
     world.acknowledge(held)

@@ -144,7 +144,7 @@ def test_a_retry_goes_by_what_the_gateway_wrote() -> None:
     sender = gateway.amqp_session()
     sender.attach_sender("ActiveMQ.DLQ")
     sender.transfer(message((at.VALUE, "x"), annotations={FORGED: "/queue/other"}))
-    run = gateway.broker.retries.begin(gateway.queue("ActiveMQ.DLQ"), "", 0, 0)
+    run = gateway.retry(gateway.queue("ActiveMQ.DLQ"))
     gateway.settle()
     gateway.advance(1_000)
     assert (run.moved_count, run.skipped_count) == (0, 1)

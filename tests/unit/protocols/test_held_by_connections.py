@@ -76,7 +76,7 @@ def test_what_is_held_counts_and_is_told(hold: type) -> None:
     assert MIB <= client.held_bytes < MIB + 10_000
     assert gateway.held_by_connections() == client.held_bytes
     assert gateway.broker.inspect().holdings.largest == {client.client_number: client.held_bytes}
-    view = gateway.broker.why.producer(client.client_number)
+    view = gateway.why.producer(client.client_number)
     assert view is not None
     assert view.held_bytes == client.held_bytes
     assert view.holding

@@ -89,8 +89,8 @@ def test_a_full_address_holds_back_what_is_due_for_it(policy: str, persistent: b
     )
     assert (told.held, told.held_by) == (3, reason)
     places = world.schedule.places()
-    assert [world.broker.why.locate_schedule(place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
-    assert world.broker.why.locate_schedule(0).state == "gone"
+    assert [world.why.locate_schedule(place).held for place in places] == [f"{reason}; for 0.1 s"] * 3
+    assert world.why.locate_schedule(0).state == "gone"
     client = world.client()
     world.consumer(client)
     found = take(client, world)
