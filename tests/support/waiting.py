@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 20.0, poll_s: float = 0.02) -> None:
+def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 60.0, poll_s: float = 0.02) -> None:
     """Return once ``condition()`` holds; fail, saying ``what`` was awaited, when it does not within ``limit_s``."""
     deadline = time.monotonic() + limit_s
     while not condition():
