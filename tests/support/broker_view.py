@@ -19,6 +19,7 @@ from engine.store_listener import StoreEvents
 from engine.values.delivery import Delivery
 from engine.values.message import Message
 from engine.values.wildcard import Wildcard
+from tests.support.fakes import FakeClient
 from tests.support.feature_view import FeatureView
 
 
@@ -173,6 +174,10 @@ class BrokerView(FeatureView):
     def subscriptions(self) -> dict[tuple[str, str, bool], Subscription]:
         """Return those that have a name, by client id, name and whether they are durable."""
         return self.broker.subscriptions.named
+
+    def delete_subscription(self, client_id: str, name: str) -> None:
+        """Delete a durable subscription.  Raises: AccessDenied, UnknownSubscription, SubscriptionInUse."""
+        self.broker.delete_subscription(FakeClient(), client_id, name)
 
     def find_subscription(self, client: Client, client_id: str, name: str) -> Subscription | None:
         """Return a durable subscription.  Raises: AccessDenied if it is another user's."""
@@ -352,6 +357,11 @@ class BrokerView(FeatureView):
     def is_more_to_come(self) -> bool:
         """Say whether something goes on in the next turn."""
         return self.broker.steps.is_waiting()
+
+    def is_agenda_forgotten(self) -> bool:
+        """Say whether a part has something to do at the end of a turn that will not be looked at then."""
+        turn = self.broker.turn
+        return turn.has_agenda() and not turn.agenda.is_open
 
     def leave_steps(self, count: int) -> None:
         """Have others use what this turn may do, but for so many steps."""

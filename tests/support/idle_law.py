@@ -21,9 +21,9 @@ from tests.support.world_bodies import Violation
 
 def check_nobody_idles(broker: Broker) -> None:
     """Call it after a turn that is over.  Raises: Violation."""
-    if broker.turn.has_agenda() and not broker.context.agenda.is_open:
-        raise Violation("a part has something to do at the end of a turn, and has not put it on the agenda")
     view = BrokerView(broker)
+    if view.is_agenda_forgotten():
+        raise Violation("a part has something to do at the end of a turn, and has not put it on the agenda")
     if view.is_more_to_come():
         return  # what is left of the turn goes on in the next
     if view.store_failure():

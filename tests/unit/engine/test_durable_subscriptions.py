@@ -205,11 +205,11 @@ def test_deleting_one_lets_go_of_everything_and_cannot_be_done_under_a_consumer(
     world.send(b"1", b"2", to=world.topic())
     world.send(b"3", to=world.topic(), persistent=False)
     with pytest.raises(SubscriptionInUse):
-        world.broker.delete_subscription(world.client(), "c", "s")
+        world.delete_subscription("c", "s")
     world.broker.unsubscribe(consumer, is_lost=False)
-    world.broker.delete_subscription(world.client(), "c", "s")
+    world.delete_subscription("c", "s")
     with pytest.raises(UnknownSubscription, match="no subscription 's' of client id 'c'"):
-        world.broker.delete_subscription(world.client(), "c", "s")
+        world.delete_subscription("c", "s")
     assert world.memory_used() == 0 and not world.topic().is_choosy
     world.sync()
     world.crash()
@@ -229,7 +229,7 @@ def test_a_transaction_that_held_its_messages_when_it_was_deleted() -> None:
         transaction = Transaction(client, "tx", TransactionLimits())
         transaction.add_accepted(client.take())
         world.broker.unsubscribe(consumer, is_lost=False)
-        world.broker.delete_subscription(world.client(), "c", "s")
+        world.delete_subscription("c", "s")
         if is_committed:
             world.broker.commit(transaction)
         else:
@@ -315,7 +315,7 @@ def test_a_wildcard_has_a_cursor_for_each_topic_also_for_those_to_come() -> None
     world.send(b"4", to=world.topic("t.4"))
     assert again.bodies() == [b"1", b"3", b"4"]
     world.broker.unsubscribe(consumer, is_lost=False)
-    world.broker.delete_subscription(world.client(), "c", "s")
+    world.delete_subscription("c", "s")
     world.send(b"5", to=world.topic("t.1"))
     assert world.feeds() == []
     world.sync()

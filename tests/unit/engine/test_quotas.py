@@ -125,7 +125,7 @@ def test_so_many_durable_subscriptions() -> None:
     assert world.refused_counts()[DURABLE_SUBSCRIPTIONS] == 1
     assert len(world.subscriptions()) == 2
     subscribe(world, enter(world, "bob", client_id="c3"), "c")
-    world.broker.delete_subscription(world.client(), "c1", "a")
+    world.delete_subscription("c1", "a")
     subscribe(world, client, "c")
 
 

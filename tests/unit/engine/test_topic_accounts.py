@@ -99,7 +99,7 @@ def test_a_subscription_that_is_deleted_holds_nothing() -> None:
     world.lose(durable(world, "one"))
     world.send(b"1", b"2", to=world.topic())
     world.sync()
-    world.broker.delete_subscription(world.client(), "", "one")
+    world.delete_subscription("", "one")
     world.sync()
     assert used(world) == (0, 0)
 
