@@ -204,6 +204,10 @@ class BrokerView(FeatureView):
         """Have a client be the only one of its id."""
         self.broker.client_ids.take(client, client_id, True)
 
+    def let_send(self, client: Client) -> None:
+        """Have a client be the one that sends what comes next."""
+        self.broker.context.sender = client.client_number
+
     def hold_by(self, client: Client, held_bytes: int) -> None:
         """Have a connection hold so many octets."""
         self.broker.holdings.count(client, held_bytes)
@@ -295,7 +299,7 @@ class BrokerView(FeatureView):
     def shut_disk(self, reason: str) -> None:
         """Have the disk's gate shut, or open for no reason."""
         self._flow.disk_reason = reason
-        self._flow.is_blocked = True
+        self._flow.block()
 
     def is_memory_shut(self) -> bool:
         return self._flow.is_memory_shut
@@ -305,7 +309,7 @@ class BrokerView(FeatureView):
 
     def look_at_gates(self) -> None:
         """Have the next turn look at all gates."""
-        self._flow.is_blocked = True
+        self._flow.block()
 
     def open_gates(self) -> None:
         """Let those go on who wait at a gate that has opened."""

@@ -172,10 +172,10 @@ def test_so_many_questions_wait_and_no_more() -> None:
     queue = world.queue("ActiveMQ.Statistics.Broker")
     askers = [world.client() for _ in range(QUESTIONS_MAX // QUESTIONS_PER_CLIENT_MAX + 1)]
     for asker in askers[:-1]:
-        broker.context.sender = asker.client_number
+        world.let_send(asker)
         while world.questions_of(asker) < QUESTIONS_PER_CLIENT_MAX:
             broker.send(queue, world.message(queue, b"", headers=headers))
-    broker.context.sender = askers[-1].client_number
+    world.let_send(askers[-1])
     with pytest.raises(LimitReached, match=f"{QUESTIONS_MAX} questions for statistics wait"):
         broker.send(queue, world.message(queue, b"", headers=headers))
     assert world.question_count() == QUESTIONS_MAX
@@ -196,7 +196,7 @@ def test_one_client_has_its_share_of_them() -> None:
     for number in range(2 * STEPS_AT_ONCE):
         world.queue(f"many.{number}")
     queue = world.queue("ActiveMQ.Statistics.Broker")
-    broker.context.sender = client.client_number
+    world.let_send(client)
     question = world.message(queue, b"", headers="reply-to:/queue/answers")
     transaction = Transaction(client, "tx", TransactionLimits())
     transaction.add_send(queue, question)
@@ -206,7 +206,7 @@ def test_one_client_has_its_share_of_them() -> None:
         broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
     broker.commit(transaction)
     assert world.question_count() == QUESTIONS_PER_CLIENT_MAX
-    broker.context.sender = other.client_number
+    world.let_send(other)
     broker.send(queue, world.message(queue, b"", headers="reply-to:/queue/answers"))
     assert world.question_count() == QUESTIONS_PER_CLIENT_MAX + 1
 
