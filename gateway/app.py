@@ -20,7 +20,6 @@ from config.model import ServerConfig
 from config.permissions import PermissionMap
 from config.policies import UNLIMITED
 from engine.broker import Broker
-from engine.features.scheduler.plan import ScheduleLimits
 from engine.inspection import Inspection
 from engine.limits.disk_watch import DiskWatch
 from engine.limits.producer_gate import GlobalLimits
@@ -29,13 +28,13 @@ from engine.store.disk.files import Files, RealFiles
 from engine.store.disk.spill_files import SpillFiles
 from engine.store.file_store import FileStore
 from engine.store.log.recovery_report import LogRange
-from engine.store.settings import StoreSettings
 from engine.values.broker_stats import StoreStats
 from engine.values.message import AMQP_1_0
 from gateway.connections.admission import Admission, share
 from gateway.connections.listener import Listener
 from gateway.connections.security import Security
 from gateway.loop.engine_loop import EngineLoop, LoopTimers
+from gateway.process import garbage_collection
 from gateway.process.clock import SystemClock
 from gateway.process.closing import close_within
 from gateway.process.counters import GatewayCounters
@@ -46,7 +45,7 @@ from gateway.process.firing_faults import FiringFaults
 from gateway.process.log_lines import LineFormatter
 from gateway.process.message_keys import MESSAGE_KEYS
 from gateway.process.retention import AddressPolicies, keeping_of
-from gateway.process.time_zone import zone_of
+from gateway.process.server_settings import min_disk_free_bytes, schedule_limits, store_settings
 from gateway.process.workers import ThreadWorkers
 from gateway.web.source import StatsSource
 from protocols.amqp.v1_0.mapping.selector_properties import AmqpPropertyReader
@@ -59,11 +58,6 @@ DISK_PATIENCE_S: Final = 10.0
 LOOK_INTERVAL_S: Final = 1.0
 UNCLEAN_TEXT: Final = "stopped without closing the store cleanly"
 KEPT_TEXT: Final = "everything confirmed is kept, the next start recovers from the log"
-SEGMENTS_KEPT_FREE: Final = 2
-TURN_BYTES_KEPT_FREE: Final = 16 * 1024 * 1024  # what busy producers may bring before a look at the disk stops them
-# A collection looks at all objects made since the last one, or the last few: thousands of queues or messages that stay.
-# With these the first kind takes some 3 ms and the second 15; with ten times as many it was 40 and 300.
-GC_THRESHOLDS: Final = (5_000, 5, 2_000)
 
 log: Final = logging.getLogger("penstock")
 
@@ -124,7 +118,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
 
-    _suspend_garbage_collection()
+    garbage_collection.suspend()
     clock = SystemClock()
     timers = LoopTimers(loop, clock)
     workers = ThreadWorkers(loop)
@@ -136,6 +130,55 @@ async def _serve(
     )
     _log_recovery(store)
     spill = SpillFiles(files, config.data_directory, workers)
+    broker = _broker(config, store, clock, timers, matcher, spill)
+    firing_faults = FiringFaults(files, config.data_directory, broker.scheduler)
+    firing_faults.take_up()
+    engine_loop = EngineLoop(loop, broker, store, clock)
+    timers.engine_loop = engine_loop
+    workers.attach(engine_loop)
+    disk = StoreDisk(config.data_directory)
+    watch = DiskWatch(
+        broker.flow, disk, workers, clock, timers, config.limits.max_disk_usage_percent, min_disk_free_bytes(config)
+    )
+    watch.start()
+    engine_loop.disk_watch = watch
+    admission = _admission(config, counters)
+    listener = Listener(config, broker, engine_loop, security, counters, admission)
+    looking = asyncio.ensure_future(_look_for_ever(engine_loop))
+    code = OK
+    try:
+        source = LiveStats(broker, engine_loop, counters)
+        web = await _listen(config, listener, source, engine_loop, security, store)
+        garbage_collection.resume()
+        endpoints = {**listener.endpoints, "http": web.endpoint}
+        _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
+        if not await _stopped_by_fault(stopping, engine_loop.failed):
+            log.info("stopping")
+            await listener.stop(STOP_PATIENCE_S)  # first: its connections over WebSocket end with the web server
+            await web.stop()
+            engine_loop.end_turn()
+    finally:
+        looking.cancel()
+        listener.close()
+        if engine_loop.failed.is_set():
+            code = FAILED
+            firing_faults.note(engine_loop.failure)
+        elif not await _close_store(store, workers, engine_loop):
+            code = FAILED if engine_loop.failed.is_set() else UNCLEAN
+        else:
+            spill.remove_all()
+    return code
+
+
+def _broker(
+    config: ServerConfig,
+    store: FileStore,
+    clock: SystemClock,
+    timers: LoopTimers,
+    matcher: AddressMatcher,
+    spill: SpillFiles,
+) -> Broker:
+    """Return the engine, with the destinations that the configuration names."""
     broker = Broker(
         store,
         clock,
@@ -156,48 +199,12 @@ async def _serve(
         user_limits=_user_limits(config),
     )
     broker.readers.register(AMQP_1_0, AmqpPropertyReader())
-    firing_faults = FiringFaults(files, config.data_directory, broker.scheduler)
-    firing_faults.take_up()
     for named in config.destinations:
         if named.kind == QUEUE:
             broker.destinations.own_queue(named.name)
         else:
             broker.destinations.own_topic(named.name)
-    engine_loop = EngineLoop(loop, broker, store, clock)
-    timers.engine_loop = engine_loop
-    workers.attach(engine_loop)
-    disk = StoreDisk(config.data_directory)
-    watch = DiskWatch(
-        broker.flow, disk, workers, clock, timers, config.limits.max_disk_usage_percent, min_disk_free_bytes(config)
-    )
-    watch.start()
-    engine_loop.disk_watch = watch
-    admission = _admission(config, counters)
-    listener = Listener(config, broker, engine_loop, security, counters, admission)
-    looking = asyncio.ensure_future(_look_for_ever(engine_loop))
-    code = OK
-    try:
-        source = LiveStats(broker, engine_loop, counters)
-        web = await _listen(config, listener, source, engine_loop, security, store)
-        _resume_garbage_collection()
-        endpoints = {**listener.endpoints, "http": web.endpoint}
-        _announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
-        if not await _stopped_by_fault(stopping, engine_loop.failed):
-            log.info("stopping")
-            await listener.stop(STOP_PATIENCE_S)  # first: its connections over WebSocket end with the web server
-            await web.stop()
-            engine_loop.end_turn()
-    finally:
-        looking.cancel()
-        listener.close()
-        if engine_loop.failed.is_set():
-            code = FAILED
-            firing_faults.note(engine_loop.failure)
-        elif not await _close_store(store, workers, engine_loop):
-            code = FAILED if engine_loop.failed.is_set() else UNCLEAN
-        else:
-            spill.remove_all()
-    return code
+    return broker
 
 
 async def _listen(
@@ -337,52 +344,6 @@ def _log_recovery(store: FileStore) -> None:
 
 def _place(lost: LogRange) -> str:
     return f"{lost.path} at position {lost.position}, log offsets {lost.offset} to {lost.end}: {lost.reason}"
-
-
-def store_settings(config: ServerConfig) -> StoreSettings:
-    return StoreSettings(
-        segment_bytes=config.store.segment_bytes,
-        flush=config.store.flush,
-        flush_interval_ms=config.store.flush_interval_ms,
-        retention_time_ms=config.store.retention.time_ms,
-        retention_bytes=config.store.retention.bytes,
-        lease_max_ms=config.store.retention.lease_max_ms,
-        compaction_live_percent=config.store.compaction.live_percent,
-        compaction_min_age_ms=config.store.compaction.min_age_ms,
-        compaction_bytes_per_second=config.store.compaction.bytes_per_second,
-        index_slots=config.store.index.slots,
-        index_entries=config.store.index.entries,
-    )
-
-
-def min_disk_free_bytes(config: ServerConfig) -> int:
-    """Return what producers must leave of the disk: unless told, what acknowledgements need to go on for a while."""
-    asked = config.limits.min_disk_free_bytes
-    return SEGMENTS_KEPT_FREE * config.store.segment_bytes + TURN_BYTES_KEPT_FREE if asked == UNLIMITED else asked
-
-
-def schedule_limits(config: ServerConfig) -> ScheduleLimits:
-    schedule = config.schedule
-    return ScheduleLimits(
-        schedule.max_count,
-        schedule.max_delay_ms,
-        schedule.min_period_ms,
-        schedule.max_repeats,
-        zone_of(schedule.time_zone),
-    )
-
-
-def _suspend_garbage_collection() -> None:
-    """Let the store be opened without it: what that makes stays, and would be looked at again and again."""
-    gc.collect()
-    gc.disable()
-
-
-def _resume_garbage_collection() -> None:
-    """Messages are freed by reference counts; cycles are rare, so the collector runs rarely and over little."""
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    gc.enable()
 
 
 def _announce(listeners: dict[str, str], config: ServerConfig, json_output: bool) -> None:

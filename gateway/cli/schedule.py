@@ -118,8 +118,8 @@ def _cancelled_in_store(arguments: argparse.Namespace) -> dict[str, Any]:
     from config.values import Destination
     from engine.store.disk.files import RealFiles
     from engine.store.offline.schedule_cancellation import cancel_scheduled
-    from gateway.app import store_settings
     from gateway.process.clock import SystemClock
+    from gateway.process.server_settings import store_settings
 
     kind = Destination()
     wanted = "" if arguments.destination is None else kind.show(kind.parse(arguments.destination))

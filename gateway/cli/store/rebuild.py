@@ -39,9 +39,9 @@ def _rebuild(arguments: argparse.Namespace) -> dict[str, Any]:
     from config.loader import load_config
     from engine.store.disk.files import RealFiles
     from engine.store.offline.rebuild import rebuild
-    from gateway.app import store_settings
     from gateway.process.clock import SystemClock
     from gateway.process.message_keys import MESSAGE_KEYS
+    from gateway.process.server_settings import store_settings
 
     settings = store_settings(load_config(arguments.config))
     made = rebuild(arguments.data, RealFiles(), SystemClock(), settings, MESSAGE_KEYS)
