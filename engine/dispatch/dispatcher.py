@@ -1,10 +1,11 @@
-"""Who is next: hands the messages of a queue to its consumers in turn while their windows are open."""
+"""Hands the messages of a queue to its consumers while their windows are open: in turn, or as its Selection says."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from engine.backlog.context import Context
+from engine.backlog.lane import lane_of
 from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, Consumer
@@ -54,62 +55,88 @@ class Dispatcher:
         self.observers = observers
 
     def run(self, queue: Queue) -> None:
-        """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
+        """Hand over until nobody can take more, or nothing is left for those who could.
+
+        Whose turn it is, and what is next for it, is what the queue's Selection says.  Without one each consumer in
+        turn takes the next message: that is written out here, for nearly every message comes this way, and then pages
+        are asked for if what is in memory ran low.
+        """
         rotation = queue.rotation
-        wall_ms = self.context.wall_ms
-        has_siblings = queue.has_siblings
-        while rotation and queue.mask:
+        selection = queue.selection
+        shares_windows = queue.has_siblings or selection is not None
+        while (selection is None and rotation and queue.mask) or (
+            selection is not None and (rotation or selection.turns.pay_owed())
+        ):
             consumer = rotation[0]
-            client = consumer.client
             # Perhaps by what another queue has handed over.
-            if consumer.outlet.is_output_full or (has_siblings and consumer.window.is_full):
-                consumer.is_listed = False
-                rotation.popleft()
-                queue.rest(consumer)
+            if consumer.outlet.is_output_full or (shares_windows and consumer.window.is_full):
+                self._stand_aside(consumer, queue)
                 continue
-            lane = queue.lanes[queue.mask.bit_length() - 1]
-            assert lane is not None, "the mask names a lane that is not there"
-            delivery = lane.next_ready()
+            if selection is None:
+                lane = queue.lanes[queue.mask.bit_length() - 1]
+                assert lane is not None, "the mask names a lane that is not there"
+                delivery = lane.next_ready()
+            else:
+                delivery = selection.next_in_turn(consumer)
             if delivery is None:
                 continue
             message = delivery.message
-            if message.expires_ms and message.expires_ms <= wall_ms:
+            if message.expires_ms and message.expires_ms <= self.context.wall_ms:
+                if selection is not None:
+                    lane_of(delivery).take(delivery)
                 self.expire(delivery, queue)
                 continue
             if message.log_offset >= self.written_offset and not self.write_up_to(message.log_offset):
-                lane.give_back([delivery])  # until the store has healed
-                break
+                if selection is None:
+                    lane_of(delivery).give_back([delivery])
+                break  # until the store has healed
             if message.size > consumer.window.counted_above and not self.admits(consumer, message):
-                lane.give_back([delivery])
-                consumer.is_listed = False
-                rotation.popleft()
-                queue.rest(consumer)
+                if selection is None:
+                    lane_of(delivery).give_back([delivery])
+                self._stand_aside(consumer, queue)
                 continue
+            tag = self.next_tag
+            if selection is not None:
+                message = selection.take(consumer, delivery, tag)
+                if queue.is_watched:
+                    self.observers.handed_over(queue, message)
             delivery.consumer = consumer
+            delivery.state = DISPATCHED
             queue.delivered_count += 1
             if consumer.ack_mode == AUTO:
-                delivery.state = DISPATCHED
-                client.deliver_settled(consumer, message, delivery.is_redelivered, delivery.failed_attempts + 1)
+                count = delivery.failed_attempts + 1
+                consumer.client.deliver_settled(consumer, message, delivery.is_redelivered, count)
                 self.settle_automatically(delivery, consumer, queue)
-                if len(rotation) > 1:
-                    rotation.rotate(-1)
-                continue
-            delivery.state = DISPATCHED
-            tag = self.next_tag
-            self.next_tag = tag + 1
-            delivery.tag = tag
-            consumer.ledger[tag] = delivery
-            queue.in_flight_count += 1
-            client.deliver(consumer, delivery)
-            if consumer.window.take():
-                consumer.is_listed = False
-                rotation.popleft()
-                if has_siblings:
-                    queue.rest(consumer)
+                if selection is not None and queue.is_watched:
+                    self.observers.consumed(queue, message)
+            else:
+                self.next_tag = tag + 1
+                delivery.tag = tag
+                consumer.ledger[tag] = delivery
+                queue.in_flight_count += 1
+                consumer.client.deliver(consumer, delivery)
+                if consumer.window.take():
+                    if shares_windows:
+                        self._stand_aside(consumer, queue)
+                    else:
+                        consumer.is_listed = False
+                        rotation.popleft()
+                    continue
+            if selection is not None:
+                selection.turns.next_turn()
             elif len(rotation) > 1:
                 rotation.rotate(-1)
-        if queue.consumers:
+        if selection is None and queue.consumers:
             self.ask_for_pages(queue)
+
+    def _stand_aside(self, consumer: Consumer, queue: Queue) -> None:
+        """Let the consumer whose turn it was, and that can take nothing more now, wait until it can."""
+        if queue.selection is None:
+            consumer.is_listed = False
+            queue.rotation.popleft()
+        else:
+            queue.selection.turns.leave(consumer)
+        queue.rest(consumer)
 
     def admits(self, consumer: Consumer, message: Message) -> bool:
         """Ask a window that counts octets, kinds or a rate; one that refuses is full until it opens again."""
@@ -133,7 +160,6 @@ class Dispatcher:
         if feed is not None and feed.replay is not None:
             feed.replay.fill()
             return
-        source_id, reader = (queue.destination_id, 0) if feed is None else (feed.source_id, feed.number)
         for lane in queue.used_lanes:
             if lane.spill is not None:
                 assert queue.spiller is not None, "who has spilled has a spiller"
@@ -151,6 +177,7 @@ class Dispatcher:
             if count > 0:
                 lane.is_loading = True
                 self.store.write()  # only what has been written can be read
+                source_id, reader = (queue.destination_id, 0) if feed is None else (feed.source_id, feed.number)
                 self.store.request(source_id, lane.priority, lane.next_load, count, size_bytes, reader)
 
     def settle_automatically(self, delivery: Delivery, consumer: Consumer, queue: Queue) -> None:

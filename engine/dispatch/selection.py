@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import AHEAD_BYTES, lane_of
 from engine.backlog.waiting_deliveries import order_of
-from engine.consumers.consumer import consumer_of
+from engine.consumers.consumer import AUTO, consumer_of
 from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
 from engine.dispatch.seat import Seat
 from engine.dispatch.selector_cursor import SPILLED
@@ -21,8 +21,9 @@ from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.readers import PropertyReaders
 from engine.values import gates
+from engine.values.annotations import annotation
 from engine.values.delivery import DELAYED, READY, Delivery
-from engine.values.message import Message
+from engine.values.message import PLAIN, Message
 from engine.values.stored import NEVER_MS
 
 if TYPE_CHECKING:
@@ -179,7 +180,42 @@ class Selection:
                     return gates.DELAYED
         return gates.OPEN
 
-    def next_for(self, consumer: Consumer) -> Delivery | None:
+    def next_in_turn(self, consumer: Consumer) -> Delivery | None:
+        """Return what ``consumer``, whose turn it is, is to get now, and leave it where it is.
+
+        None if the turn goes to another one: this one has found nothing, or looking has woken one of a higher priority.
+        """
+        delivery = self._next_for(consumer)
+        if self.queue.rotation[0] is not consumer:
+            return None
+        if delivery is None:
+            self.turns.let_rest(consumer)
+        return delivery
+
+    def take(self, consumer: Consumer, delivery: Delivery, tag: int) -> Message:
+        """Take out what ``consumer`` gets; return the message as it gets it, marked if it is the first of its group.
+
+        tag: by which the consumer holds it, unless it is settled at once.
+        """
+        lane_of(delivery).take(delivery)
+        message = delivery.message
+        if not message.group_hash:
+            return message
+        group = self._taken(consumer, delivery)
+        if group is None:
+            return message
+        first_key = self.queue.settings.queue.group_first_key
+        if group.is_new and first_key:
+            mark = annotation(first_key, "true")
+            message = message.twin(message.flags & ~PLAIN, mark + message.annotations, message.headers, message.body)
+        if consumer.ack_mode != AUTO:
+            self.groups.hold(group, tag)
+            if message is not delivery.message:
+                self.originals[tag] = delivery.message
+                delivery.message = message
+        return message
+
+    def _next_for(self, consumer: Consumer) -> Delivery | None:
         """Return what ``consumer`` is to get now and leave it where it is; None if it must wait."""
         if self.turns.is_shut_for(consumer):
             return None
@@ -209,7 +245,7 @@ class Selection:
         """Say whether the group of ``delivery`` lets ``consumer`` have it now; if not, put it where it waits."""
         group = self.groups.of(delivery)
         if group is None:
-            return True  # ``taken`` begins it
+            return True  # ``_taken`` begins it
         if group.holds_back(delivery):
             group.parked.push(delivery)
             return False
@@ -225,7 +261,7 @@ class Selection:
         self.turns.wake(owner)
         return False
 
-    def taken(self, consumer: Consumer, delivery: Delivery) -> Group | None:
+    def _taken(self, consumer: Consumer, delivery: Delivery) -> Group | None:
         """``consumer`` gets ``delivery``: return its group if that is the consumer's, else None."""
         key = self.groups.key(delivery)
         if key == 0:

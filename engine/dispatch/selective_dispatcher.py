@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
-from engine.backlog.lane import PAGE_MESSAGES, Lane, lane_of
-from engine.consumers.consumer import AUTO
+from engine.backlog.lane import PAGE_MESSAGES, Lane
 from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
@@ -21,10 +20,9 @@ from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue, queue_of
 from engine.values import gates
-from engine.values.annotations import annotation
-from engine.values.delivery import DELAYED, DISPATCH, Delivery, advance
+from engine.values.delivery import DELAYED, Delivery
 from engine.values.failed_attempts import restored
-from engine.values.message import PLAIN, Message
+from engine.values.message import Message
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
@@ -145,7 +143,7 @@ class SelectiveDispatcher(TimerTarget):
         selection.go_on_releasing()
         if selection.look_at_offered() and selection.held_by() == gates.OPEN:
             selection.index.look()
-            self._hand_over(queue, selection)
+            self.dispatcher.run(queue)
         for lane in queue.used_lanes:
             lane.tidy()
         self.dispatcher.ask_for_pages(queue)
@@ -162,74 +160,6 @@ class SelectiveDispatcher(TimerTarget):
         steps = self.steps
         least = 0 if queue in steps.postponed else SCAN_LEAST
         return max(least, min(SCAN_STEPS, steps.left))
-
-    def _hand_over(self, queue: Queue, selection: Selection) -> None:
-        dispatcher = self.dispatcher
-        rotation = queue.rotation
-        wall_ms = self.context.wall_ms
-        while rotation or selection.turns.pay_owed():
-            consumer = rotation[0]
-            client = consumer.client
-            if consumer.outlet.is_output_full or consumer.window.is_full:  # its siblings may have filled it
-                selection.turns.leave(consumer)
-                queue.rest(consumer)
-                continue
-            delivery = selection.next_for(consumer)
-            if rotation[0] is not consumer:
-                continue  # looking has woken one of a higher priority
-            if delivery is None:
-                selection.turns.let_rest(consumer)
-                continue
-            lane = lane_of(delivery)
-            message = delivery.message
-            if message.expires_ms and message.expires_ms <= wall_ms:
-                lane.take(delivery)
-                dispatcher.expire(delivery, queue)
-                continue
-            if message.log_offset >= dispatcher.written_offset and not dispatcher.write_up_to(message.log_offset):
-                break  # until the store has healed
-            if message.size > consumer.window.counted_above and not dispatcher.admits(consumer, message):
-                selection.turns.leave(consumer)
-                queue.rest(consumer)
-                continue
-            lane.take(delivery)
-            group = None
-            if message.group_hash:
-                group = selection.taken(consumer, delivery)
-                if group is not None and group.is_new and queue.settings.queue.group_first_key:
-                    mark = annotation(queue.settings.queue.group_first_key, "true")
-                    message = message.twin(
-                        message.flags & ~PLAIN, mark + message.annotations, message.headers, message.body
-                    )
-            delivery.consumer = consumer
-            delivery.state = advance(delivery.state, DISPATCH)
-            queue.delivered_count += 1
-            if queue.is_watched:
-                self.observers.handed_over(queue, message)
-            if consumer.ack_mode == AUTO:
-                count = delivery.failed_attempts + 1
-                client.deliver_settled(consumer, message, delivery.is_redelivered, count)
-                dispatcher.settle_automatically(delivery, consumer, queue)
-                if queue.is_watched:
-                    self.observers.consumed(queue, message)
-                selection.turns.next_turn()
-                continue
-            tag = dispatcher.next_tag
-            dispatcher.next_tag = tag + 1
-            delivery.tag = tag
-            if group is not None:
-                selection.groups.hold(group, tag)
-            if message is not delivery.message:
-                selection.originals[tag] = delivery.message
-                delivery.message = message
-            consumer.ledger[tag] = delivery
-            queue.in_flight_count += 1
-            client.deliver(consumer, delivery)
-            if consumer.window.take():
-                selection.turns.leave(consumer)
-                queue.rest(consumer)
-            else:
-                selection.turns.next_turn()
 
     # -- reading ahead
 
