@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from struct import pack
@@ -31,21 +30,12 @@ from gateway.__main__ import main
 from gateway.process import exit_codes
 from tests.support.broker_view import BrokerView
 from tests.support.fakes import START_WALL_MS, HeldWorkers, VirtualClock, VirtualTimers
-from tests.support.store_copy import copy_to
+from tests.support.store_copy import VECTORS, copy_to, unpack_vector
 from tests.support.store_home import FileHome
 from tests.support.store_world import RecordingListener
 
-VECTORS = Path(__file__).resolve().parents[3] / "vectors"
-VERSIONS = (1,)  # samples with the same content
+VERSIONS = ("v1", "c123f83")  # samples with the same content, the latter written by that commit
 NEWER = layout.NEWEST_VERSION + 1
-
-
-def unpacked(version: int, directory: Path) -> Path:
-    with tarfile.open(VECTORS / f"store_v{version}.tar.gz") as archive:
-        # Not as an argument: Python 3.11 knows that from its fourth revision on.
-        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
-        archive.extractall(directory)
-    return directory / "data"
 
 
 def opened(data: Path) -> FileStore:
@@ -65,8 +55,8 @@ def test_there_is_a_sample_of_the_present_version() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_gateway_goes_on_with_it(tmp_path: Path, version: int) -> None:
-    data = unpacked(version, tmp_path)
+def test_a_gateway_goes_on_with_it(tmp_path: Path, version: str) -> None:
+    data = unpack_vector(version, tmp_path)
     assert verify(RealFiles(), str(data)).findings == []
     store = opened(data)
     states = store.recovered()
@@ -91,8 +81,8 @@ def test_a_gateway_goes_on_with_it(tmp_path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_reader_finds_everything_in_it(tmp_path: Path, version: int) -> None:
-    with StoreQuery(StoreReader(unpacked(version, tmp_path))) as query:
+def test_a_reader_finds_everything_in_it(tmp_path: Path, version: str) -> None:
+    with StoreQuery(StoreReader(unpack_vector(version, tmp_path))) as query:
         page = query.by_key("k3", Bounds())
         assert [message.body[:9] for message in page.messages] == [b"order %2d " % n for n in range(39, 9, -4)] + [
             b"order 7 .",
@@ -106,7 +96,7 @@ def test_a_reader_finds_everything_in_it(tmp_path: Path, version: int) -> None:
 
 
 def test_a_gateway_goes_on_with_sparse_segments(tmp_path: Path) -> None:
-    data = unpacked(layout.SPARSE_VERSION, tmp_path)
+    data = unpack_vector(f"v{layout.SPARSE_VERSION}", tmp_path)
     assert verify(RealFiles(), str(data)).findings == []
     for is_rebuilt in (False, True):
         if is_rebuilt:
@@ -134,7 +124,7 @@ def test_a_gateway_goes_on_with_sparse_segments(tmp_path: Path) -> None:
 
 
 def test_a_reader_finds_what_is_left_in_sparse_segments(tmp_path: Path) -> None:
-    reader = StoreReader(unpacked(layout.SPARSE_VERSION, tmp_path))
+    reader = StoreReader(unpack_vector(f"v{layout.SPARSE_VERSION}", tmp_path))
     assert reader.segments[0].is_sparse
     with StoreQuery(reader) as query:
         page = query.by_key("k3", Bounds())
@@ -145,7 +135,7 @@ def test_a_reader_finds_what_is_left_in_sparse_segments(tmp_path: Path) -> None:
 
 
 def test_a_gateway_goes_on_with_a_schedule(tmp_path: Path) -> None:
-    data = unpacked(layout.SCHEDULE_VERSION, tmp_path)
+    data = unpack_vector(f"v{layout.SCHEDULE_VERSION}", tmp_path)
     assert verify(RealFiles(), str(data)).findings == []
     pending, listed = scheduled_in(str(data), "queue://orders.eu", 9)
     assert pending == 4
@@ -178,7 +168,7 @@ def test_a_store_says_that_it_has_a_schedule_before_it_has_one(tmp_path: Path) -
 
 
 def test_a_backup_says_what_its_store_says(tmp_path: Path) -> None:
-    data = unpacked(layout.SCHEDULE_VERSION, tmp_path)
+    data = unpack_vector(f"v{layout.SCHEDULE_VERSION}", tmp_path)
     back_up(data, tmp_path / "backup")
     assert version_in(tmp_path / "backup") == layout.SCHEDULE_VERSION
     assert scheduled_in(str(tmp_path / "backup"), "", 9) == scheduled_in(str(data), "", 9)
@@ -217,7 +207,7 @@ def change_version(path: Path, start: int, size: int) -> None:
 def test_a_newer_version_is_refused_with_its_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], None]
 ) -> None:
-    data = unpacked(layout.FORMAT_VERSION, tmp_path)
+    data = unpack_vector(f"v{layout.FORMAT_VERSION}", tmp_path)
     change(data)
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
     expected = f"version {NEWER} of the format, versions 1 to {layout.NEWEST_VERSION} are known here"
@@ -232,7 +222,7 @@ def test_a_newer_version_is_refused_with_its_number(
 
 @pytest.mark.damages_store("a file says another version")
 def test_a_newer_record_type_is_refused(tmp_path: Path) -> None:
-    data = unpacked(layout.FORMAT_VERSION, tmp_path)
+    data = unpack_vector(f"v{layout.FORMAT_VERSION}", tmp_path)
     path = sorted((data / "commitlog").iterdir())[-1]
     octets = bytearray(path.read_bytes())
     # The record after the snapshot.
@@ -247,7 +237,7 @@ def test_a_newer_record_type_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_newer_index_is_made_again(tmp_path: Path) -> None:
-    data = unpacked(layout.FORMAT_VERSION, tmp_path)
+    data = unpack_vector(f"v{layout.FORMAT_VERSION}", tmp_path)
     change_version(sorted((data / "index").iterdir())[0], 0, layout.INDEX_HEADER.size)
     with StoreQuery(StoreReader(data)) as query:
         page = query.by_key("k3", Bounds())
