@@ -14,24 +14,36 @@ from engine.values.delivery import GONE, READY, Delivery
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
 
-SWEEP_COUNT: Final = 256  # so many more exclusions, and those of deliveries that are gone are forgotten
+SWEEP_COUNT: Final = 256  # exclusions, or twice those that were left; then deliveries that are gone are forgotten
 
 
 class Exclusions:
-    """by_order: place in the queue -> (delivery, numbers of the consumers that will not have it)."""
+    """by_order: place in the queue -> (delivery, numbers of the consumers that will not have it).
 
-    __slots__ = ("by_order", "sweep_at")
+    by_consumer: number of a consumer -> the places in ``by_order`` that name it.
+    """
+
+    __slots__ = ("by_order", "by_consumer", "sweep_at")
 
     def __init__(self) -> None:
         self.by_order: dict[int, tuple[Delivery, set[int]]] = {}
+        self.by_consumer: dict[int, dict[int, None]] = {}
         self.sweep_at = SWEEP_COUNT
 
     def add(self, delivery: Delivery, consumer: Consumer) -> None:
-        one = self.by_order.setdefault(order_of(delivery), (delivery, set()))
-        one[1].add(consumer.consumer_id)
+        order = order_of(delivery)
+        self.by_order.setdefault(order, (delivery, set()))[1].add(consumer.consumer_id)
+        self.by_consumer.setdefault(consumer.consumer_id, {})[order] = None
         if len(self.by_order) >= self.sweep_at:
-            self.by_order = {order: one for order, one in self.by_order.items() if one[0].state != GONE}
-            self.sweep_at = len(self.by_order) + SWEEP_COUNT
+            self._sweep()
+
+    def _sweep(self) -> None:
+        self.by_order = {order: one for order, one in self.by_order.items() if one[0].state != GONE}
+        self.by_consumer.clear()
+        for order, (_, consumers) in self.by_order.items():
+            for number in consumers:
+                self.by_consumer.setdefault(number, {})[order] = None
+        self.sweep_at = max(SWEEP_COUNT, 2 * len(self.by_order))
 
     def holds(self, delivery: Delivery) -> bool:
         """Say whether somebody will not have ``delivery``."""
@@ -48,7 +60,8 @@ class Exclusions:
     def forget(self, consumer: Consumer) -> list[Delivery]:
         """Forget what a consumer that has closed would not have; return what everybody may have again and waits."""
         free: list[Delivery] = []
-        for order, (delivery, consumers) in list(self.by_order.items()):
+        for order in self.by_consumer.pop(consumer.consumer_id, {}):
+            delivery, consumers = self.by_order[order]
             consumers.discard(consumer.consumer_id)
             if not consumers:
                 del self.by_order[order]
@@ -58,5 +71,4 @@ class Exclusions:
 
     def keep_from(self, consumer: Consumer) -> bool:
         """Say whether something waits that ``consumer`` will not have."""
-        number = consumer.consumer_id
-        return any(number in consumers and one.state == READY for one, consumers in self.by_order.values())
+        return any(self.by_order[order][0].state == READY for order in self.by_consumer.get(consumer.consumer_id, {}))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from engine.dispatch.undeliverable_here import SWEEP_COUNT
+from engine.dispatch.undeliverable_here import SWEEP_COUNT, Exclusions
 from engine.values import gates
-from engine.values.delivery import Delivery
+from engine.values.delivery import GONE, READY, Delivery
 from engine.values.refusal import Refusal
 from tests.support.engine_world import EngineWorld
 from tests.support.fakes import FakeClient
@@ -153,3 +155,34 @@ def test_what_is_gone_is_forgotten() -> None:
     assert selection is not None
     assert selection.index.exclusions is not None
     assert len(selection.index.exclusions.by_order) <= SWEEP_COUNT
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_each_would_not_have_is_the_same_as_in_one_list(seed: int) -> None:
+    chance = random.Random(seed)
+    world = EngineWorld()
+    client = world.client()
+    consumers = [world.consumer(client, name=str(number)) for number in range(4)]
+    lane = world.queue("q").lane(4)
+    deliveries = [Delivery(world.message(world.queue("q"), b"x"), lane, position) for position in range(600)]
+    exclusions = Exclusions()
+    known: set[tuple[int, int]] = set()
+    for _ in range(1_500):
+        consumer = chance.choice(consumers)
+        number, position = consumer.consumer_id, chance.randrange(600)
+        delivery = deliveries[position]
+        if chance.random() < 0.05:
+            free = exclusions.forget(consumer)
+            mine = {place for who, place in known if who == number}
+            known = {(who, place) for who, place in known if who != number}
+            left = {place for _, place in known}
+            assert {one.position for one in free} == {one for one in mine - left if deliveries[one].state == READY}
+        elif chance.random() < 0.3:
+            delivery.state = GONE
+        elif delivery.state == READY:
+            exclusions.add(delivery, consumer)
+            known.add((number, position))
+        waits = any(who == number and deliveries[place].state == READY for who, place in known)
+        assert exclusions.keep_from(consumer) == waits
+        if delivery.state == READY:
+            assert exclusions.excludes(delivery, consumer) == ((number, position) in known)
