@@ -156,6 +156,7 @@ class Turn:
     def _begin_end(self) -> None:
         if self.holdings.is_over:
             self.holdings.relieve(self.clients.values())
+        self.steps.begin_end()
         if self.steps.chores:
             self.steps.run_chores()
         if self.context.memory.unwritten_bytes:

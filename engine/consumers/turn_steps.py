@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TURN_STEPS: Final = 4_000  # of one turn
 CHORE_STEPS: Final = 2_000  # of these, that one thing under way may take, so that others go on beside it
+END_STEPS: Final = 500  # at its end, however much its inputs have taken: what is under way ends beside steady traffic
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -35,14 +36,16 @@ class Chore(ABC):
 class Steps(TimerTarget):
     """What is left of this turn's steps, and what waits for those of the next.
 
-    left: below 0 only by what could not be divided.  most: the most that one turn has taken.
+    left: below 0 only by what could not be divided.  lent: of END_STEPS, to this turn.
+    most: the most that one turn has taken.
     chores: under way, the one whose turn it is first.  postponed: queues to dispatch again in the next turn.
     """
 
-    __slots__ = ("left", "most", "chores", "postponed", "agenda", "_clock", "_timers", "_is_armed")
+    __slots__ = ("left", "lent", "most", "chores", "postponed", "agenda", "_clock", "_timers", "_is_armed")
 
     def __init__(self, clock: Clock, timers: Timers, agenda: TurnAgenda) -> None:
         self.left = TURN_STEPS
+        self.lent = 0
         self.most = 0
         self.chores: deque[Chore] = deque()
         self.postponed: dict[Queue, None] = {}
@@ -61,6 +64,12 @@ class Steps(TimerTarget):
         if not chore.go_on(self):
             self.begin(chore)
             self.need_a_turn()
+
+    def begin_end(self) -> None:
+        """The inputs of this turn are over: leave some for what follows them."""
+        if self.left < END_STEPS:
+            self.lent = END_STEPS - self.left
+            self.left = END_STEPS
 
     def run_chores(self) -> None:
         """Let each chore go on in turn, until all are done or the steps of this turn are."""
@@ -89,7 +98,8 @@ class Steps(TimerTarget):
         return self._is_armed
 
     def end_turn(self) -> None:
-        taken = TURN_STEPS - self.left
+        taken = TURN_STEPS + self.lent - self.left
+        self.lent = 0
         if taken > self.most:
             self.most = taken
         self.left = TURN_STEPS

@@ -12,7 +12,7 @@ from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
 from engine.selector.readers import PropertyReaders
-from engine.selector.table import SelectorTable
+from engine.selector.table import ASKED_AT_ONCE, SelectorTable
 from engine.values.delivery import DELAYED, READY, Delivery
 from engine.values.message import Message
 from engine.values.stored import Attempts
@@ -29,6 +29,7 @@ PAGE_LEAST: Final = 2  # messages of a page that is read ahead, however much eac
 READING_STEPS: Final = 2  # of a message whose properties are read
 FINDING_STEPS: Final = 6  # of each view that finds one
 EVALUATIONS_A_STEP: Final = 1  # conditions that are asked about a message that has been read already
+WITHOUT_LIMIT: Final = 1 << 62
 _ENTRY_MASK: Final = (1 << SERIAL_BITS) - 1
 
 
@@ -158,12 +159,17 @@ class SelectorIndex:
                     continue
                 delivery = lane.keep_ahead(message)
             self.put(view, delivery)
+        for view in self._unasked():
+            if view.cursors[cursors.key] is front:
+                cursors.move(view, lane.last_position)
+                self.queue.mark_dirty()
         self.steps.left -= self.table.take_asked() // EVALUATIONS_A_STEP
 
     def show(self, delivery: Delivery) -> None:
         """Put in what is READY again: in memory, or ahead of it."""
         self.budget -= READING_STEPS
-        for view in self.views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
+        message = delivery.message
+        for view in self.views_of(message, delivery.failed_attempts + 1, delivery.is_redelivered, WITHOUT_LIMIT):
             cursor = view.cursors.get(delivery.lane.priority)
             if cursor is None or delivery.position < cursor.position:
                 self.put(view, delivery)  # else its reading will come upon it
@@ -172,13 +178,15 @@ class SelectorIndex:
     def properties(self, delivery: Delivery) -> Properties:
         return self.readers.properties(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered)
 
-    def views_of(self, message: Message, delivery_count: int, is_redelivered: bool) -> list[View]:
-        """Return the views that a message belongs to."""
+    def views_of(
+        self, message: Message, delivery_count: int, is_redelivered: bool, most: int = ASKED_AT_ONCE
+    ) -> list[View]:
+        """Return the views that a message belongs to; those beyond ``most`` conditions are ``_unasked``."""
         found: list[View] = [] if self.all_view is None else [self.all_view]
         if self.table.selectors:
             properties = self.readers.properties(message, delivery_count, is_redelivered)
             by_number = self.by_number
-            found += [by_number[number] for number in self.table.matching(properties)]
+            found += [by_number[number] for number in self.table.matching(properties, most)]
         return found
 
     def matches(self, view: View, delivery: Delivery) -> bool:
@@ -251,11 +259,16 @@ class SelectorIndex:
         """Offer a delivery to the views of one cursor."""
         views = cursor.views
         if len(views) == 1 or len(views) <= self.table.cost():
-            self.budget -= READING_STEPS + len(views) // EVALUATIONS_A_STEP
+            self.budget -= READING_STEPS
             cursor.looked_count += 1
             properties = self.properties(delivery)
-            for view in [one for one in views.values() if one.selector is None or one.selector.matches(properties)]:
-                self._find(view, delivery)
+            for place, view in enumerate(asking := list(views.values())):
+                if view.selector is None or view.selector.matches(properties):
+                    self._find(view, delivery)
+                self.budget -= 1 if view.selector is None else view.selector.last_cost() // EVALUATIONS_A_STEP
+                if self.budget <= 0:
+                    self._leave(asking[place + 1 :], delivery.lane.priority, delivery.position)
+                    return
             return
         self._show_all(delivery, [cursor])
 
@@ -267,7 +280,19 @@ class SelectorIndex:
         for view in self.views_of(delivery.message, delivery.failed_attempts + 1, delivery.is_redelivered):
             if _is_reading(view, delivery.lane.priority, delivery.position):
                 self._find(view, delivery)
+        self._leave(self._unasked(), delivery.lane.priority, delivery.position)
         self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
+
+    def _unasked(self) -> list[View]:
+        """Return the views whose selectors were not asked about the last message, because it took too long."""
+        by_number = self.by_number
+        return [by_number[number] for number in self.table.unasked if number in by_number]
+
+    def _leave(self, views: list[View], priority: int, position: int) -> None:
+        """Let those of ``views`` that are reading go on in a later turn with what they were not asked about."""
+        for view in views:
+            if _is_reading(view, priority, position):
+                self.cursors_of(priority).move(view, position)
 
     def _find(self, view: View, delivery: Delivery) -> None:
         """A view that is reading has come upon a delivery that it matches."""
@@ -385,6 +410,7 @@ class SelectorIndex:
                         lane.ahead_bytes -= message.size
             if delivery.state == READY:
                 self._find(view, delivery)
+        self._leave(self._unasked(), lane.priority, offset << SERIAL_BITS)
         self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
 
     def scan_start(self, lane: Lane) -> int:
@@ -468,6 +494,10 @@ class SelectorIndex:
                 for view in self.views_of(message, 1, False)
                 if view.number in taking and view.cursors[cursors.key].position <= position
             ]
+            for view in self._unasked():
+                if taking.pop(view.number, None) is not None:
+                    self._show_taken_out(view, lane, position)
+                    cursors.move(view, max(view.cursors[cursors.key].position, position))
             self.budget -= self.table.take_asked() // EVALUATIONS_A_STEP
             if views:
                 found.append((Delivery(message, lane, position), views))

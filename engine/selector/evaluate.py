@@ -31,6 +31,7 @@ from engine.selector.syntax import (
     Signed,
 )
 from engine.selector.xpath.parser import XPath
+from engine.selector.xpath.values import XPATH_STEPS_MAX, Budget
 from engine.values.errors import DATA_FAULTS
 
 _Condition = Callable[[Properties], bool | None]
@@ -45,30 +46,37 @@ _TESTS: Final[dict[str, _Test]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-BODY_COST: Final = 64  # of an expression over the body, in comparisons of a property
+BODY_COST: Final = 64  # of an expression over the body, in comparisons of a property: for reading that
+XPATH_STEPS_A_COMPARISON: Final = 2
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Selector:
     """text: as the consumer wrote it.  expression: what was read; ``syntax.write`` gives its canonical text.
 
-    cost: about how many comparisons of a property it takes.
+    cost: about how many comparisons of a property it takes, without what its XPaths walk over.
     """
 
-    __slots__ = ("text", "expression", "cost", "_condition")
+    __slots__ = ("text", "expression", "cost", "_condition", "_budget")
 
     def __init__(self, text: str, expression: Node) -> None:
         self.text = text
         self.expression = expression
         self.cost = _cost(expression)
-        self._condition = _condition(expression)
+        self._budget = Budget()
+        self._condition = _condition(expression, self._budget)
 
     def matches(self, properties: Properties) -> bool:
         """Say whether it is true for a message; for one that cannot be read it is not, whatever it asks."""
+        self._budget.left = XPATH_STEPS_MAX
         try:
             return self._condition(properties) is True
         except DATA_FAULTS:
             return False
+
+    def last_cost(self) -> int:
+        """Return about how many comparisons it took to ask it the last time."""
+        return self.cost + self._budget.taken() // XPATH_STEPS_A_COMPARISON
 
 
 def compile_selector(text: str) -> Selector:
@@ -76,20 +84,20 @@ def compile_selector(text: str) -> Selector:
     return Selector(text, parse(text))
 
 
-def _condition(node: Node) -> _Condition:
+def _condition(node: Node, budget: Budget) -> _Condition:
     match node:
         case And(operands):
-            return _all_of([_condition(operand) for operand in operands])
+            return _all_of([_condition(operand, budget) for operand in operands])
         case Or(operands):
-            return _any_of([_condition(operand) for operand in operands])
+            return _any_of([_condition(operand, budget) for operand in operands])
         case Not(operand):
-            return _negation(_condition(operand))
+            return _negation(_condition(operand, budget))
         case Comparison(left, symbol, right):
-            return _comparison(left, symbol, right)
+            return _comparison(left, symbol, right, budget)
         case Between(operand, low, high, False):
-            return _all_of([_comparison(operand, ">=", low), _comparison(operand, "<=", high)])
+            return _all_of([_comparison(operand, ">=", low, budget), _comparison(operand, "<=", high, budget)])
         case Between(operand, low, high, True):
-            return _any_of([_comparison(operand, "<", low), _comparison(operand, ">", high)])
+            return _any_of([_comparison(operand, "<", low, budget), _comparison(operand, ">", high, budget)])
         case In(name, values, is_negated):
             return _string_test(name, frozenset(values).__contains__, is_negated)
         case Like(name, pattern, escape, is_negated):
@@ -98,9 +106,9 @@ def _condition(node: Node) -> _Condition:
             return lambda properties: (properties.get(name) is None) is not is_negated
         case BodyTest(text):
             xpath = XPath(text)
-            return lambda properties: xpath.matches(properties.document())
+            return lambda properties: xpath.matches(properties.document(), budget)
         case Identifier() | Literal():
-            return _comparison(node, "=", Literal(True))
+            return _comparison(node, "=", Literal(True), budget)
     raise AssertionError(f"the parser let {node} stand for a condition")
 
 
@@ -152,17 +160,17 @@ def _string_test(name: str, test: Callable[[str], bool], is_negated: bool) -> _C
     return string_test
 
 
-def _comparison(left: Node, symbol: str, right: Node) -> _Condition:
+def _comparison(left: Node, symbol: str, right: Node, budget: Budget) -> _Condition:
     if isinstance(left, Literal) and isinstance(right, Identifier):
-        return _comparison(right, _MIRRORED[symbol], left)
+        return _comparison(right, _MIRRORED[symbol], left, budget)
     test = _TESTS[symbol]
     if isinstance(left, Identifier) and isinstance(right, Literal):
         if isinstance(right.value, str):
             return _comparison_with_string(left.name, test, right.value)
         if not isinstance(right.value, bool):
             return _comparison_with_number(left.name, test, right.value)
-    left_operand = _operand(left)
-    right_operand = _operand(right)
+    left_operand = _operand(left, budget)
+    right_operand = _operand(right, budget)
     return lambda properties: _compare(
         test, left_operand(properties), right_operand(properties), properties.converts_strings
     )
@@ -229,18 +237,20 @@ def _converted(text: str, kind: type) -> bool | int | float | str:
     return text if value is None else value
 
 
-def _operand(node: Node) -> _Operand:
+def _operand(node: Node, budget: Budget) -> _Operand:
     match node:
         case Identifier(name):
             return lambda properties: properties.get(name)
         case Literal(value):
             return lambda properties: value
         case Signed(sign, operand):
-            return _sign(sign, _operand(operand))
+            return _sign(sign, _operand(operand, budget))
         case Arithmetic(first, rest):
-            return _arithmetic(_operand(first), [(symbol, _operand(operand)) for symbol, operand in rest])
+            return _arithmetic(
+                _operand(first, budget), [(symbol, _operand(operand, budget)) for symbol, operand in rest]
+            )
         case Comparison() | Between() | In() | Like() | IsNull() | BodyTest() | Not() | And() | Or():
-            return _condition(node)
+            return _condition(node, budget)
     assert_never(node)
 
 

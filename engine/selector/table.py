@@ -7,9 +7,13 @@ one by one, so that what counts is how many match, not how many there are.
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.selector.evaluate import Selector
 from engine.selector.properties import Properties
 from engine.selector.syntax import And, Comparison, Identifier, In, Literal, Node
+
+ASKED_AT_ONCE: Final = 2_000  # conditions about one message; who is not asked then is asked in a later turn
 
 
 class SelectorTable:
@@ -17,16 +21,26 @@ class SelectorTable:
 
     by_value: property name -> its value -> (number, selector, whether the value alone decides).
     others: those that must be asked one by one.
-    asked_count: conditions asked since ``take_asked``.
+    asked_count: conditions asked since ``take_asked``.  unasked: who was not asked about the last message, in order.
     """
 
-    __slots__ = ("by_value", "others", "selectors", "asked_count", "_others_cost", "_value_costs", "_value_cost")
+    __slots__ = (
+        "by_value",
+        "others",
+        "selectors",
+        "asked_count",
+        "unasked",
+        "_others_cost",
+        "_value_costs",
+        "_value_cost",
+    )
 
     def __init__(self) -> None:
         self.by_value: dict[str, dict[str, dict[int, tuple[Selector, bool]]]] = {}
         self.others: dict[int, Selector] = {}
         self.selectors: dict[int, Selector] = {}
         self.asked_count = 0
+        self.unasked: list[int] = []
         self._others_cost = 0
         self._value_costs: dict[str, dict[str, int]] = {}  # property -> value -> of those that ask for more than it
         self._value_cost = 0  # the most that the values of one message can cost, -1 if it is to be found out
@@ -91,30 +105,43 @@ class SelectorTable:
             del self._value_costs[name]
         self._value_cost = -1
 
-    def matching(self, properties: Properties) -> list[int]:
-        """Return the numbers of the selectors that match."""
+    def matching(self, properties: Properties, most: int = ASKED_AT_ONCE) -> list[int]:
+        """Return the numbers of the selectors that match; those that would be beyond ``most`` are ``unasked``."""
         found: list[int] = []
+        asking: list[int] = []
         for name, values in self.by_value.items():
             value = properties.known(name)
             if type(value) is str:
                 candidates = values.get(value)
                 if candidates is not None:
-                    for number, (selector, is_whole) in candidates.items():
-                        if is_whole:
-                            found.append(number)
-                        else:
-                            self.asked_count += selector.cost
-                            if selector.matches(properties):
-                                found.append(number)
+                    for number, (_, is_whole) in candidates.items():
+                        (found if is_whole else asking).append(number)
             elif value is not None and properties.converts_strings:
                 # The text of the selector is worth what it says beside a number: ``JMSPriority = '4'``.
                 numbers = {number for candidates in values.values() for number in candidates}
-                found += [number for number in sorted(numbers) if self.selectors[number].matches(properties)]
-                self.asked_count += len(numbers)
-        for number, selector in self.others.items():
+                asking += sorted(numbers)
+        if self.others:
+            asking += self.others
+        self.unasked = []
+        return found + self.ask(asking, properties, most) if asking else found
+
+    def ask(self, numbers: list[int], properties: Properties, most: int) -> list[int]:
+        """Ask some selectors, at least one; the others are ``unasked``, but for those that have gone."""
+        found: list[int] = []
+        selectors = self.selectors
+        asked_count = 0
+        self.unasked = []
+        for place, number in enumerate(numbers):
+            selector = selectors.get(number)
+            if selector is None:
+                continue
             if selector.matches(properties):
                 found.append(number)
-        self.asked_count += self._others_cost
+            asked_count += selector.last_cost()
+            if asked_count >= most:
+                self.unasked = numbers[place + 1 :]
+                break
+        self.asked_count += asked_count
         return found
 
 

@@ -9,6 +9,7 @@ from engine.backlog.memory import MemoryBudget
 from engine.consumers.consumer import AUTO
 from engine.selector.table import SelectorTable
 from engine.sources.queue import Queue, is_watched
+from engine.sources.topic_offers import TopicOffers
 from engine.values.destination import uri
 from engine.values.message import Message
 
@@ -26,6 +27,8 @@ class Topic(SharedAddress):
     subscriptions: of this topic alone, by the number of their feed; those of wildcards count for themselves.
     plain: queues, also of wildcards, that take every message, for one consumer, in memory.  selected: those in memory
     with a selector, which stands in ``selectors``.  choosy: all others.
+    newest: number of the last one with a selector.
+    offers: what not all selectors have been asked about yet, None before the first of them.
     is_choosy: some are not plain, or the topic is_sent_on: what nobody takes goes to the dead-letter address, in the
     batch of the message itself, so that such a topic is indirect, too.
     copies: queues that get a copy of each message (virtual topics).
@@ -47,6 +50,8 @@ class Topic(SharedAddress):
         "plain",
         "selected",
         "selectors",
+        "newest",
+        "offers",
         "choosy",
         "is_choosy",
         "is_sent_on",
@@ -77,6 +82,8 @@ class Topic(SharedAddress):
         self.plain: dict[int, Queue] = {}
         self.selected: dict[int, Queue] = {}
         self.selectors = SelectorTable()
+        self.newest = 0
+        self.offers: TopicOffers | None = None
         self.choosy: dict[int, Queue] = {}
         self.is_choosy = self.is_sent_on
         self.copies: list[Queue] = []
@@ -133,6 +140,7 @@ class Topic(SharedAddress):
         else:
             self.selected[number] = queue
             self.selectors.add(number, feed.selector)
+            self.newest = max(self.newest, number)
         self.is_choosy = self.is_sent_on or bool(self.choosy or self.selected)
 
     def longest_durable(self) -> int:

@@ -11,12 +11,14 @@ from typing import Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane
+from engine.backlog.memory import MemoryBudget
 from engine.backlog.settlement import SubscriptionBatch
 from engine.backlog.spiller import may_spill
 from engine.consumers.client import Client
 from engine.consumers.settlement_log import SettlementLog
 from engine.limits.permissions import Access
 from engine.limits.user_quota import Quotas, holder_of
+from engine.selector.table import ASKED_AT_ONCE
 from engine.sources.feed import Feeds, feed_of
 from engine.sources.named_subscription import Subscription, from_description
 from engine.sources.observer import Observer, Observers
@@ -25,6 +27,7 @@ from engine.sources.queue_ends import QueueEnds
 from engine.sources.registry import Destinations
 from engine.sources.topic import Topic
 from engine.sources.topic_joins import CursorOpening, TopicAttachment, TopicDetachment, TopicJoins
+from engine.sources.topic_offers import OfferTaker, TopicOffers
 from engine.values.destination import SUBSCRIPTION, TOPIC, is_topic
 from engine.values.errors import InvalidOption, SubscriptionInUse, UnknownSubscription
 from engine.values.message import DEAD_LETTER, Message
@@ -45,6 +48,19 @@ class Attached:
         self.wildcard = wildcard
         self.queue = queue
         self.is_plain = is_plain
+
+
+class _OfferTaker(OfferTaker):
+    __slots__ = ("_memory",)
+
+    def __init__(self, memory: MemoryBudget) -> None:
+        self._memory = memory
+
+    def give(self, queue: Queue, message: Message) -> None:
+        self._memory.hold(message)
+        queue.enqueue(message)
+        if queue.rotation:
+            queue.mark_dirty()
 
 
 class Subscriptions(Observer):
@@ -68,6 +84,7 @@ class Subscriptions(Observer):
         "wildcards",
         "joins",
         "unrouted",
+        "_taker",
     )
 
     def __init__(
@@ -94,6 +111,7 @@ class Subscriptions(Observer):
         self.wildcards: dict[int, Attached] = {}
         self.joins: list[TopicJoins] = []
         self.unrouted: list[tuple[Topic, Message]] = []
+        self._taker = _OfferTaker(context.memory)
         observers.join(self)
         self._restore()
         for topic in destinations.topics.values():
@@ -181,9 +199,20 @@ class Subscriptions(Observer):
             self.unrouted.append((topic, message))
         if not topic.choosy and not topic.selected:
             return
+        if topic.selected:
+            self._offers_of(topic).offer(message, self.steps)
+        if topic.choosy:
+            self._offer_to_choosy(topic, message, sender)
+        if topic.account is not None and message.queue_offset >= 0:
+            topic.account.see_durable(self.context.store)
+
+    def _offers_of(self, topic: Topic) -> TopicOffers:
+        if topic.offers is None:
+            topic.offers = TopicOffers(topic, self._taker, self.context.readers, self.context.memory)
+        return topic.offers
+
+    def _offer_to_choosy(self, topic: Topic, message: Message, sender: int) -> None:
         properties = self.context.readers.properties(message, 1, False)
-        for number in topic.selectors.matching(properties):
-            self._give(topic.selected[number], message)
         for queue in topic.choosy.values():
             feed = feed_of(queue)
             is_shunned = sender > 0 and feed.shunned == sender
@@ -200,9 +229,9 @@ class Subscriptions(Observer):
                 else:
                     self._give_logged(queue, lane, message)
             elif not is_shunned and (feed.selector is None or feed.selector.matches(properties)):
-                self._give(queue, message)
-        if topic.account is not None and message.queue_offset >= 0:
-            topic.account.see_durable(self.context.store)
+                self._taker.give(queue, message)
+            if feed.selector is not None:
+                self.steps.left -= feed.selector.last_cost()
 
     def join_now(self, topic: Topic) -> None:
         """Something is about to be published to ``topic``, which wildcards that are under way may not have come to."""
@@ -220,7 +249,12 @@ class Subscriptions(Observer):
         if topic.plain or topic.copies:
             return True
         properties = self.context.readers.properties(message, 1, False)
-        if any(True for _ in topic.selectors.matching(properties)):
+        selectors = topic.selectors
+        found = selectors.matching(properties)
+        while selectors.unasked and not found:
+            found = selectors.ask(selectors.unasked, properties, ASKED_AT_ONCE)
+        self.steps.left -= selectors.take_asked()
+        if found:
             return True
         for queue in topic.choosy.values():
             feed = feed_of(queue)
@@ -469,12 +503,6 @@ class Subscriptions(Observer):
             return {}
         lanes = self.context.store.state_of(topic.destination_id).lanes
         return {lane.priority: 0 if count < 0 else max(0, lane.tail - count) for lane in lanes}
-
-    def _give(self, queue: Queue, message: Message) -> None:
-        self.context.memory.hold(message)
-        queue.enqueue(message)
-        if queue.rotation:
-            queue.mark_dirty()
 
     def _give_logged(self, queue: Queue, lane: Lane, message: Message) -> None:
         if queue.consumers:

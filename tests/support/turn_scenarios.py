@@ -53,10 +53,12 @@ def in_a_turn(world: EngineWorld, action: Input) -> Input:
     return run
 
 
-def published(world: EngineWorld, topic: Topic, count: int, priority: int = DEFAULT_PRIORITY) -> None:
+def published(
+    world: EngineWorld, topic: Topic, count: int, priority: int = DEFAULT_PRIORITY, body: bytes = b"x"
+) -> None:
     """Publish without a turn between; every message is taken."""
     for number in range(count):
-        message = world.message(topic, b"x", persistent=False, priority=priority, headers=f"s:{number % 7}")
+        message = world.message(topic, body, persistent=False, priority=priority, headers=f"s:{number % 7}")
         world.broker.send(topic, message)
     world.turn()
 
@@ -199,6 +201,61 @@ def _selectors(count: int, selector: str, message_count: int) -> tuple[EngineWor
     for number in range(count):
         world.consumer(client, "q", INDIVIDUAL, 1, selector=selector.format(number))
     return world, lambda: world.advance(0), client
+
+
+@scenario("a message comes to a topic with many selectors")
+def _(count: int) -> Input:
+    world, topic = _topic_selectors(5 * count, "n LIKE '{}'")
+    return lambda: published(world, topic, 3)
+
+
+@scenario("messages come to a topic with selectors that look into bodies")
+def _(count: int) -> Input:
+    world, topic = _topic_selectors(count // 20, BODY_SELECTOR)
+    return lambda: published(world, topic, 5, body=BODY)
+
+
+@scenario("a message comes to a queue with selectors that look into bodies")
+def _(count: int) -> Input:
+    world, _ = _body_selectors(count // 20)
+    return lambda: world.send(BODY)
+
+
+@scenario("selectors that look into bodies look for their messages on disk")
+def _(count: int) -> Input:
+    world, subscribe = _body_selectors(0)
+    world.send(*[BODY] * 5)
+    subscribe(count // 20)
+    return lambda: world.advance(0)
+
+
+BODY: Final = b"<r>" + b"<a><b>x</b></a>" * 10 + b"</r>"
+BODY_SELECTOR: Final = "XPATH '//*[//*]' AND n LIKE '{}'"
+
+
+def _topic_selectors(count: int, selector: str) -> tuple[EngineWorld, Topic]:
+    world = EngineWorld()
+    client = world.client()
+    topic = world.topic("t")
+    for number in range(count):
+        world.consumer(client, topic, AUTO, selector=selector.format(number))
+    world.turn()
+    world.advance(0)
+    return world, topic
+
+
+def _body_selectors(count: int) -> tuple[EngineWorld, Callable[[int], None]]:
+    """Return a world with consumers whose selectors look into bodies, and what adds more of them."""
+    world = EngineWorld()
+    client = world.client()
+
+    def subscribe(count: int) -> None:
+        for number in range(count):
+            world.consumer(client, "q", INDIVIDUAL, 1, selector=BODY_SELECTOR.format(number))
+
+    subscribe(count)
+    world.turn()
+    return world, subscribe
 
 
 @scenario("a consumer comes to a queue with many groups")

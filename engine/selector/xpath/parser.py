@@ -47,11 +47,10 @@ class XPath:
         self.text = text
         self.expression: Expression = _Parser(text).expression()
 
-    def matches(self, document: Node | None) -> bool:
-        """Say whether the expression is true of a document; of what is none it never is."""
+    def matches(self, document: Node | None, budget: Budget) -> bool:
+        """Say whether the expression is true of a document; of what is none, or costs more than allowed, it is not."""
         if document is None:
             return False
-        budget = Budget()
         try:
             return boolean_of(self.expression.value(Focus(document, 1, 1, budget)))
         except StepsUsedUp:

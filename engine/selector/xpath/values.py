@@ -39,10 +39,16 @@ class Focus:
 
 
 class Budget:
+    """What one selector may still take for one message, over all its expressions."""
+
     __slots__ = ("left",)
 
     def __init__(self) -> None:
         self.left = XPATH_STEPS_MAX
+
+    def taken(self) -> int:
+        """Return the steps that the message has taken."""
+        return XPATH_STEPS_MAX - self.left
 
     def spend(self, steps: int) -> None:
         """Raises: StepsUsedUp."""

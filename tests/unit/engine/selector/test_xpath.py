@@ -18,7 +18,7 @@ ORDER = (
 
 
 def is_true(expression: str, body: bytes = ORDER) -> bool:
-    return XPath(expression).matches(read_document(body))
+    return XPath(expression).matches(read_document(body), Budget())
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_an_expression_that_costs_too_much_does_not_match(expression: str) -> No
     with pytest.raises(StepsUsedUp):
         xpath.expression.value(Focus(document, 1, 1, budget))
     assert -XPATH_STEPS_MAX <= budget.left < 0, "what was beyond is no more than one node's own"
-    assert not xpath.matches(document)
+    assert not xpath.matches(document, Budget())
 
 
 WORDS = (
@@ -198,7 +198,7 @@ def test_nothing_but_a_refusal_leaves(expression: str) -> None:
         xpath = XPath(expression)
     except InvalidSelector:
         return
-    assert xpath.matches(read_document(ORDER)) in (True, False)
+    assert xpath.matches(read_document(ORDER), Budget()) in (True, False)
 
 
 def test_a_body_with_too_many_nodes_is_read_no_further() -> None:

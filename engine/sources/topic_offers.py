@@ -1,0 +1,101 @@
+"""What is published to a topic with so many selectors that one turn cannot ask them all: some are asked a turn.
+
+What a topic has waiting keeps its order.  A subscription that came after a message does not get it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.selector.readers import PropertyReaders
+from engine.selector.table import ASKED_AT_ONCE
+from engine.values.message import Message
+
+if TYPE_CHECKING:
+    from engine.backlog.memory import MemoryBudget
+    from engine.selector.properties import Properties
+    from engine.sources.queue import Queue
+    from engine.sources.topic import Topic
+
+FEW_CONDITIONS: Final = 50  # of one topic: so many are asked at once, whatever is left of the turn; no XPath is few
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OfferTaker(ABC):
+    @abstractmethod
+    def give(self, queue: Queue, message: Message) -> None:
+        """Let the queue of a subscription have what its selector matches."""
+
+
+class TopicOffers(Chore):
+    """waiting: messages, and the number of the newest subscription when they came.
+
+    unasked: numbers of those who have not been asked yet about the first of them, None for all.
+    """
+
+    __slots__ = ("topic", "taker", "readers", "memory", "waiting", "unasked", "properties")
+
+    def __init__(self, topic: Topic, taker: OfferTaker, readers: PropertyReaders, memory: MemoryBudget) -> None:
+        self.topic = topic
+        self.taker = taker
+        self.readers = readers
+        self.memory = memory
+        self.waiting: deque[tuple[Message, int]] = deque()
+        self.unasked: list[int] | None = None
+        self.properties: Properties | None = None
+
+    def offer(self, message: Message, steps: Steps) -> None:
+        """Ask the selectors about ``message`` now, as far as the turn allows, or behind what waits already."""
+        if self.waiting:
+            self._keep(message)
+            return
+        few = FEW_CONDITIONS
+        if (steps.left <= 0 and self.topic.selectors.cost() > few) or not self._ask(
+            message, self.topic.newest, max(few, min(steps.left, ASKED_AT_ONCE)), steps
+        ):
+            self._keep(message)
+        if self.waiting:
+            steps.begin(self)
+            steps.need_a_turn()
+
+    def go_on(self, steps: Steps) -> bool:
+        waiting = self.waiting
+        least = max(0, steps.left - CHORE_STEPS)
+        while waiting:
+            if steps.left <= least:
+                return False
+            message, newest = waiting[0]
+            if self._ask(message, newest, steps.left - least, steps):
+                waiting.popleft()
+                self.memory.release(message)
+        return True
+
+    def _keep(self, message: Message) -> None:
+        self.memory.hold(message)
+        self.waiting.append((message, self.topic.newest))
+
+    def _ask(self, message: Message, newest: int, most: int, steps: Steps) -> bool:
+        """Ask about as many conditions as that, or go on with it; say whether all have been asked."""
+        topic = self.topic
+        selectors = topic.selectors
+        properties = self.properties
+        if properties is None:
+            properties = self.readers.properties(message, 1, False)
+        if self.unasked is None:
+            found = selectors.matching(properties, most)
+        else:
+            found = selectors.ask(self.unasked, properties, most)
+        steps.left -= selectors.take_asked()
+        for number in found:
+            queue = topic.selected.get(number)
+            if queue is not None and number <= newest:
+                self.taker.give(queue, message)
+        is_done = not selectors.unasked
+        self.unasked = None if is_done else selectors.unasked
+        self.properties = None if is_done else properties
+        return is_done
