@@ -48,7 +48,7 @@ from engine.ports.temp_store import SpillSpace
 from engine.ports.timers import Timers
 from engine.selector.readers import PropertyReaders
 from engine.sources.browser import Browsing
-from engine.sources.feed import Feeds
+from engine.sources.feeds import Feeds
 from engine.sources.log_replay import Replays
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue

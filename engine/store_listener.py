@@ -17,7 +17,7 @@ from engine.features.scheduler.scheduler import Scheduler
 from engine.limits.producer_gate import Flow
 from engine.ports.store import StoreListener
 from engine.ports.timers import TimerTarget
-from engine.sources.feed import Feeds
+from engine.sources.feeds import Feeds
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations

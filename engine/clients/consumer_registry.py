@@ -145,7 +145,9 @@ class Subscribing(Observer):
         if isinstance(source, Wildcard) and options.is_durable:
             feed = queues[0].feed
             assert feed is not None, "a durable subscription's queue has a feed"
-            return self._add_siblings(client, source, [], feed.subscription, queues, options, window)
+            subscription = feed.subscription
+            assert isinstance(subscription, Subscription), "a durable subscription has a name"
+            return self._add_siblings(client, source, [], subscription, queues, options, window)
         return self._add(client, queues[0], options, window)
 
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
@@ -281,7 +283,7 @@ class Subscribing(Observer):
             self.selective.added(consumer)
         feed = queue.feed
         if feed is not None and not queue.is_logged and not feed.is_browser and feed.subscription is None:
-            queue.pending = self.pending_limits.limit(queue.settings.pending, window, options.pending_limit)
+            queue.pending = self.pending_limits.limit(queue, window, options.pending_limit)
         self.observers.consumer_added(consumer)
         return consumer
 

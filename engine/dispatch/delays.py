@@ -187,7 +187,7 @@ class Delays(TimerTarget):
         if not lane.returned or delivery.position < lane.returned[0].position:
             return True
         selection = queue_of(lane).selection  # what has returned may itself wait for this one
-        return selection is not None and (selection.held_by() == gates.DELAYED or selection.index.has_idle())
+        return selection is not None and (selection.held_by() == gates.DELAYED or selection.has_idle())
 
     def _reload(self, delivery: Delivery) -> None:
         message = delivery.message

@@ -11,6 +11,7 @@ from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.rate_limit import Rates
 from engine.consumers.settlement_log import SettlementLog
+from engine.dispatch.selection import Selection, selection_of
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.values import gates
@@ -63,6 +64,7 @@ class Dispatcher:
         """
         rotation = queue.rotation
         selection = queue.selection
+        assert selection is None or isinstance(selection, Selection), "there is one kind of selection"
         shares_windows = queue.has_siblings or selection is not None
         while (selection is None and rotation and queue.mask) or (
             selection is not None and (rotation or selection.turns.pay_owed())
@@ -131,11 +133,12 @@ class Dispatcher:
 
     def _stand_aside(self, consumer: Consumer, queue: Queue) -> None:
         """Let the consumer whose turn it was, and that can take nothing more now, wait until it can."""
-        if queue.selection is None:
+        selection = selection_of(queue)
+        if selection is None:
             consumer.is_listed = False
             queue.rotation.popleft()
         else:
-            queue.selection.turns.leave(consumer)
+            selection.turns.leave(consumer)
         queue.rest(consumer)
 
     def admits(self, consumer: Consumer, message: Message) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import AHEAD_BYTES, lane_of
 from engine.backlog.waiting_deliveries import order_of
-from engine.consumers.consumer import AUTO, consumer_of
+from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
 from engine.dispatch.seat import Seat
 from engine.dispatch.selector_cursor import SPILLED
@@ -20,9 +20,10 @@ from engine.dispatch.selector_view import View
 from engine.dispatch.turn_order import Turns
 from engine.dispatch.undeliverable_here import Exclusions
 from engine.selector.readers import PropertyReaders
+from engine.sources.queue_rules import SelectionBase
 from engine.values import gates
 from engine.values.annotations import annotation
-from engine.values.delivery import DELAYED, READY, Delivery
+from engine.values.delivery import DELAYED, READY, ConsumerBase, Delivery
 from engine.values.message import PLAIN, Message
 from engine.values.stored import NEVER_MS
 
@@ -38,7 +39,7 @@ GROUPS_NAMED: Final = 5  # in words about groups
 ORPHAN_PART: Final = 4  # of what was read ahead; once one part of so many may be for nobody, that is looked for
 
 
-class Selection:
+class Selection(SelectionBase):
     """The seats of one queue's consumers, and the owners of its groups.
 
     turns: whose turn it is.  index: which messages are for which selector.
@@ -119,6 +120,14 @@ class Selection:
         if self.index.exclusions is not None:
             offered += self.index.exclusions.forget(consumer)
         self.offer(offered)
+
+    def list_consumer(self, consumer: ConsumerBase) -> None:
+        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        self.turns.list_consumer(consumer)
+
+    def unlist_consumer(self, consumer: ConsumerBase) -> None:
+        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
+        self.turns.unlist_consumer(consumer)
 
     def close(self) -> None:
         """Go back to plain dispatch."""
@@ -341,6 +350,9 @@ class Selection:
             group = self.groups.by_key.get(key) or self.groups.begin(key, "")
             group.delay(delivery)
 
+    def has_groups_known(self) -> bool:
+        return bool(self.groups.by_key)
+
     def owners(self) -> dict[str, int]:
         """Return the id of each group -> the number of the consumer that owns it."""
         owned = [(group.text, group.owner()) for group in self.groups.by_key.values()]
@@ -358,6 +370,9 @@ class Selection:
             self.release(group)
 
     # -- messages come
+
+    def arrived(self, lane: Lane, message: Message) -> None:
+        self.index.arrived(lane, message)
 
     def show_spilled(self, lane: Lane, block: LaneBlock, positions: list[int], messages: list[Message]) -> None:
         """Take what somebody wants of a block of temporary files."""
@@ -407,8 +422,12 @@ class Selection:
 
     # -- why
 
-    def gate(self, consumer: Consumer) -> int:
+    def has_idle(self) -> bool:
+        return self.index.has_idle()
+
+    def gate(self, consumer: ConsumerBase) -> int:
         """Return what holds a consumer that has room, gates.OPEN for nothing."""
+        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
         held_by = self.held_by()
         if held_by != gates.OPEN:
             return held_by
@@ -433,8 +452,9 @@ class Selection:
             return gates.EXCLUDED
         return gates.GROUP_OWNER if view.selector is None else gates.SELECTOR
 
-    def describe(self, consumer: Consumer, gate: int) -> str:
+    def describe(self, consumer: ConsumerBase, gate: int) -> str:
         """Return in words what a gate of this queue is about, "" for any other gate."""
+        assert isinstance(consumer, Consumer), "whoever takes turns is a consumer"
         queue = self.queue
         active = self.turns.active
         if gate == gates.EXCLUSIVE_OWNER and active is not None:
@@ -487,3 +507,10 @@ class Selection:
     def _is_excluded(self, consumer: Consumer, delivery: Delivery) -> bool:
         exclusions = self.index.exclusions
         return exclusions is not None and exclusions.excludes(delivery, consumer)
+
+
+def selection_of(queue: Queue) -> Selection | None:
+    """Return what decides who may have which message of a queue, None where every consumer takes the next."""
+    selection = queue.selection
+    assert selection is None or isinstance(selection, Selection), "there is one kind of selection"
+    return selection

@@ -14,7 +14,7 @@ from engine.backlog.lane import PAGE_MESSAGES, Lane
 from engine.consumers.turn_steps import Steps
 from engine.dispatch.delays import Delays
 from engine.dispatch.dispatcher import Dispatcher
-from engine.dispatch.selection import Selection
+from engine.dispatch.selection import Selection, selection_of
 from engine.dispatch.selector_index import SCAN_LEAST, SCAN_STEPS
 from engine.ports.timers import TimerTarget
 from engine.sources.observer import Observers
@@ -63,9 +63,10 @@ class SelectiveDispatcher(TimerTarget):
     def added(self, consumer: Consumer) -> None:
         """A consumer has come: it gets a seat if its queue has a Selection, or begins one if it asks for more."""
         queue = consumer.queue
-        if queue.selection is not None:
-            queue.selection.add(consumer)
-            self._await_consumers(queue, queue.selection)
+        selection = selection_of(queue)
+        if selection is not None:
+            selection.add(consumer)
+            self._await_consumers(queue, selection)
         elif queue.is_choosy or consumer.is_choosy():
             queue.is_choosy = True
             self._begin(queue)
@@ -75,7 +76,7 @@ class SelectiveDispatcher(TimerTarget):
         if delivery.consumer is None or delivery.consumer.is_closed:
             return
         queue = queue_of(delivery.lane)
-        selection = queue.selection
+        selection = selection_of(queue)
         if selection is None:
             queue.is_choosy = True
             selection = self._begin(queue)
@@ -84,7 +85,7 @@ class SelectiveDispatcher(TimerTarget):
     def removed(self, consumer: Consumer) -> None:
         """A consumer has closed, and what it held has gone back."""
         queue = consumer.queue
-        selection = queue.selection
+        selection = selection_of(queue)
         if selection is None:
             return
         selection.remove(consumer)
@@ -134,7 +135,7 @@ class SelectiveDispatcher(TimerTarget):
         """Hand over what can be handed over now, and ask for what lies on disk if that ran low."""
         if not queue.consumers:
             return
-        selection = queue.selection
+        selection = selection_of(queue)
         if selection is None:
             selection = self._begin(queue)
         steps = self.steps
@@ -212,7 +213,7 @@ class SelectiveDispatcher(TimerTarget):
         """Take a page that was read ahead."""
         lane.is_scanning = False
         queue = queue_of(lane)
-        selection = queue.selection
+        selection = selection_of(queue)
         if selection is None:
             return
         budget = selection.index.budget = self._budget(queue)

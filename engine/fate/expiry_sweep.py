@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from engine.backlog.context import Context
 from engine.backlog.lane import SERIAL_BITS
 from engine.dispatch.dispatcher import Dispatcher
-from engine.sources.feed import Feeds
+from engine.sources.feeds import Feeds
 from engine.sources.queue import queue_of
 from engine.values.delivery import Delivery
 from engine.values.destination import QUEUE

@@ -11,8 +11,8 @@ from heapq import merge
 from engine.backlog.context import Context
 from engine.backlog.lane import Lane, position_of
 from engine.consumers.consumer import Consumer
-from engine.sources.feed import Feeds, feed_of
-from engine.sources.log_replay import Replays
+from engine.sources.feeds import Feeds, feed_of
+from engine.sources.log_replay import Replay, Replays
 from engine.sources.non_destructive import Audience
 from engine.sources.queue import Queue, queue_of
 from engine.sources.queue_ends import QueueEnds
@@ -62,7 +62,7 @@ class Browsing:
         feed_of(view).is_of_kept = True
         if queue.audience is None:
             queue.audience = Audience(self.context.memory, self.feeds)
-        queue.audience.views.append(view)
+        _audience_of(queue).views.append(view)
         return view
 
     def close(self, consumer: Consumer) -> None:
@@ -70,7 +70,7 @@ class Browsing:
         view = consumer.queue
         feed = feed_of(view)
         view.is_closed = True
-        if feed.replay is not None:
+        if isinstance(feed.replay, Replay):
             self.replays.close(feed.replay)
         if feed.is_of_kept:
             self._leave(feed.source_id, view)
@@ -83,8 +83,9 @@ class Browsing:
         queue = self.destinations.queues_by_id.get(source_id)
         if queue is None or queue.audience is None:
             return  # it has been deleted
-        queue.audience.views.remove(view)
-        if not queue.audience.views:
+        audience = _audience_of(queue)
+        audience.views.remove(view)
+        if not audience.views:
             queue.audience = None
 
     def tell_ends(self) -> None:
@@ -122,3 +123,9 @@ class Browsing:
         shown.failed_attempts = delivery.failed_attempts
         shown.is_redelivered = delivery.is_redelivered
         return shown
+
+
+def _audience_of(queue: Queue) -> Audience:
+    audience = queue.audience
+    assert isinstance(audience, Audience), "a queue that keeps what is acknowledged has an audience while it is viewed"
+    return audience

@@ -1,20 +1,63 @@
-"""Where the messages of a subscription's queue, or a browser's, come from, and which of them it takes."""
+"""Where the messages of a subscription's queue, or a browser's, come from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
 
-from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
-from engine.consumers.consumer import Consumer
-from engine.selector.evaluate import Selector, compile_selector
-from engine.selector.readers import PropertyReaders
+from mypy_extensions import mypyc_attr
+
+from engine.backlog.settlement import SubscriptionBatch
+from engine.selector.evaluate import Selector
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_NOT_SELECTED, DROPPED
+from engine.values.stored import LanePlace
 
-if TYPE_CHECKING:
-    from engine.sources.log_replay import Replay
-    from engine.sources.named_subscription import Subscription
-    from engine.sources.queue import Queue
+
+class SubscriptionBase:
+    """A named subscription, as a feed knows it (engine.sources.named_subscription)."""
+
+    __slots__ = ()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReplayBase(ABC):
+    """What shows the log from some place on, as a feed knows it (engine.sources.log_replay)."""
+
+    @abstractmethod
+    def has_more(self) -> bool:
+        """Say whether something that is in the log was not made ready yet."""
+
+    @abstractmethod
+    def is_held(self) -> bool:
+        """Say whether memory is short, and its client has as many messages unsettled as each replay may have then."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return how far it is, in words."""
+
+    @abstractmethod
+    def fill(self) -> None:
+        """Ask for what comes next, if there is room for it."""
+
+    @abstractmethod
+    def message_came(self, message: Message, is_shunned: bool) -> None:
+        """A message was published.  is_shunned: whoever replays has sent it, and wants none of these."""
+
+    @abstractmethod
+    def page_loaded(self, priority: int, next_offset: int, messages: list[Message]) -> None:
+        """A page has been read."""
+
+    @abstractmethod
+    def page_failed(self, priority: int) -> None:
+        """A page could not be read."""
+
+    @abstractmethod
+    def sought(self, log_start: int, places: list[LanePlace]) -> None:
+        """The place where it begins has been found."""
+
+    @abstractmethod
+    def seek_failed(self, reason: str) -> None:
+        """The disk refused to say where it begins."""
 
 
 class Feed:
@@ -51,53 +94,8 @@ class Feed:
         self.selector = selector
         self.shunned = 0
         self.since_ms = 0
-        self.subscription: Subscription | None = None
+        self.subscription: SubscriptionBase | None = None
         self.passed = SubscriptionBatch(queue_id, DROPPED, CAUSE_NOT_SELECTED)
         self.is_browser = False
         self.is_of_kept = False
-        self.replay: Replay | None = None
-
-
-class Feeds:
-    """Makes feeds, and says which messages are for them.
-
-    settling: batches with something to flush.
-    """
-
-    __slots__ = ("_readers", "_settling", "_next_number")
-
-    def __init__(self, readers: PropertyReaders, settling: list[tuple[SettlementBatch, Consumer | None]]) -> None:
-        self._readers = readers
-        self._settling = settling
-        self._next_number = 1
-
-    def new(self, source_id: int, queue_id: int, selector_text: str) -> Feed:
-        """Return a feed with a number of its own.  Raises: InvalidSelector."""
-        selector = compile_selector(selector_text) if selector_text.strip() else None
-        number = self._next_number
-        self._next_number = number + 1
-        return Feed(number, source_id, queue_id, selector)
-
-    def select(self, queue: Queue, message: Message) -> bool:
-        """Say whether a message that a page has brought is for ``queue``; settle it if it never will be."""
-        feed = feed_of(queue)
-        if message.store_time_ms < feed.since_ms:
-            return False
-        if feed.selector is None or feed.selector.matches(self._readers.properties(message, 1, False)):
-            return True
-        if queue.is_logged:
-            queue.depth -= 1
-            self.pass_by(feed, message)
-        return False
-
-    def pass_by(self, feed: Feed, message: Message) -> None:
-        """Have an entry of a durable subscription settled that is not for it."""
-        if feed.passed.add(message):
-            self._settling.append((feed.passed, None))
-
-
-def feed_of(queue: Queue) -> Feed:
-    """Return the feed of a queue that refers to the messages of another."""
-    feed = queue.feed
-    assert feed is not None, "what is fed has a feed"
-    return feed
+        self.replay: ReplayBase | None = None

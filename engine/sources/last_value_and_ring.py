@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.backlog.context import Context
 from engine.backlog.lane import lane_of
+from engine.sources.queue_rules import KeepRule
 from engine.values.delivery import DROP, GONE, READY, Delivery, advance
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import Range
@@ -41,7 +42,7 @@ class Kept:
         self.delivery = delivery
 
 
-class Keeper:
+class Keeper(KeepRule):
     """Drops what a queue is not to keep.
 
     It works at the end of a turn: its records must not come into the middle of a batch.

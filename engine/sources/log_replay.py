@@ -18,7 +18,8 @@ from engine.backlog.lane_shares import LEAST_BYTES, LEAST_MESSAGES
 from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.consumers.client import Client
 from engine.sources.composite import CompositeSource, Source
-from engine.sources.feed import Feeds
+from engine.sources.feed import ReplayBase
+from engine.sources.feeds import Feeds
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
@@ -54,7 +55,7 @@ class Reading:
         return bool(self.loaded) or self.next_load < self.tail
 
 
-class Replay:
+class Replay(ReplayBase):
     """One consumer's reading of ``source``, shown in ``view``.
 
     number: of its feed.  is_sought: where it begins is known.  is_over: its client was told that it cannot be.

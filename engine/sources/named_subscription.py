@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from engine.selector.evaluate import Selector, compile_selector
+from engine.sources.feed import SubscriptionBase
 from engine.sources.queue import Queue
 from engine.values.destination import TOPIC, uri
 from engine.values.errors import AccessDenied
 from engine.values.wildcard import Wildcard, is_wildcard
 
 
-class Subscription:
+class Subscription(SubscriptionBase):
     """Who it belongs to, what it takes, and where that waits.
 
     client_id: "" for a shared one that belongs to nobody in particular.

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.backlog.memory import MemoryBudget
-from engine.sources.feed import Feeds
+from engine.sources.feeds import Feeds
+from engine.sources.queue_rules import AudienceBase
 from engine.values.message import Message
 
 if TYPE_CHECKING:
     from engine.sources.queue import Queue
 
 
-class Audience:
+class Audience(AudienceBase):
     """The views of one such queue's consumers."""
 
     __slots__ = ("memory", "feeds", "views")
@@ -25,6 +26,9 @@ class Audience:
         self.memory = memory
         self.feeds = feeds
         self.views: list[Queue] = []
+
+    def count(self) -> int:
+        return len(self.views)
 
     def show(self, message: Message, is_on_disk: bool) -> None:
         """Give a message that has just come to everybody who wants it.

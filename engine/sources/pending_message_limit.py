@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from config.policies import PendingLimitPolicy
 from engine.backlog.lane import lane_of
 from engine.backlog.memory import MemoryBudget
 from engine.consumers.window import Window
 from engine.selector.properties import Value
 from engine.selector.readers import PropertyReaders
 from engine.sources.observer import Observers
+from engine.sources.queue_rules import PendingRule
 from engine.values.delivery import EXPIRE, READY, Delivery, advance
 from engine.values.message import Message
 
@@ -35,30 +35,33 @@ class PendingLimits:
         self.evicted_count = 0
         self.observers = observers
 
-    def limit(self, policy: PendingLimitPolicy, window: Window, requested: int) -> PendingLimit | None:
+    def limit(self, queue: Queue, window: Window, requested: int) -> PendingLimit | None:
         """Return the limit of a new subscription, None for no limit.  requested: its maximumPendingMessageLimit."""
-        limit = policy.limit_for(window.prefetch, requested)
-        return None if limit < 0 else PendingLimit(self, limit, policy, window)
+        limit = queue.settings.pending.limit_for(window.prefetch, requested)
+        return None if limit < 0 else PendingLimit(self, queue, limit, window)
 
 
-class PendingLimit:
+class PendingLimit(PendingRule):
     """limit: messages that may wait beyond the window; then one goes for each that comes.
 
     replaced: what a newer message of the same value makes the first to go, None where no property decides that.
     """
 
-    __slots__ = ("common", "limit", "policy", "window", "replaced")
+    __slots__ = ("common", "queue", "limit", "policy", "window", "replaced")
 
-    def __init__(self, common: PendingLimits, limit: int, policy: PendingLimitPolicy, window: Window) -> None:
+    def __init__(self, common: PendingLimits, queue: Queue, limit: int, window: Window) -> None:
+        policy = queue.settings.pending
         self.common = common
+        self.queue = queue
         self.limit = limit
         self.policy = policy
         self.window = window
         is_unique = policy.eviction == "unique-property"
         self.replaced = Replaced(policy.eviction_property, common.readers) if is_unique else None
 
-    def message_came(self, queue: Queue, message: Message) -> None:
+    def message_came(self, message: Message) -> None:
         """A message is new on the queue: if it is one too many, one goes; a window of credit changes its size."""
+        queue = self.queue
         if self.replaced is not None:
             self.replaced.add(queue.lane(message.priority).newest(message))
         if queue.depth > self.window.limit + self.limit:

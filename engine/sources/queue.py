@@ -14,6 +14,8 @@ from engine.backlog.lane_owner import LaneOwner
 from engine.backlog.memory import MemoryBudget
 from engine.backlog.settlement import SettlementBatch
 from engine.consumers.consumer import Consumer
+from engine.sources.feed import Feed
+from engine.sources.queue_rules import AudienceBase, KeepRule, PendingRule, SelectionBase
 from engine.values.delivery import Delivery, LaneBase
 from engine.values.message import Message
 from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
@@ -21,11 +23,6 @@ from engine.values.outcomes import CAUSE_EXPIRED, EXPIRED
 if TYPE_CHECKING:
     from engine.backlog.lane_shares import LaneShares
     from engine.backlog.spilled_blocks import LaneBlock
-    from engine.dispatch.selection import Selection
-    from engine.sources.feed import Feed
-    from engine.sources.last_value_and_ring import Keeper
-    from engine.sources.non_destructive import Audience
-    from engine.sources.pending_message_limit import PendingLimit
 
 PRIORITY_COUNT: Final = 10
 
@@ -103,7 +100,7 @@ class Queue(LaneOwner):
         super().__init__(destination_id, kind, name, settings, memory)
         self.account: Account | None = None
         self.intake = intake_for(settings)
-        self.pending: PendingLimit | None = None
+        self.pending: PendingRule | None = None
         self.is_logged = is_logged
         self.is_told = settings.advisories.delivery or settings.advisories.no_consumers
         self.is_indirect = self.is_told
@@ -124,13 +121,13 @@ class Queue(LaneOwner):
         self.dead_lettered_count = 0
         self.expired_count = 0
         self.subscriber: str | None = None
-        self.selection: Selection | None = None
+        self.selection: SelectionBase | None = None
         self.is_watched = is_watched(settings)
         self.has_choosy_settings = self.is_watched or _is_choosy(settings)
         self.is_choosy = self.has_choosy_settings
         self.has_groups = False
-        self.keeper: Keeper | None = None
-        self.audience: Audience | None = None
+        self.keeper: KeepRule | None = None
+        self.audience: AudienceBase | None = None
         self.shares: LaneShares | None = None
         self.has_siblings = False
         self.expired_batch = SettlementBatch(destination_id, EXPIRED, CAUSE_EXPIRED)
@@ -168,11 +165,11 @@ class Queue(LaneOwner):
             if self.keeper is not None:
                 self.keeper.message_came(message, lane.newest(message))
             if self.selection is not None:
-                self.selection.index.arrived(lane, message)
+                self.selection.arrived(lane, message)
             if self.audience is not None:
                 self.audience.show(message, self.is_logged and message.queue_offset >= 0)
         if self.pending is not None:
-            self.pending.message_came(self, message)
+            self.pending.message_came(message)
 
     def is_in_memory(self, message: Message) -> bool:
         """Say whether only memory holds ``message`` for this queue, so that it counts in the budget."""
@@ -201,7 +198,7 @@ class Queue(LaneOwner):
         return self.selection is not None
 
     def has_groups_known(self) -> bool:
-        return self.selection is not None and bool(self.selection.groups.by_key)
+        return self.selection is not None and self.selection.has_groups_known()
 
     def came_back(self, deliveries: list[Delivery]) -> None:
         if self.selection is not None:
@@ -225,7 +222,7 @@ class Queue(LaneOwner):
 
     def consumer_count(self) -> int:
         """Return how many consumers there are, those with views of their own included."""
-        return len(self.consumers) + (0 if self.audience is None else len(self.audience.views))
+        return len(self.consumers) + (0 if self.audience is None else self.audience.count())
 
     def fault(self) -> str:
         """Return why the disk refused the last page of a lane, "" if none was."""
@@ -276,7 +273,7 @@ class Queue(LaneOwner):
         if self.selection is None:
             self.rotation.append(consumer)
         else:
-            self.selection.turns.list_consumer(consumer)
+            self.selection.list_consumer(consumer)
         if not self.is_dirty:
             self.mark_dirty()
 
@@ -301,7 +298,7 @@ class Queue(LaneOwner):
             if self.selection is None:
                 self.rotation.remove(consumer)
             else:
-                self.selection.turns.unlist_consumer(consumer)
+                self.selection.unlist_consumer(consumer)
 
 
 def queue_of(lane: LaneBase) -> Queue:

@@ -19,7 +19,7 @@ from engine.consumers.settlement_log import SettlementLog
 from engine.limits.permissions import Access
 from engine.limits.user_quota import Quotas, holder_of
 from engine.selector.table import ASKED_AT_ONCE
-from engine.sources.feed import Feeds, feed_of
+from engine.sources.feeds import Feeds, feed_of
 from engine.sources.named_subscription import Subscription, from_description
 from engine.sources.observer import Observer, Observers
 from engine.sources.queue import Queue
@@ -143,7 +143,7 @@ class Subscriptions(Observer):
         is_lead: it stands for all consumers of its subscription to several topics, or is the only one.
         """
         subscription = feed_of(queue).subscription
-        if subscription is None:
+        if not isinstance(subscription, Subscription):
             self.end(queue)
             return False
         if is_lead:

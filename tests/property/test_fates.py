@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import INDIVIDUAL, Consumer
+from engine.dispatch.selection import Selection
 from engine.sources.composite import Source
 from engine.sources.queue import queue_of
 from engine.transaction import Transaction, TransactionLimits
@@ -241,7 +242,7 @@ class GroupsForgotten(Broker):
 
     def end_turn(self) -> int:
         for queue in self.destinations.queues.values():
-            if queue.selection is not None:
+            if isinstance(queue.selection, Selection):
                 queue.selection.groups.by_key.clear()
         return super().end_turn()
 

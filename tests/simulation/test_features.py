@@ -11,6 +11,7 @@ from engine.backlog.memory import MESSAGE_OVERHEAD_BYTES
 from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
+from engine.dispatch.selection import Selection
 from engine.dispatch.selector_view import View
 from engine.features.scheduler.delayed_send import Delayed
 from engine.sources.composite import Destination, Source
@@ -137,7 +138,7 @@ class _Drowsy(Broker):
     def subscribe(self, client: Client, source: Source, options: SubscribeOptions) -> Consumer:
         consumer = super().subscribe(client, source, options)
         for queue in self.destinations.queues.values():
-            if queue.selection is not None:
+            if isinstance(queue.selection, Selection):
                 queue.selection.turns.owed = _NothingOwed()
         return consumer
 

@@ -11,7 +11,7 @@ from engine.backlog.lane import Lane
 from engine.backlog.waiting_deliveries import order_of
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
-from engine.dispatch.selection import Selection
+from engine.dispatch.selection import Selection, selection_of
 from engine.sources.queue import Queue
 from engine.values import gates
 from engine.values.delivery import DELAYED, READY, Delivery
@@ -33,7 +33,7 @@ def check_nobody_idles(broker: Broker) -> None:
         able = [consumer for consumer in queue.consumers.values() if _is_able(consumer)]
         if not able or queue.is_dirty:
             continue
-        selection = queue.selection
+        selection = selection_of(queue)
         if selection is not None and selection.held_by() != gates.OPEN:
             continue
         ready = list(_ready(broker, queue))

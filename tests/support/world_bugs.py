@@ -9,6 +9,7 @@ from engine.broker import Broker
 from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.window import CreditWindow
+from engine.dispatch.selection import Selection
 from engine.ports.store import Store
 from engine.sources.composite import Source
 from engine.values.delivery import Delivery
@@ -126,7 +127,7 @@ class GroupsForgotten(Bug):
     class ForgetfulBroker(Broker):
         def end_turn(self) -> int:
             for queue in self.destinations.queues.values():
-                if queue.selection is not None:
+                if isinstance(queue.selection, Selection):
                     queue.selection.groups.by_key.clear()
             return super().end_turn()
 
@@ -140,7 +141,7 @@ class OrderForgotten(Bug):
     class HastyBroker(Broker):
         def end_turn(self) -> int:
             for queue in self.destinations.queues.values():
-                if queue.selection is not None:
+                if isinstance(queue.selection, Selection):
                     for group in queue.selection.groups.by_key.values():
                         group.delayed.clear()
             return super().end_turn()
@@ -155,7 +156,7 @@ class ExclusiveShared(Bug):
     class GenerousBroker(Broker):
         def end_turn(self) -> int:
             for queue in self.destinations.queues.values():
-                if queue.selection is not None:
+                if isinstance(queue.selection, Selection):
                     queue.selection.turns.active = None
             return super().end_turn()
 

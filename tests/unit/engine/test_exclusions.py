@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from engine.dispatch.selection import selection_of
 from engine.dispatch.undeliverable_here import SWEEP_COUNT, Exclusions
 from engine.values import gates
 from engine.values.delivery import GONE, READY, Delivery
@@ -151,7 +152,7 @@ def test_what_is_gone_is_forgotten() -> None:
             refused(world, deliveries)
         for delivery in other.take():
             world.acknowledge(delivery)
-    selection = world.queue("q").selection
+    selection = selection_of(world.queue("q"))
     assert selection is not None
     assert selection.index.exclusions is not None
     assert len(selection.index.exclusions.by_order) <= SWEEP_COUNT

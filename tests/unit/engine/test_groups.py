@@ -41,7 +41,7 @@ def queue_of(world: EngineWorld) -> Queue:
 
 def selection_of(world: EngineWorld) -> Selection:
     selection = queue_of(world).selection
-    assert selection is not None
+    assert isinstance(selection, Selection)
     return selection
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.lane import LANE_MESSAGES
-from engine.sources.last_value_and_ring import PRUNE_COUNT
+from engine.sources.last_value_and_ring import PRUNE_COUNT, Keeper
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import LaneState
 from tests.support.engine_world import EngineWorld, address
@@ -122,7 +122,7 @@ def test_keys_whose_messages_are_gone_are_forgotten() -> None:
         world.send(b"x", headers=f"_AMQ_LVQ_NAME:k{number}")
         world.acknowledge(*client.take())
     keeper = world.queue("q").keeper
-    assert keeper is not None
+    assert isinstance(keeper, Keeper)
     assert len(keeper.by_key) <= PRUNE_COUNT
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from engine.backlog.lane import AHEAD_BYTES, LANE_MESSAGES, PAGE_MESSAGES
 from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
+from engine.dispatch.selection import selection_of
 from engine.dispatch.selector_index import SCAN_STEPS
 from engine.dispatch.selector_view import VIEW_MESSAGES
 from engine.selector.evaluate import compile_selector
@@ -401,7 +402,7 @@ def test_a_selector_whose_consumers_are_full_keeps_a_bounded_number() -> None:
     world.consumer(client, selector="colour = 'red'", prefetch=1)
     count = 2 * VIEW_MESSAGES
     send_colours(world, *["red"] * count)
-    selection = world.queue("q").selection
+    selection = selection_of(world.queue("q"))
     assert selection is not None
     assert len(selection.index.views["colour = 'red'"].waiting) <= VIEW_MESSAGES
     assert consume_all(world, client) == numbers(*range(count))
