@@ -12,8 +12,8 @@ from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.consumers.consumer_owner import ConsumerOwner
 from engine.consumers.departures import Departures
 from engine.consumers.joins import Joins
-from engine.consumers.resting import Wakes
 from engine.consumers.turn_steps import Chore, Steps
+from engine.consumers.wakes import Wakes
 from engine.consumers.window import Window, window_for
 from engine.dispatch.selective_dispatcher import SelectiveDispatcher
 from engine.fate.redelivery import Redelivery
@@ -153,7 +153,7 @@ class Subscribing(Observer):
     def unsubscribe(self, consumer: Consumer, is_lost: bool) -> None:
         """Close a consumer; what it held goes back to its place, or is let go with its subscription."""
         siblings = consumer.siblings
-        if siblings is None:
+        if not isinstance(siblings, Siblings):
             self.close(consumer, is_lost, True)
             return
         if siblings.is_closed:

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from engine.consumers.consumer import Consumer, consumer_of
-from engine.consumers.resting import Resting, Wakes
+from engine.consumers.consumer import Consumer, SiblingsBase, consumer_of
+from engine.consumers.wakes import Wakes
 from engine.sources.named_subscription import Subscription
 from engine.sources.queue import Queue
-from engine.values import gates
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
 
 
-class Siblings:
+class Siblings(SiblingsBase):
     """The consumers of one subscription, one a queue, and what may join them later.
 
-    lead: what the client knows as its consumer.  Its own queue never holds anything.
     wildcards: of queues: those that come and match one of these are joined.
     subscription: the durable one to a wildcard of topics, to whose queues these are.
     waits_for: numbers of queues that take no more consumers now (engine.limits.max_consumers).
-    resting: of those with something to take while their window is full.
-    is_closed: the client has ended it; those that are left go.
-    looked_at_tag: when they close, up to where the client has looked at what they held, over all of them.
     """
 
     __slots__ = (
-        "lead",
-        "members",
         "wildcards",
         "subscription",
         "options",
-        "resting",
-        "is_closed",
-        "looked_at_tag",
         "waits_for",
         "_queues",
         "_wakes",
@@ -45,14 +35,10 @@ class Siblings:
         options: SubscribeOptions,
         wakes: Wakes,
     ) -> None:
-        self.lead = lead
+        super().__init__(lead)
         self.subscription = subscription
-        self.members = [lead]
         self.wildcards = wildcards
         self.options = options
-        self.resting = Resting(lead.client, lead)
-        self.is_closed = False
-        self.looked_at_tag = 0
         self.waits_for: list[int] = []
         self._queues: set[Queue] = set()
         self._wakes = wakes
@@ -81,14 +67,6 @@ class Siblings:
         """Their window has room: they are woken as far as it goes."""
         self._wakes.open(self.resting)
 
-    def start(self) -> None:
-        """Let them all take their turns; what the adapter has hung on the lead is theirs too."""
-        self.resting.outlet = self.lead.outlet
-        for consumer in self.members:
-            consumer.adapter = self.lead.adapter
-            consumer.outlet = self.lead.outlet
-            consumer.queue.start_consumer(consumer)
-
     def close(self) -> list[Consumer]:
         """Shut the window and part the ledger; return who is to give back something now, the lead first.
 
@@ -110,17 +88,3 @@ class Siblings:
         ledger.clear()  # the others keep it, and some of them close only when somebody else has these deliveries
         self.lead.ledger = {}
         return list(holders.values())
-
-    def look_back(self) -> None:
-        """Take down how far the client has looked, before anything is given back."""
-        if not self.looked_at_tag:
-            furthest = max([consumer.furthest_tag for consumer in self.members])
-            self.looked_at_tag = next((tag for tag in self.lead.ledger if tag > furthest), furthest)
-
-    def gate(self) -> int:
-        """Return what holds the client's one subscription: the gate of the first queue that has anything."""
-        found = (consumer.gate() for consumer in self.members if consumer is not self.lead)
-        return next((gate for gate in found if gate != gates.NOTHING_WAITING), gates.NOTHING_WAITING)
-
-    def acknowledged_count(self) -> int:
-        return sum(consumer.acknowledged_count for consumer in self.members)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from config.policies import RedeliveryPolicy
@@ -9,17 +10,15 @@ from engine.backlog.settlement import SettlementBatch, SubscriptionBatch
 from engine.consumers.client import Client
 from engine.consumers.cumulative_ack import Unanswered
 from engine.consumers.outlet import Outlet
+from engine.consumers.resting import Resting, RestingConsumer
+from engine.consumers.turn_steps import Chore
 from engine.consumers.window import CreditWindow, Window
 from engine.selector.evaluate import Selector
 from engine.values import gates
-from engine.values.delivery import IN_FLIGHT, ConsumerBase, Delivery
+from engine.values.delivery import IN_FLIGHT, Delivery
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE
 
 if TYPE_CHECKING:
-    from engine.consumers.composite_consumer import Siblings
-    from engine.consumers.departures import Departure
-    from engine.consumers.resting import Resting
-    from engine.dispatch.seat import Seat
     from engine.sources.queue import Queue
 
 AUTO: Final = 0
@@ -29,7 +28,67 @@ INDIVIDUAL: Final = 2
 ACK_MODES: Final = {"auto": AUTO, "client": CLIENT, "client-individual": INDIVIDUAL}
 
 
-class Consumer(ConsumerBase):
+class SeatBase:
+    """What the queue's Selection knows of one consumer (engine.dispatch.seat)."""
+
+    __slots__ = ()
+
+
+class DepartureBase(Chore):
+    """Closes consumers in turns to come (engine.consumers.departures).  is_lost: nobody said that they go."""
+
+    __slots__ = ("is_lost",)
+
+    def __init__(self, is_lost: bool) -> None:
+        self.is_lost = is_lost
+
+
+class SiblingsBase(ABC):
+    """The consumers of one subscription to several destinations, which share a window and a ledger.
+
+    lead: what the client knows as its consumer.  Its own queue never holds anything.
+    resting: of those with something to take while their window is full.
+    is_closed: the client has ended it; those that are left go.
+    looked_at_tag: when they close, up to where the client has looked at what they held, over all of them.
+    """
+
+    __slots__ = ("lead", "members", "resting", "is_closed", "looked_at_tag")
+
+    def __init__(self, lead: Consumer) -> None:
+        self.lead = lead
+        self.members = [lead]
+        self.resting = Resting(lead.client, lead)
+        self.is_closed = False
+        self.looked_at_tag = 0
+
+    @abstractmethod
+    def opened(self) -> None:
+        """Their window has room: they are woken as far as it goes."""
+
+    def start(self) -> None:
+        """Let them all take their turns; what the adapter has hung on the lead is theirs too."""
+        self.resting.outlet = self.lead.outlet
+        for consumer in self.members:
+            consumer.adapter = self.lead.adapter
+            consumer.outlet = self.lead.outlet
+            consumer.queue.start_consumer(consumer)
+
+    def look_back(self) -> None:
+        """Take down how far the client has looked, before anything is given back."""
+        if not self.looked_at_tag:
+            furthest = max([consumer.furthest_tag for consumer in self.members])
+            self.looked_at_tag = next((tag for tag in self.lead.ledger if tag > furthest), furthest)
+
+    def gate(self) -> int:
+        """Return what holds the client's one subscription: the gate of the first queue that has anything."""
+        found = (consumer.gate() for consumer in self.members if consumer is not self.lead)
+        return next((gate for gate in found if gate != gates.NOTHING_WAITING), gates.NOTHING_WAITING)
+
+    def acknowledged_count(self) -> int:
+        return sum(consumer.acknowledged_count for consumer in self.members)
+
+
+class Consumer(RestingConsumer):
     """A window onto one queue, or onto one topic subscription's queue.
 
     ledger: what it holds unsettled, by tag, in the order of the hand-over.
@@ -42,7 +101,6 @@ class Consumer(ConsumerBase):
     seat: what the queue's Selection knows of it, None where there is no Selection.
     departure: it is leaving, and will be closed in a turn to come; None as long as it stays.
     siblings: the consumers of one subscription to several destinations, of which this is one; None for one alone.
-    resting: where it waits for what it shares with others, its outlet or a window; then it is not listed.
     outlet: what its deliveries leave by: its client, or the part of it that an adapter has set before ``Broker.start``.
     """
 
@@ -50,7 +108,6 @@ class Consumer(ConsumerBase):
         "client",
         "outlet",
         "queue",
-        "window",
         "ledger",
         "unanswered",
         "looked_at",
@@ -59,7 +116,6 @@ class Consumer(ConsumerBase):
         "batch",
         "siblings",
         "departure",
-        "resting",
         "redelivery",
         "selector",
         "priority",
@@ -71,11 +127,10 @@ class Consumer(ConsumerBase):
     def __init__(
         self, consumer_id: int, client: Client, queue: Queue, ack_mode: int, window: Window, name: str
     ) -> None:
-        super().__init__(consumer_id, ack_mode, name)
+        super().__init__(consumer_id, ack_mode, name, window)
         self.client = client
         self.outlet: Outlet = client
         self.queue = queue
-        self.window = window
         self.ledger: dict[int, Delivery] = {}
         self.unanswered = Unanswered()
         self.looked_at = 0
@@ -83,15 +138,14 @@ class Consumer(ConsumerBase):
         self.is_listed = False
         batch_class = SettlementBatch if queue.subscriber is None else SubscriptionBatch
         self.batch = batch_class(queue.destination_id, ACKNOWLEDGED, CAUSE_NONE)
-        self.siblings: Siblings | None = None
-        self.departure: Departure | None = None
-        self.resting: Resting | None = None
+        self.siblings: SiblingsBase | None = None
+        self.departure: DepartureBase | None = None
         self.redelivery: RedeliveryPolicy | None = None
         self.selector: Selector | None = None
         self.priority = 0
         self.is_exclusive = False
         self.remarks: tuple[str, ...] = ()
-        self.seat: Seat | None = None
+        self.seat: SeatBase | None = None
 
     def start(self) -> None:
         """Let a new consumer take its first turn."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from engine.consumers.consumer import Consumer, DepartureBase
 from engine.consumers.consumer_owner import ConsumerOwner
-from engine.consumers.turn_steps import CHORE_STEPS, Chore, Steps
+from engine.consumers.turn_steps import CHORE_STEPS, Steps
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
@@ -19,7 +20,6 @@ from engine.values.errors import DestinationInUse
 
 if TYPE_CHECKING:
     from engine.consumers.client import Client
-    from engine.consumers.consumer import Consumer
     from engine.sources.topic import Topic
 
 CLOSE_STEPS: Final = 10  # of one consumer, or of one temporary destination
@@ -29,10 +29,10 @@ QUEUE_STEPS: Final = 5
 HELD_AT_ONCE: Final = 1_024  # messages: who holds more and closes leaves in the turns to come
 
 
-class Departure(Chore):
+class Departure(DepartureBase):
     """consumers: to be closed, then temporaries.  client: who has gone, None if only they go."""
 
-    __slots__ = ("departures", "consumers", "temporaries", "client", "is_lost")
+    __slots__ = ("departures", "consumers", "temporaries", "client")
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Departure(Chore):
         self.consumers = deque(consumers)
         self.temporaries = deque(temporaries)
         self.client = client
-        self.is_lost = is_lost
+        super().__init__(is_lost)
 
     def take(self, consumer: Consumer) -> None:
         """From now on ``consumer`` is leaving."""

@@ -1,44 +1,15 @@
-"""So many in a second: the bucket of one consumer or producer, and who waits for the next second.
-
-Source: HornetQ consumer-max-rate and producer-max-rate: a token bucket filled once a second.
-"""
+"""Consumers that wait for the next second, because so many messages go out in one (engine.consumers.token_bucket)."""
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from engine.ports.clock import Clock
 from engine.ports.timers import Timers, TimerTarget
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
-
-PERIOD_MS: Final = 1_000
-
-
-class TokenBucket:
-    """``rate`` tokens, there again each second from the first that was taken; what is left of one second is lost.
-
-    refill_ms: monotonic, when the next second begins.
-    """
-
-    __slots__ = ("rate", "tokens", "refill_ms")
-
-    def __init__(self, rate: int) -> None:
-        self.rate = rate
-        self.tokens = 0
-        self.refill_ms = 0
-
-    def take(self, now_ms: int) -> bool:
-        """Take one token; return False if none is left before ``refill_ms``."""
-        if now_ms >= self.refill_ms:
-            self.tokens = self.rate
-            self.refill_ms = now_ms + PERIOD_MS
-        if self.tokens == 0:
-            return False
-        self.tokens -= 1
-        return True
 
 
 class Rates(TimerTarget):

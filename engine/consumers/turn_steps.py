@@ -17,7 +17,7 @@ from engine.ports.timers import Timers, TimerTarget
 from engine.values.turn_agenda import TurnAgenda
 
 if TYPE_CHECKING:
-    from engine.sources.queue import Queue
+    from engine.backlog.lane_owner import LaneOwner
 
 TURN_STEPS: Final = 4_000  # of one turn
 CHORE_STEPS: Final = 2_000  # of these, that one thing under way may take, so that others go on beside it
@@ -48,7 +48,7 @@ class Steps(TimerTarget):
         self.lent = 0
         self.most = 0
         self.chores: deque[Chore] = deque()
-        self.postponed: dict[Queue, None] = {}
+        self.postponed: dict[LaneOwner, None] = {}
         self.agenda = agenda
         self._clock = clock
         self._timers = timers
@@ -82,7 +82,7 @@ class Steps(TimerTarget):
         if self.chores:
             self.need_a_turn()
 
-    def postpone(self, queue: Queue) -> None:
+    def postpone(self, queue: LaneOwner) -> None:
         """Have ``queue`` dispatched in the next turn, too: this one had no steps left for all of it."""
         self.postponed[queue] = None
         self.need_a_turn()

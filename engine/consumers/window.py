@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from config.policies import AddressSettings, clamp_prefetch
-from engine.consumers.rate_limit import TokenBucket
+from engine.consumers.token_bucket import TokenBucket
 from engine.values import gates
 from engine.values.errors import InvalidOption
 from engine.values.message import PERSISTENT, Message

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.backlog.waiting_deliveries import Waiting
+from engine.consumers.consumer import Consumer, SeatBase
 
 if TYPE_CHECKING:
-    from engine.consumers.consumer import Consumer
     from engine.dispatch.selector_view import View
 
 
-class Seat:
+class Seat(SeatBase):
     """owned: messages that wait for this consumer alone: of its groups, or those that others will not have."""
 
     __slots__ = ("consumer", "view", "owned")
@@ -20,3 +20,10 @@ class Seat:
         self.consumer = consumer
         self.view = view
         self.owned = Waiting()
+
+
+def seat_of(consumer: Consumer) -> Seat | None:
+    """Return the seat of a consumer, None where there is no Selection."""
+    seat = consumer.seat
+    assert seat is None or isinstance(seat, Seat), "there is one kind of seat"
+    return seat

@@ -13,7 +13,7 @@ from engine.backlog.lane import AHEAD_BYTES, lane_of
 from engine.backlog.waiting_deliveries import order_of
 from engine.consumers.consumer import AUTO, Consumer, consumer_of
 from engine.dispatch.message_groups import GROUP_ID, GROUP_SEQUENCE, Group, Groups
-from engine.dispatch.seat import Seat
+from engine.dispatch.seat import Seat, seat_of
 from engine.dispatch.selector_cursor import SPILLED
 from engine.dispatch.selector_index import SelectorIndex
 from engine.dispatch.selector_view import View
@@ -89,11 +89,11 @@ class Selection(SelectionBase):
         """Give a consumer its seat."""
         view = self.index.view_for(consumer.selector)
         view.consumer_count += 1
-        consumer.seat = Seat(consumer, view)
+        seat = consumer.seat = Seat(consumer, view)
         if self.index.exclusions is not None:
             for delivery in self.index.exclusions.waiting():
                 if self.index.matches(view, delivery):
-                    consumer.seat.owned.push(delivery)
+                    seat.owned.push(delivery)
         if consumer.is_listed:  # it took its turns before there was a Selection
             self.queue.rotation.remove(consumer)
             self.turns.list_consumer(consumer)
@@ -106,7 +106,7 @@ class Selection(SelectionBase):
 
     def remove(self, consumer: Consumer) -> None:
         """Take the seat of a consumer that has closed; its groups are free."""
-        seat = consumer.seat
+        seat = seat_of(consumer)
         assert seat is not None, "a consumer of this queue has a seat"
         consumer.seat = None
         view = seat.view
@@ -160,8 +160,9 @@ class Selection(SelectionBase):
         for view in self.index.by_number.values():
             wanted.update(view.waiting.by_order)
         for consumer in self.queue.consumers.values():
-            if consumer.seat is not None:
-                wanted.update(consumer.seat.owned.by_order)
+            seat = seat_of(consumer)
+            if seat is not None:
+                wanted.update(seat.owned.by_order)
         for group in self.groups.by_key.values():
             wanted.update(group.parked.by_order)
         for lane in self.queue.used_lanes:
@@ -228,7 +229,7 @@ class Selection(SelectionBase):
         """Return what ``consumer`` is to get now and leave it where it is; None if it must wait."""
         if self.turns.is_shut_for(consumer):
             return None
-        seat = consumer.seat
+        seat = seat_of(consumer)
         assert seat is not None, "a consumer of this queue has a seat"
         view = seat.view
         while True:
@@ -261,7 +262,7 @@ class Selection(SelectionBase):
         owner = group.owner()
         if owner is None or owner is consumer:
             return True
-        seat = owner.seat
+        seat = seat_of(owner)
         assert seat is not None, "the owner of a group is there"
         if not self.index.matches(seat.view, delivery) or self._is_excluded(owner, delivery):
             return True  # its owner does not want it: so it is nobody's
@@ -302,8 +303,9 @@ class Selection(SelectionBase):
         """Take a group from its owner; whoever is next once the owner has settled what it holds gets it."""
         owner = group.owner()
         waiting = group.parked.take_all()
-        if owner is not None and owner.seat is not None:
-            waiting += [one for one in group.expecting if one.state == READY and owner.seat.owned.remove(one)]
+        seat = None if owner is None else seat_of(owner)
+        if seat is not None:
+            waiting += [one for one in group.expecting if one.state == READY and seat.owned.remove(one)]
         group.expecting.clear()
         group.give_to(None)
         self.offer(waiting)
@@ -414,7 +416,7 @@ class Selection(SelectionBase):
 
     def _offer_to_others(self, exclusions: Exclusions, delivery: Delivery) -> None:
         for consumer in self.queue.consumers.values():
-            seat = consumer.seat
+            seat = seat_of(consumer)
             if seat is None or exclusions.excludes(delivery, consumer) or not self.index.matches(seat.view, delivery):
                 continue
             seat.owned.push(delivery)
@@ -433,7 +435,7 @@ class Selection(SelectionBase):
             return held_by
         if self.turns.is_shut_for(consumer):
             return gates.EXCLUSIVE_OWNER
-        seat = consumer.seat
+        seat = seat_of(consumer)
         assert seat is not None, "a consumer of this queue has a seat"
         view = seat.view
         if seat.owned.first() is not None or view.waiting.first() is not None:
@@ -471,8 +473,9 @@ class Selection(SelectionBase):
             return f"the waiting messages belong to groups of other consumers{self._owners_words(consumer)}"
         if gate == gates.LOOK_AHEAD:
             return f"as much was found ahead for others as may be ({AHEAD_BYTES:,} octets at most), who do not take it"
-        if gate == gates.SELECTOR and consumer.seat is not None:
-            view = consumer.seat.view
+        seat = seat_of(consumer)
+        if gate == gates.SELECTOR and seat is not None:
+            view = seat.view
             looked_count = view.looked_at(self.index.arrived_count)
             return f"{looked_count:,} looked at, {f'{view.matched_count:,}' if view.matched_count else 'none'} matched"
         return ""
@@ -495,9 +498,9 @@ class Selection(SelectionBase):
         """Name the groups that others own and that have something waiting."""
         waiting = {
             self.groups.key(delivery)
-            for other in self.queue.consumers.values()
-            if other is not consumer and other.seat is not None
-            for delivery in other.seat.owned.by_order.values()
+            for seat in [seat_of(other) for other in self.queue.consumers.values() if other is not consumer]
+            if seat is not None
+            for delivery in seat.owned.by_order.values()
         }
         owned = [(group.text, group.owner()) for group in self.groups.by_key.values() if group.key in waiting]
         named = [f"{text!r} of consumer {owner.consumer_id}" for text, owner in owned if owner is not None]

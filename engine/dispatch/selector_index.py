@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.backlog.lane import SERIAL_BITS
+from engine.dispatch.seat import seat_of
 from engine.dispatch.selector_cursor import END, SPILLED, START, Cursor, LaneCursors
 from engine.dispatch.selector_view import View
 from engine.dispatch.turn_order import Turns
@@ -447,9 +448,10 @@ class SelectorIndex:
         active = self.turns.active
         if active is None:
             return [one for one in cursors.behind() if one.wants_more()]
-        if active.seat is None or not active.seat.view.wants_more():
+        seat = seat_of(active)
+        if seat is None or not seat.view.wants_more():
             return []
-        cursor = active.seat.view.cursors[cursors.key]
+        cursor = seat.view.cursors[cursors.key]
         return [] if cursor.position == END else [cursor]
 
     # -- what is in temporary files

@@ -6,6 +6,7 @@ from bisect import insort
 from typing import TYPE_CHECKING
 
 from engine.dispatch.ranked_consumers import RankedConsumers
+from engine.dispatch.seat import seat_of
 
 if TYPE_CHECKING:
     from engine.consumers.consumer import Consumer
@@ -84,7 +85,7 @@ class Turns:
 
     def let_rest(self, consumer: Consumer) -> None:
         """The consumer in front has found nothing: it takes no turns until something comes."""
-        seat = consumer.seat
+        seat = seat_of(consumer)
         assert seat is not None, "a consumer of this queue has a seat"
         self.take_turn_from(consumer)
         seat.view.rest(consumer)
@@ -119,7 +120,7 @@ class Turns:
         rotation.insert(index, consumer)
 
     def unlist_consumer(self, consumer: Consumer) -> None:
-        seat = consumer.seat
+        seat = seat_of(consumer)
         if seat is not None and seat.view.rouse(consumer):
             return
         self.queue.rotation.remove(consumer)
@@ -138,7 +139,7 @@ class Turns:
 
     def wake(self, consumer: Consumer) -> None:
         """Let a consumer that found nothing look again."""
-        seat = consumer.seat
+        seat = seat_of(consumer)
         if seat is not None and consumer.is_listed and seat.view.rouse(consumer):
             self.list_consumer(consumer)
             self.queue.mark_dirty()
@@ -164,7 +165,7 @@ class Turns:
         return False
 
     def _owe(self, consumer: Consumer) -> None:
-        seat = consumer.seat
+        seat = seat_of(consumer)
         if seat is not None and seat.view.idle:
             self.owed[seat.view.number] = seat.view
 

@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 from engine.backlog.address_account import ACTION_NAMES, BLOCK, DROP, FAIL, Account, Accounts, Gates
 from engine.backlog.context import Context
 from engine.consumers.client import Client
-from engine.consumers.rate_limit import TokenBucket
+from engine.consumers.token_bucket import TokenBucket
 from engine.sources.observer import Observers
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic

@@ -11,6 +11,7 @@ from engine.backlog.lane import Lane
 from engine.backlog.waiting_deliveries import order_of
 from engine.broker import Broker
 from engine.consumers.consumer import Consumer
+from engine.dispatch.seat import seat_of
 from engine.dispatch.selection import Selection, selection_of
 from engine.sources.queue import Queue
 from engine.values import gates
@@ -92,7 +93,7 @@ def _is_read(lane: Lane) -> bool:
 
 
 def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> bool:
-    seat = consumer.seat
+    seat = seat_of(consumer)
     assert seat is not None, "a consumer of this queue has a seat"
     index = selection.index
     if selection.turns.is_shut_for(consumer) or not index.matches(seat.view, delivery):
@@ -114,6 +115,7 @@ def _may_have(selection: Selection, consumer: Consumer, delivery: Delivery) -> b
         return not group.unsettled
     if owner is consumer:
         return True
-    assert owner.seat is not None, "the owner of a group is there"
+    owner_seat = seat_of(owner)
+    assert owner_seat is not None, "the owner of a group is there"
     is_excluded = index.exclusions is not None and index.exclusions.excludes(delivery, owner)
-    return is_excluded or not index.matches(owner.seat.view, delivery)
+    return is_excluded or not index.matches(owner_seat.view, delivery)

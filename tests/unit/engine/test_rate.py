@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL, Consumer
-from engine.consumers.rate_limit import TokenBucket
+from engine.consumers.token_bucket import TokenBucket
 from engine.sources.queue import Queue
 from engine.sources.topic import Topic
 from engine.transaction import Transaction, TransactionLimits
